@@ -1,0 +1,173 @@
+//! The seam between the engine and the control planes: what a dialect is asked, and what it answers.
+//!
+//! A [`Dialect`] knows which kinds are its own and reads its inventory into the neutral
+//! [`Cluster`]. Opened on a repo it becomes a [`ControlPlane`], which holds its policies compiled
+//! and decides exactly as the real one. The engine asks and never looks inside; it alone spreads the
+//! work over the processor's cores.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef};
+use crate::repo::{Repo, Role};
+
+pub mod karmada;
+pub mod plan;
+
+pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
+
+/// Every dialect, in the order of the contract's table.
+pub const DIALECTS: [&dyn Dialect; 1] = [&karmada::Karmada];
+
+/// A control plane's way of writing policies.
+pub trait Dialect: Sync {
+    /// Its name in plans and messages.
+    fn name(&self) -> &'static str;
+
+    /// What objects of this kind are to it; `None` for other people's.
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role>;
+
+    /// Reads one of its inventory objects. With `strict`, an object without `status` is what the
+    /// control plane would take it for; without, it counts as joined, ready and serving every API.
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Finding>;
+
+    /// Compiles the repo's policies.
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;
+}
+
+/// What a control plane decides from, besides the previous plan.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The repo.
+    pub repo: &'a Repo,
+    /// Every cluster of the inventory, whatever dialect wrote it, sorted by name.
+    pub clusters: &'a [Cluster],
+    /// The clock for rules about age (RFC 3339); without it they do not apply.
+    pub now: Option<&'a str>,
+}
+
+/// A dialect's policies, compiled for one repo.
+pub trait ControlPlane: Sync {
+    /// What is wrong with its policies, or useless in them. Errors here also keep the policies
+    /// concerned out of every decision, as admission would.
+    fn check(&self) -> Vec<Finding>;
+
+    /// How many independent decisions there are.
+    fn units(&self) -> usize;
+
+    /// Takes decision number `unit` (below [`units`](Self::units)).
+    fn place(&self, unit: usize, previous: &Previous) -> Decided;
+
+    /// Completes all decisions, given in order, with what depends on other placements.
+    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
+
+    /// What each cluster of a placement receives: clusters that receive the same stand together.
+    /// Every cluster of the placement is in exactly one variant; a placement that sends nothing of
+    /// its own (a policy's own row) has none.
+    fn manifests(&self, placement: &Placement) -> Vec<Variant>;
+
+    /// Why an object is where it is: `None` when the dialect has no say in it.
+    fn explain(&self, object: &ObjectRef, previous: &Previous) -> Option<Explanation>;
+}
+
+/// The previous plan, by object.
+#[derive(Debug, Default)]
+pub struct Previous {
+    by_object: std::collections::BTreeMap<ObjectRef, Placement>,
+}
+
+impl Previous {
+    /// Indexes a plan. Clusters of each placement are brought into name order.
+    pub fn new(plan: Plan) -> Self {
+        let by_object = plan
+            .placements
+            .into_iter()
+            .map(|mut p| {
+                p.clusters.sort_by(|a, b| a.name.cmp(&b.name));
+                (p.object.clone(), p)
+            })
+            .collect();
+        Self { by_object }
+    }
+
+    /// What was decided for an object.
+    pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
+        self.by_object.get(object)
+    }
+}
+
+/// The outcome of decisions.
+#[derive(Debug, Default)]
+pub struct Decided {
+    /// Placements, in any order.
+    pub placements: Vec<Placement>,
+    /// What went wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+}
+
+/// What some clusters receive of one placement.
+#[derive(Debug)]
+pub struct Variant {
+    /// They receive the same; sorted by name.
+    pub clusters: Vec<ClusterName>,
+    /// The object, or why nothing (new) may be sent.
+    pub rendered: Result<Rendered, Finding>,
+}
+
+/// A manifest for a member cluster.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The manifest.
+    pub body: Value,
+    /// The override rules that changed it, in the order applied.
+    pub changes: Vec<OverrideChange>,
+}
+
+/// What one override rule changed in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OverrideChange {
+    /// The override policy.
+    pub policy: ObjectRef,
+    /// `file:line` of the policy.
+    pub origin: String,
+    /// The paths that differ after it, as JSON pointers; empty when the rule applied but changed nothing.
+    pub paths: Vec<String>,
+}
+
+/// Why an object is placed as it is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The dialect's name.
+    pub dialect: &'static str,
+    /// How the policy was chosen, and which others matched: a sentence each.
+    pub policy: Vec<String>,
+    /// The arithmetic, a line a step.
+    pub steps: Vec<String>,
+    /// One row for each cluster of the inventory, sorted by name.
+    pub clusters: Vec<ClusterVerdict>,
+    /// The decision itself.
+    pub placement: Placement,
+}
+
+/// One cluster's part in a decision.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterVerdict {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Whether the object is placed there.
+    pub chosen: bool,
+    /// The filter that refused it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<&'static str>,
+    /// The score, where the dialect scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<i64>,
+    /// The replicas given, where the dialect decides them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+    /// Why, in words a person understands.
+    pub why: String,
+}

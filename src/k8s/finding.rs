@@ -1,0 +1,75 @@
+//! Findings: everything the person who keeps the repo should know, each with its place and a remedy.
+
+use serde::Serialize;
+
+use super::object::{Object, ObjectRef, Origin};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing is written or applied.
+    Error,
+    /// Worth knowing; the result stands.
+    Warning,
+}
+
+/// One thing that is wrong or worth knowing.
+///
+/// `code` is stable and short (`invalid-policy`, `override-failed`, `unmatched`, …): scripts and
+/// `--fail-on` name it. `message` says what and why in a sentence; `help` what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Error or warning.
+    pub severity: Severity,
+    /// Where, as an object in a file; `None` when no place is to blame.
+    pub origin: Option<Origin>,
+    /// Where inside that object, as a JSON pointer; empty for the object as a whole.
+    pub pointer: String,
+    /// The stable short name of this sort of finding.
+    pub code: &'static str,
+    /// The object it is about.
+    pub object: Option<ObjectRef>,
+    /// What is wrong, and why.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Finding {
+    /// An error about `object`.
+    pub fn error(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
+        Self::about(Severity::Error, code, object, message.into())
+    }
+
+    /// A warning about `object`.
+    pub fn warning(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
+        Self::about(Severity::Warning, code, object, message.into())
+    }
+
+    /// The same finding, pointing at a field of its object.
+    #[must_use]
+    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = pointer.into();
+        self
+    }
+
+    /// The same finding with a remedy.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    fn about(severity: Severity, code: &'static str, object: &Object, message: String) -> Self {
+        Self {
+            severity,
+            origin: Some(object.origin.clone()),
+            pointer: String::new(),
+            code,
+            object: Some(object.id.clone()),
+            message,
+            help: None,
+        }
+    }
+}

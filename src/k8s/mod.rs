@@ -1,0 +1,14 @@
+//! The words of Kubernetes that every dialect shares: objects and their identity, clusters,
+//! selectors, taints, quantities, image references, pod requests, findings.
+//!
+//! Nothing here decides anything; the dialects do.
+
+pub mod cluster;
+pub mod finding;
+pub mod object;
+pub mod quantity;
+pub mod selector;
+
+pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
+pub use finding::{Finding, Severity};
+pub use object::{Labels, Object, ObjectRef, Origin};

@@ -1,0 +1,169 @@
+//! Label selectors: `matchLabels` and `matchExpressions`, as Kubernetes evaluates them.
+
+use serde::{Deserialize, Serialize};
+
+use super::object::Labels;
+
+/// A `metav1.LabelSelector`. The empty selector matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    /// Every pair must be there.
+    #[serde(skip_serializing_if = "Labels::is_empty", deserialize_with = "null_default")]
+    pub match_labels: Labels,
+    /// Every requirement must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub match_expressions: Vec<Requirement>,
+}
+
+/// One requirement on one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requirement {
+    /// The key it is about.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
+    pub operator: String,
+    /// The values of `In` and `NotIn`.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub values: Vec<String>,
+}
+
+/// Reads `null` as the type's empty value, as Go does for lists and maps.
+pub fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl LabelSelector {
+    /// Whether the labels satisfy every part. An invalid selector matches nothing.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.invalid().is_none()
+            && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
+            && self.match_expressions.iter().all(|r| r.matches(labels))
+    }
+
+    /// Why the selector is invalid, if it is: where (a JSON pointer below the selector) and what.
+    pub fn invalid(&self) -> Option<(String, String)> {
+        for (key, value) in &self.match_labels {
+            let pointer = || format!("/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
+            if let Some(why) = invalid_key(key).or_else(|| invalid_value(value)) {
+                return Some((pointer(), why));
+            }
+        }
+        for (i, requirement) in self.match_expressions.iter().enumerate() {
+            if let Some(why) = requirement.invalid() {
+                return Some((format!("/matchExpressions/{i}"), why));
+            }
+        }
+        None
+    }
+}
+
+impl Requirement {
+    /// Whether the labels satisfy it; an unknown operator never does.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|v| self.values.contains(v)),
+            "NotIn" => value.is_none_or(|v| !self.values.contains(v)),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    }
+
+    fn invalid(&self) -> Option<String> {
+        invalid_key(&self.key).or_else(|| match (self.operator.as_str(), self.values.is_empty()) {
+            ("In" | "NotIn", true) => Some(format!("`{}` needs at least one value", self.operator)),
+            ("Exists" | "DoesNotExist", false) => Some(format!("`{}` takes no values", self.operator)),
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {
+                self.values.iter().find_map(|v| invalid_value(v))
+            }
+            (other, _) => Some(format!("`{other}` is not one of In, NotIn, Exists, DoesNotExist")),
+        })
+    }
+}
+
+/// Why `key` is no label key (`[prefix/]name`), if it is not.
+pub fn invalid_key(key: &str) -> Option<String> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let prefix_ok = prefix
+        .is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(|part| is_dns_label_like(part)));
+    if prefix_ok && !name.is_empty() && name.len() <= 63 && is_name(name) {
+        return None;
+    }
+    Some(format!(
+        "`{key}` is not a label key (optional DNS prefix and `/`, then up to 63 of A-Z a-z 0-9 - _ .)"
+    ))
+}
+
+/// Why `value` is no label value, if it is not.
+pub fn invalid_value(value: &str) -> Option<String> {
+    let ok = value.is_empty() || (value.len() <= 63 && is_name(value));
+    (!ok).then(|| {
+        format!("`{value}` is not a label value (up to 63 of A-Z a-z 0-9 - _ ., alphanumeric at both ends)")
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    let alphanumeric = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+    alphanumeric(text.bytes().next())
+        && alphanumeric(text.bytes().last())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+fn is_dns_label_like(text: &str) -> bool {
+    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    edge(text.bytes().next())
+        && edge(text.bytes().last())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn selector(json: serde_json::Value) -> LabelSelector {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn empty_matches_everything() {
+        assert!(LabelSelector::default().matches(&labels(&[])));
+    }
+
+    #[test]
+    fn not_in_matches_a_missing_key() {
+        let s = selector(
+            serde_json::json!({"matchExpressions":[{"key":"env","operator":"NotIn","values":["prod"]}]}),
+        );
+        assert!(s.matches(&labels(&[])) && !s.matches(&labels(&[("env", "prod")])));
+    }
+
+    #[test]
+    fn invalid_selectors_match_nothing_and_say_why() {
+        for (json, pointer) in [
+            (serde_json::json!({"matchLabels":{"a b":"x"}}), "/matchLabels/a b"),
+            (serde_json::json!({"matchExpressions":[{"key":"a","operator":"In"}]}), "/matchExpressions/0"),
+            (
+                serde_json::json!({"matchExpressions":[{"key":"a","operator":"Like","values":["x"]}]}),
+                "/matchExpressions/0",
+            ),
+        ] {
+            let s = selector(json);
+            assert!(!s.matches(&labels(&[("a", "x")])));
+            assert_eq!(s.invalid().map(|(p, _)| p).as_deref(), Some(pointer));
+        }
+    }
+}

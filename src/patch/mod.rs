@@ -1,0 +1,1 @@
+//! Changes to JSON documents: pointers and JSON patches.

@@ -1,0 +1,1 @@
+//! The ends that write what was rendered.
