@@ -1,27 +1,119 @@
-//! The command line.
+//! The command line: arguments to calls, results to streams, outcomes to exit codes.
+//!
+//! Standard output carries the result, standard error everything else.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::io::{self, IsTerminal, Write};
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Done, nothing to report.
-    Clean = 0,
-    /// Done, and there are findings or differences.
-    Findings = 1,
-    /// Not done.
-    Error = 2,
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::report::table::Look;
+
+mod check;
+mod completions;
+mod exit;
+mod explain;
+mod plan;
+mod render;
+mod settings;
+
+pub use exit::Exit;
+use exit::Fault;
+
+/// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline.
+///
+/// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and
+/// override policies, in the dialect of Karmada. federate decides what each cluster receives exactly
+/// as the control plane would, without one.
+#[derive(Debug, Parser)]
+#[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
+const AFTER_HELP: &str = "\
+Examples:
+  federate plan                          who goes where in this folder, and why not
+  federate render --out out              write every cluster's manifests below out/
+  federate explain deployment/web -n shop
+  federate check -o json                 every finding, for scripts
+
+Exit codes: 0 done, nothing to report · 1 done, with findings or differences · 2 error";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Render(render::Render),
+    Plan(plan::Plan),
+    Explain(explain::Explain),
+    Check(check::Check),
+    Completions(completions::Completions),
 }
 
 /// Runs the command line.
 pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
-    let _ = args;
-    Exit::Clean
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Error } else { Exit::Clean };
+            // Nothing can be said when even this cannot be printed.
+            let _ = error.print();
+            return exit;
+        }
+    };
+    let outcome = match cli.command {
+        Command::Render(command) => command.run(),
+        Command::Plan(command) => command.run(),
+        Command::Explain(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Completions(command) => command.run(&mut Cli::command()),
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(Fault::BrokenPipe) => Exit::Clean,
+        Err(Fault::Failed(message)) => {
+            say(&format!("error: {message}\n"));
+            Exit::Error
+        }
+    }
+}
+
+/// Writes the result.
+fn print(text: &str) -> Result<(), Fault> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Writes the result as JSON or YAML.
+fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Result<(), Fault> {
+    if format == settings::Format::Json {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        return Ok(out.flush()?);
+    }
+    let value = serde_json::to_value(value).map_err(|e| Fault::Failed(e.to_string()))?;
+    let mut text = String::new();
+    crate::yaml::write(&value, &mut text);
+    print(&text)
+}
+
+/// Writes to standard error; a closed one is nobody's fault.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// How tables look on standard output.
+fn look(full: bool) -> Look {
+    let terminal = io::stdout().is_terminal();
+    let width = terminal_size::terminal_size().filter(|_| terminal).map_or(120, |(w, _)| usize::from(w.0));
+    Look { width: width.max(60), styled: styled(&io::stdout()), full }
+}
+
+/// Colour only on terminals, and not when `NO_COLOR` is set.
+fn styled(stream: &impl IsTerminal) -> bool {
+    let asked_not = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+    stream.is_terminal() && !asked_not && !dumb
 }

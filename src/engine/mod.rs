@@ -1,1 +1,85 @@
-//! The pipeline over any dialect.
+//! The pipeline over any dialect: inventory, plan, manifests.
+//!
+//! The engine asks the control planes and joins their answers; it spreads the work over all cores and
+//! brings everything into a fixed order, so that the same input gives the same bytes.
+
+use crate::dialect::{ControlPlane, DIALECTS, Input, Plan, Previous};
+use crate::k8s::{Cluster, Finding, Severity};
+use crate::repo::{Repo, Role};
+
+mod conflict;
+mod manifest;
+mod plan;
+pub mod previous;
+
+pub use manifest::{Manifest, Manifests};
+pub use plan::Planned;
+
+/// What a run decides from, besides the repo.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// A cluster without `status` is what its control plane would take it for.
+    pub strict_inventory: bool,
+    /// The clock for rules about age, in RFC 3339.
+    pub now: Option<String>,
+    /// The plan of an earlier run.
+    pub previous: Plan,
+}
+
+/// The dialect and role that claim a kind, if any does.
+pub fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+    DIALECTS.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
+}
+
+/// Reads the repo's inventory, whatever dialects wrote it, into clusters sorted by name.
+pub fn inventory(repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
+    let mut clusters = Vec::new();
+    let mut findings = Vec::new();
+    for dialect in DIALECTS {
+        for object in repo.claimed(dialect.name(), Role::Inventory) {
+            match dialect.cluster(object, settings.strict_inventory) {
+                Ok(cluster) => clusters.push(cluster),
+                Err(finding) => findings.push(finding),
+            }
+        }
+    }
+    clusters.sort_by(|a: &Cluster, b: &Cluster| a.name.cmp(&b.name));
+    clusters.dedup_by(|later, first| {
+        let same = later.name == first.name;
+        if same {
+            findings.push(conflict::same_cluster(first, later));
+        }
+        same
+    });
+    (clusters, findings)
+}
+
+/// The control planes of all dialects over one repo.
+pub struct Engine<'a> {
+    repo: &'a Repo,
+    clusters: &'a [Cluster],
+    planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
+    previous: Previous,
+}
+
+impl<'a> Engine<'a> {
+    /// Compiles the repo's policies.
+    pub fn new(repo: &'a Repo, clusters: &'a [Cluster], settings: &'a Settings) -> Self {
+        let input = Input { repo, clusters, now: settings.now.as_deref() };
+        Self {
+            repo,
+            clusters,
+            planes: DIALECTS.iter().map(|d| (d.name(), d.open(input))).collect(),
+            previous: Previous::new(settings.previous.clone()),
+        }
+    }
+
+    fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
+        self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
+    }
+}
+
+/// Whether any finding is an error.
+pub fn any_error(findings: &[Finding]) -> bool {
+    findings.iter().any(|f| f.severity == Severity::Error)
+}

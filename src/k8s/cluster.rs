@@ -80,8 +80,8 @@ pub struct Capacity {
     pub allocatable: BTreeMap<String, Quantity>,
     /// What of that is free: a resource is here when it is in `allocatable`. May be negative.
     pub available: BTreeMap<String, Quantity>,
-    /// Counted node sizes, smallest grade first; empty when the cluster reports none.
-    pub shapes: Vec<NodeShape>,
+    /// Counted node sizes, smallest first; `None` when the cluster reports none.
+    pub shapes: Option<Vec<NodeShape>>,
 }
 
 /// `count` nodes, each with at least `resources` free.

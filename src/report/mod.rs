@@ -1,1 +1,6 @@
-//! How results are shown.
+//! How results are shown: findings with the line to blame, plans as tables, explanations. Everything
+//! here returns text; only the command line prints.
+
+pub mod explanation;
+pub mod findings;
+pub mod table;

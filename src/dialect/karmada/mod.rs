@@ -1,54 +1,181 @@
 //! The Karmada dialect: Karmada's detector, scheduler, dependency distributor, binding controller and
 //! override manager, as pure functions.
+//!
+//! ```text
+//! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
+//! ```
+
+use std::collections::BTreeMap;
 
 use crate::k8s::{Cluster, Finding, Object, ObjectRef};
-use crate::repo::Role;
+use crate::repo::{Role, Template};
 
 use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
 
+mod affinity;
 mod api;
+mod cluster;
+mod decide;
+mod defaults;
+mod dependencies;
+mod dependents;
+mod explain;
 mod interpret;
+mod manifest;
+mod matching;
+mod overrides;
+mod prune;
+mod rebalance;
+mod revise;
+mod schedule;
+mod selector;
+mod thirdparty;
+mod validate;
+
+use matching::{Policies, Policy};
+use overrides::OverridePolicies;
+use rebalance::Rebalancers;
+use schedule::Estimator;
+
+const NAME: &str = "karmada";
 
 /// The dialect.
 pub struct Karmada;
 
 impl Dialect for Karmada {
     fn name(&self) -> &'static str {
-        "karmada"
+        NAME
     }
 
-    fn role(&self, _api_version: &str, _kind: &str) -> Option<Role> {
-        None
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            ("cluster.karmada.io", "Cluster") => Some(Role::Inventory),
+            ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
+            ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
+            ("apps.karmada.io", "WorkloadRebalancer")
+            | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
+            _ => None,
+        }
     }
 
-    fn cluster(&self, object: &Object, _strict: bool) -> Result<Cluster, Finding> {
-        Err(Finding::error("invalid-cluster", object, "not read yet"))
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Finding> {
+        cluster::read(object, strict)
     }
 
-    fn open<'a>(&self, _input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(Compiled)
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(Karmadas::new(input))
     }
 }
 
-struct Compiled;
+/// Karmada's control plane over one repo.
+struct Karmadas<'a> {
+    templates: &'a [Template],
+    clusters: &'a [Cluster],
+    policies: Policies<'a>,
+    overrides: OverridePolicies<'a>,
+    rebalancers: Rebalancers<'a>,
+    estimator: Estimator,
+    /// Which clusters serve a kind, by API version and kind.
+    served: BTreeMap<(&'a str, &'a str), Vec<bool>>,
+    findings: Vec<Finding>,
+}
 
-impl ControlPlane for Compiled {
+impl<'a> Karmadas<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let repo = input.repo;
+        let mut findings: Vec<Finding> =
+            repo.claimed.iter().filter(|c| c.dialect == NAME).flat_map(|c| validate::check(&c.object)).collect();
+        let refused: Vec<ObjectRef> = findings
+            .iter()
+            .filter(|f| f.severity == crate::k8s::Severity::Error)
+            .filter_map(|f| f.object.clone())
+            .collect();
+        let valid = |role| repo.claimed(NAME, role).filter(|o| !refused.contains(&o.id));
+        let mut policies = Policies::default();
+        for object in valid(Role::Placement) {
+            match defaults::propagation_spec(object) {
+                Ok(spec) => policies.add(Policy::new(object, spec)),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        findings.extend(not_run(repo.claimed(NAME, Role::Other)));
+        let templates = repo.templates.as_slice();
+        let mut served = BTreeMap::new();
+        for id in templates.iter().map(|t| &t.object.id) {
+            served.entry((id.api_version.as_str(), id.kind.as_str())).or_insert_with(|| {
+                input.clusters.iter().map(|c| c.apis.serves(&id.api_version, &id.kind)).collect()
+            });
+        }
+        Self {
+            templates,
+            clusters: input.clusters,
+            policies,
+            overrides: OverridePolicies::new(valid(Role::Override)),
+            rebalancers: Rebalancers::new(valid(Role::Other)),
+            estimator: Estimator::new(input.clusters),
+            served,
+            findings,
+        }
+    }
+
+    /// The policy that a placement names.
+    fn policy(&self, placement: &Placement) -> Option<&Policy<'a>> {
+        let id = placement.policy.as_ref()?;
+        self.policies.get(id.namespace.as_deref(), &id.name)
+    }
+
+    fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
+        let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
+        self.templates.get(at)
+    }
+}
+
+/// Interpreters written in the repo's own Lua or served by webhooks are not run.
+fn not_run<'o>(others: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
+    others
+        .filter(|o| o.id.kind == "ResourceInterpreterCustomization")
+        .map(|o| {
+            let target = o.text(&["spec", "target", "kind"]);
+            let message = format!(
+                "this customization is not run: `{target}` is interpreted as Karmada does without it"
+            );
+            Finding::warning("not-run", o, message)
+                .help("check the replicas and dependencies that the plan shows for objects of that kind")
+        })
+        .collect()
+}
+
+impl ControlPlane for Karmadas<'_> {
     fn check(&self) -> Vec<Finding> {
-        Vec::new()
+        let mut findings = self.findings.clone();
+        findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
+        findings
     }
+
     fn units(&self) -> usize {
-        0
+        self.templates.len()
     }
-    fn place(&self, _unit: usize, _previous: &Previous) -> Decided {
-        Decided::default()
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        match self.templates.get(unit) {
+            Some(template) => decide::decide(self, &template.object, previous),
+            None => Decided::default(),
+        }
     }
-    fn complete(&self, _decided: Vec<Decided>, _previous: &Previous) -> Decided {
-        Decided::default()
+
+    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
+        dependents::complete(self, decided)
     }
-    fn manifests(&self, _placement: &Placement) -> Vec<Variant> {
-        Vec::new()
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        match self.template(&placement.object) {
+            Some(template) => manifest::variants(self, placement, template),
+            None => Vec::new(),
+        }
     }
-    fn explain(&self, _object: &ObjectRef, _previous: &Previous) -> Option<Explanation> {
-        None
+
+    fn explain(&self, object: &ObjectRef, previous: &Previous) -> Option<Explanation> {
+        explain::explain(self, &self.template(object)?.object, previous)
     }
 }

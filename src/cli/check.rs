@@ -1,0 +1,86 @@
+//! `federate check`
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use serde_json::json;
+
+use super::settings::{Format, RepoArgs};
+use super::{Exit, Fault, print, print_value, styled};
+use crate::engine::{self, Engine};
+use crate::k8s::{Finding, ObjectRef, Severity};
+use crate::repo::Role;
+use crate::report::findings;
+
+/// Find everything that is wrong or useless in a repo
+///
+/// Unreadable files, invalid policies, policies that decide about nothing, templates that nothing
+/// places, overrides that fail or change nothing, and objects that two dialects claim. Exits with 0
+/// when clean, 1 with warnings, 2 with errors.
+///
+/// Example: federate check -o json | jq '.findings[].message'
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    args: RepoArgs,
+
+    /// How to print it
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let mut loaded = self.args.load(None)?;
+        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let planned = engine.plan();
+        let manifests = engine.manifests(&planned.plan);
+        let mut found = std::mem::take(&mut loaded.findings);
+        found.extend(planned.findings);
+        found.extend(engine.unused_policies(&planned.plan));
+        let changing: BTreeSet<&ObjectRef> = manifests
+            .manifests
+            .iter()
+            .flat_map(|m| &m.changes)
+            .filter(|c| !c.paths.is_empty())
+            .map(|c| &c.policy)
+            .collect();
+        let overrides = loaded.repo.claimed.iter().filter(|c| c.role == Role::Override);
+        found.extend(overrides.filter(|c| !changing.contains(&c.object.id)).map(|c| {
+            let message = format!("{} changes no manifest", c.object.id);
+            Finding::warning("unused-override", &c.object, message)
+                .help("its selectors match no template that is placed, or the values are there already")
+        }));
+        found.extend(manifests.findings);
+        self.args.judge(&mut found);
+        if self.args.quiet {
+            found.retain(|f| f.severity == Severity::Error);
+        }
+        let repo = &loaded.repo;
+        if self.output == Format::Table {
+            print(&findings::text(repo, &found, styled(&std::io::stdout())))?;
+            print(&summary(&found, repo.templates.len(), loaded.clusters.len()))?;
+        } else {
+            let document = json!({
+                "apiVersion": crate::dialect::plan::API_VERSION,
+                "kind": "Findings",
+                "findings": findings::rows(repo, &found),
+            });
+            print_value(&document, self.output)?;
+        }
+        Ok(match (engine::any_error(&found), found.is_empty()) {
+            (true, _) => Exit::Error,
+            (false, true) => Exit::Clean,
+            (false, false) => Exit::Findings,
+        })
+    }
+}
+
+fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {
+    let errors = found.iter().filter(|f| f.severity == Severity::Error).count();
+    let checked = format!("{templates} templates, {clusters} clusters");
+    match found.len() {
+        0 => format!("clean: {checked}\n"),
+        all => format!("{errors} errors, {} warnings: {checked}\n", all - errors),
+    }
+}

@@ -1,0 +1,25 @@
+//! `federate completions`
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use super::{Exit, Fault, print};
+
+/// Print a completion script for a shell
+///
+/// Example: federate completions bash > /etc/bash_completion.d/federate
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(&self, command: &mut Command) -> Result<Exit, Fault> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, command, "federate", &mut script);
+        print(&String::from_utf8_lossy(&script))?;
+        Ok(Exit::Clean)
+    }
+}

@@ -1,0 +1,40 @@
+//! How a run ends: the three exit codes, and the two ways not to get there.
+
+use std::io;
+use std::process::ExitCode;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, nothing to report.
+    Clean = 0,
+    /// Done, and there are findings or differences.
+    Findings = 1,
+    /// Not done, or not all of it.
+    Error = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The reader of the output has gone, which is no error.
+    BrokenPipe,
+    /// It could not be done; the message is for the person at the terminal.
+    Failed(String),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::BrokenPipe
+        } else {
+            Self::Failed(error.to_string())
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `federate explain`
+
+use clap::Args;
+
+use super::settings::{Format, RepoArgs, outcome};
+use super::{Exit, Fault, look, print, print_value};
+use crate::dialect::Plan;
+use crate::engine::Engine;
+use crate::k8s::ObjectRef;
+use crate::repo::Repo;
+use crate::report::explanation::{self, Changed, Explained};
+
+/// Say why an object is where it is, and why it is not elsewhere
+///
+/// For each cluster: the filter that refused it, its score, its replicas with the arithmetic behind
+/// them, and the overrides with the paths they changed.
+///
+/// Example: federate explain deployment/web -n shop examples/repo
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The object, as KIND/NAME; upper or lower case of the kind does not matter
+    object: String,
+
+    #[command(flatten)]
+    args: RepoArgs,
+
+    /// Its namespace, when several have an object of that name
+    #[arg(long, short)]
+    namespace: Option<String>,
+
+    /// How to print it
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
+}
+
+impl Explain {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let mut loaded = self.args.load(None)?;
+        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let planned = engine.plan();
+        let id = self.find(&loaded.repo)?;
+        let mut findings = std::mem::take(&mut loaded.findings);
+        findings.extend(planned.findings);
+        findings.retain(|f| f.object.as_ref() == Some(&id));
+        self.args.judge(&mut findings);
+        let Some(mut explained) = explain(&loaded.repo, &engine, &planned.plan, &id) else {
+            self.args.report(&loaded.repo, &findings);
+            return Ok(Exit::Error);
+        };
+        explained.explanation.clusters.retain(|row| self.args.wants(&row.cluster));
+        if self.output == Format::Table {
+            print(&explanation::text(&explained, look(self.args.verbose)))?;
+        } else {
+            print_value(&explained, self.output)?;
+        }
+        Ok(outcome(&findings))
+    }
+
+    /// The one template that the arguments mean.
+    fn find(&self, repo: &Repo) -> Result<ObjectRef, Fault> {
+        let Some((kind, name)) = self.object.split_once('/') else {
+            return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
+        };
+        let matching: Vec<&ObjectRef> = repo
+            .templates
+            .iter()
+            .map(|t| &t.object.id)
+            .filter(|id| id.kind.eq_ignore_ascii_case(kind) && id.name == name)
+            .filter(|id| self.namespace.is_none() || id.namespace == self.namespace)
+            .collect();
+        match matching.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => Err(Fault::Failed(format!("no template {kind}/{name} in the repo"))),
+            several => {
+                let all: Vec<String> = several.iter().map(ToString::to_string).collect();
+                Err(Fault::Failed(format!("{} is ambiguous: {}; choose with -n", self.object, all.join(", "))))
+            }
+        }
+    }
+}
+
+fn explain(repo: &Repo, engine: &Engine<'_>, plan: &Plan, id: &ObjectRef) -> Option<Explained> {
+    let origin = &repo.template(id)?.object.origin;
+    let explanation = engine.explain(id)?;
+    let changed = engine.variants(plan, id).into_iter().map(|variant| match variant.rendered {
+        Ok(rendered) => Changed { clusters: variant.clusters, overrides: rendered.changes, failed: None },
+        Err(finding) => {
+            Changed { clusters: variant.clusters, overrides: Vec::new(), failed: Some(finding.message) }
+        }
+    });
+    Some(Explained::new(origin, explanation, changed.collect()))
+}

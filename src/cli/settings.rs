@@ -1,0 +1,170 @@
+//! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{Exit, Fault, say, styled};
+use crate::dialect::Plan;
+use crate::engine::{self, Settings, previous};
+use crate::k8s::{Cluster, Finding, Severity};
+use crate::repo::{self, Repo};
+use crate::report::findings;
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Table,
+    /// For machines.
+    Json,
+    /// For machines and people.
+    Yaml,
+}
+
+/// What a warning may be made an error by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FailOn {
+    /// A template that no cluster can take.
+    Unschedulable,
+    /// A template that no policy places.
+    Unmatched,
+}
+
+impl FailOn {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "unschedulable",
+            Self::Unmatched => "unmatched",
+        }
+    }
+}
+
+/// Arguments of every command over a repo.
+#[derive(Debug, Args)]
+pub(super) struct RepoArgs {
+    /// The folder to read
+    #[arg(default_value = ".")]
+    pub(super) repo: PathBuf,
+
+    /// Take a cluster without `status` for what its control plane would take it for
+    ///
+    /// Without this, such a cluster counts as joined, ready and serving every API, with unknown
+    /// capacity: that suits an inventory kept in git.
+    #[arg(long)]
+    strict_inventory: bool,
+
+    /// The clock for rules about age (RFC 3339); without it they do not apply
+    #[arg(long, value_name = "TIME")]
+    now: Option<String>,
+
+    /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
+    #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
+    previous: Option<PathBuf>,
+
+    /// Forget where things were: schedule everything as if for the first time
+    #[arg(long)]
+    fresh: bool,
+
+    /// Show or write only these clusters (scheduling still looks at all)
+    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
+    pub(super) clusters: Vec<String>,
+
+    /// Treat these warnings as errors
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    fail_on: Vec<FailOn>,
+
+    /// Leave out what is in error, do the rest, and still exit with 2
+    #[arg(long)]
+    pub(super) keep_going: bool,
+
+    /// Print no warnings and no summary
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+
+    /// Say more: every cluster by name
+    #[arg(long, short)]
+    pub(super) verbose: bool,
+}
+
+/// A repo, read, with its inventory.
+pub(super) struct Loaded {
+    pub(super) repo: Repo,
+    pub(super) clusters: Vec<Cluster>,
+    pub(super) settings: Settings,
+    /// What was found while reading.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl RepoArgs {
+    /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
+    /// repo, and whose plan is the previous one unless another is named.
+    pub(super) fn load(&self, out: Option<&Path>) -> Result<Loaded, Fault> {
+        let previous = match (&self.previous, out) {
+            _ if self.fresh => Plan::default(),
+            (Some(path), _) => read_plan(path)?,
+            (None, Some(out)) if out.join(PLAN_FILE).is_file() => read_plan(&out.join(PLAN_FILE))?,
+            _ => Plan::default(),
+        };
+        let settings =
+            Settings { strict_inventory: self.strict_inventory, now: self.now.clone(), previous };
+        let mut repo = repo::open(&self.repo, out, &engine::claims)
+            .map_err(|e| Fault::Failed(format!("{}: {e}", self.repo.display())))?;
+        let (clusters, inventory) = engine::inventory(&repo, &settings);
+        repo::expand(&mut repo, &clusters);
+        let mut findings = std::mem::take(&mut repo.findings);
+        findings.extend(inventory);
+        self.known_clusters(&clusters)?;
+        Ok(Loaded { repo, clusters, settings, findings })
+    }
+
+    fn known_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
+        for name in &self.clusters {
+            if !clusters.iter().any(|c| c.name.as_ref() == name) {
+                let known: Vec<&str> = clusters.iter().map(|c| c.name.as_ref()).collect();
+                let known = crate::k8s::finding::list(&known, 10);
+                return Err(Fault::Failed(format!(
+                    "no cluster `{name}` in the inventory (there are: {known})"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `--cluster` keeps this one.
+    pub(super) fn wants(&self, cluster: &str) -> bool {
+        self.clusters.is_empty() || self.clusters.iter().any(|name| name == cluster)
+    }
+
+    /// Makes errors of the warnings that `--fail-on` names, and sorts.
+    pub(super) fn judge(&self, found: &mut Vec<Finding>) {
+        for finding in found.iter_mut() {
+            if self.fail_on.iter().any(|f| f.code() == finding.code) {
+                finding.severity = Severity::Error;
+            }
+        }
+        findings::sort(found);
+    }
+
+    /// Shows findings on standard error: errors always, warnings unless quiet.
+    pub(super) fn report(&self, repo: &Repo, found: &[Finding]) {
+        let shown: Vec<Finding> =
+            found.iter().filter(|f| f.severity == Severity::Error || !self.quiet).cloned().collect();
+        say(&findings::text(repo, &shown, styled(&std::io::stderr())));
+    }
+}
+
+/// The plan beside the output.
+pub(super) const PLAN_FILE: &str = "placements.yaml";
+
+fn read_plan(path: &Path) -> Result<Plan, Fault> {
+    let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
+    let bytes = fs::read(path).map_err(|e| failed(&e))?;
+    previous::read(&bytes).map_err(|e| failed(&e))
+}
+
+/// Clean, or an error if there is any.
+pub(super) fn outcome(found: &[Finding]) -> Exit {
+    if engine::any_error(found) { Exit::Error } else { Exit::Clean }
+}

@@ -1,0 +1,281 @@
+//! The order in which Go's `sort.Sort` leaves equal elements.
+//!
+//! Karmada sorts clusters by available replicas with it, and which of two equal clusters comes first
+//! decides where aggregated replicas go. Up to 12 elements it is an insertion sort, hence stable;
+//! above, a pattern-defeating quicksort whose every step is fixed: pivots by medians, a seeded
+//! shuffle after a bad partition, heap sort once too many were bad.
+
+/// Longest range that is sorted by insertion.
+const INSERTION: usize = 12;
+/// Shortest range for which the pivot is a median of medians, and short repairs are tried.
+const LONG: usize = 50;
+/// Misplaced elements that a repair will move before giving up.
+const REPAIRS: usize = 5;
+/// Exchanges made by a median of medians when everything was in descending order.
+const ALL_DESCENDING: usize = 12;
+
+/// Sorts `items`, `less` telling whether the first must come before the second.
+pub(super) fn sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
+    let limit = usize::BITS - items.len().leading_zeros();
+    let end = items.len();
+    Sorter { items, less }.range(0, end, limit);
+}
+
+struct Sorter<'s, T, F> {
+    items: &'s mut [T],
+    less: F,
+}
+
+#[derive(PartialEq)]
+enum Hint {
+    Ascending,
+    Descending,
+    Unknown,
+}
+
+impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
+    fn before(&self, i: usize, j: usize) -> bool {
+        (self.less)(&self.items[i], &self.items[j])
+    }
+
+    fn range(&mut self, mut a: usize, mut b: usize, mut limit: u32) {
+        let (mut balanced, mut partitioned) = (true, true);
+        while b - a > INSERTION {
+            if limit == 0 {
+                return self.heap(a, b);
+            }
+            if !balanced {
+                self.scramble(a, b);
+                limit -= 1;
+            }
+            let (mut pivot, mut hint) = self.pivot(a, b);
+            if hint == Hint::Descending {
+                self.items[a..b].reverse();
+                pivot = b - 1 - (pivot - a);
+                hint = Hint::Ascending;
+            }
+            if balanced && partitioned && hint == Hint::Ascending && self.repair(a, b) {
+                return;
+            }
+            if a > 0 && !self.before(a - 1, pivot) {
+                a = self.skip_equal(a, b, pivot);
+                continue;
+            }
+            let length = b - a;
+            let (middle, untouched) = self.partition(a, b, pivot);
+            partitioned = untouched;
+            let (left, right) = (middle - a, b - middle);
+            balanced = left.min(right) >= length / 8;
+            if left < right {
+                self.range(a, middle, limit);
+                a = middle + 1;
+            } else {
+                self.range(middle + 1, b, limit);
+                b = middle;
+            }
+        }
+        self.insertion(a, b);
+    }
+
+    fn insertion(&mut self, a: usize, b: usize) {
+        for i in a + 1..b {
+            self.sink_left(a, i);
+        }
+    }
+
+    /// Moves the element at `i` left, down to `floor`, past every larger one.
+    fn sink_left(&mut self, floor: usize, i: usize) {
+        let mut j = i;
+        while j > floor && self.before(j, j - 1) {
+            self.items.swap(j, j - 1);
+            j -= 1;
+        }
+    }
+
+    fn heap(&mut self, a: usize, b: usize) {
+        let length = b - a;
+        for root in (0..=(length - 1) / 2).rev() {
+            self.sift(a, root, length);
+        }
+        for end in (0..length).rev() {
+            self.items.swap(a, a + end);
+            self.sift(a, 0, end);
+        }
+    }
+
+    fn sift(&mut self, a: usize, mut root: usize, end: usize) {
+        loop {
+            let mut child = 2 * root + 1;
+            if child >= end {
+                return;
+            }
+            if child + 1 < end && self.before(a + child, a + child + 1) {
+                child += 1;
+            }
+            if !self.before(a + root, a + child) {
+                return;
+            }
+            self.items.swap(a + root, a + child);
+            root = child;
+        }
+    }
+
+    /// Exchanges three elements around the middle with seeded ones.
+    fn scramble(&mut self, a: usize, b: usize) {
+        let length = b - a;
+        let mut random = length as u64;
+        let mask = (1u64 << (u64::BITS - random.leading_zeros())) - 1;
+        let middle = a + length / 4 * 2;
+        for i in 0..3 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let drawn = usize::try_from(random & mask).unwrap_or(0);
+            let other = if drawn >= length { drawn - length } else { drawn };
+            self.items.swap(middle - 2 + i, a + other);
+        }
+    }
+
+    fn pivot(&self, a: usize, b: usize) -> (usize, Hint) {
+        let quarter = (b - a) / 4;
+        let mut swaps = 0;
+        let mut picks = [a + quarter, a + quarter * 2, a + quarter * 3];
+        if b - a >= LONG {
+            picks = picks.map(|at| self.median([at - 1, at, at + 1], &mut swaps));
+        }
+        let pivot = self.median(picks, &mut swaps);
+        let hint = match swaps {
+            0 => Hint::Ascending,
+            ALL_DESCENDING => Hint::Descending,
+            _ => Hint::Unknown,
+        };
+        (pivot, hint)
+    }
+
+    fn median(&self, [mut x, mut y, mut z]: [usize; 3], swaps: &mut usize) -> usize {
+        let mut order = |low: &mut usize, high: &mut usize| {
+            if self.before(*high, *low) {
+                std::mem::swap(low, high);
+                *swaps += 1;
+            }
+        };
+        order(&mut x, &mut y);
+        order(&mut y, &mut z);
+        order(&mut x, &mut y);
+        y
+    }
+
+    /// Sorts a nearly sorted range by moving a few elements; false when more would be needed.
+    fn repair(&mut self, a: usize, b: usize) -> bool {
+        let mut i = a + 1;
+        for _ in 0..REPAIRS {
+            while i < b && !self.before(i, i - 1) {
+                i += 1;
+            }
+            if i == b {
+                return true;
+            }
+            if b - a < LONG {
+                return false;
+            }
+            self.items.swap(i, i - 1);
+            if i - a >= 2 {
+                self.sink_left(0, i - 1);
+            }
+            let mut j = i + 1;
+            while b - i >= 2 && j < b && self.before(j, j - 1) {
+                self.items.swap(j, j - 1);
+                j += 1;
+            }
+        }
+        false
+    }
+
+    /// With nothing smaller than the pivot in the range: moves all equal to it to the front, and
+    /// returns where the larger ones begin.
+    fn skip_equal(&mut self, a: usize, b: usize, pivot: usize) -> usize {
+        self.items.swap(a, pivot);
+        let (mut i, mut j) = (a + 1, b - 1);
+        loop {
+            while i <= j && !self.before(a, i) {
+                i += 1;
+            }
+            while i <= j && self.before(a, j) {
+                j -= 1;
+            }
+            if i > j {
+                return i;
+            }
+            self.items.swap(i, j);
+            i += 1;
+            j -= 1;
+        }
+    }
+
+    /// Puts smaller elements left of the pivot and the others right of it; returns where it ended,
+    /// and whether nothing had to move.
+    fn partition(&mut self, a: usize, b: usize, pivot: usize) -> (usize, bool) {
+        self.items.swap(a, pivot);
+        let (mut i, mut j) = (a + 1, b - 1);
+        let mut untouched = true;
+        loop {
+            while i <= j && self.before(i, a) {
+                i += 1;
+            }
+            while i <= j && !self.before(j, a) {
+                j -= 1;
+            }
+            if i > j {
+                self.items.swap(j, a);
+                return (j, untouched);
+            }
+            self.items.swap(i, j);
+            untouched = false;
+            i += 1;
+            j -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sorts(mut items in prop::collection::vec(0u16..40, 0..400)) {
+            let mut want = items.clone();
+            want.sort_unstable();
+            sort(&mut items, |a, b| a < b);
+            prop_assert_eq!(items, want);
+        }
+
+        #[test]
+        fn is_stable_up_to_twelve(items in prop::collection::vec(0u8..4, 0..=12)) {
+            let mut items: Vec<(u8, usize)> = items.into_iter().zip(0..).collect();
+            let mut want = items.clone();
+            want.sort();
+            sort(&mut items, |a, b| a.0 < b.0);
+            prop_assert_eq!(items, want);
+        }
+    }
+
+    #[test]
+    fn patterns_that_defeat_quicksort_are_sorted() {
+        for n in [13usize, 50, 51, 1000] {
+            for pattern in [
+                (0..n).collect::<Vec<_>>(),
+                (0..n).rev().collect(),
+                vec![7; n],
+                (0..n / 2).chain((0..n.div_ceil(2)).rev()).collect(),
+                (0..n).map(|i| i % 2).collect(),
+            ] {
+                let (mut items, mut want) = (pattern.clone(), pattern);
+                want.sort_unstable();
+                sort(&mut items, |a, b| a < b);
+                assert_eq!(items, want);
+            }
+        }
+    }
+}

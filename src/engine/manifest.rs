@@ -1,0 +1,79 @@
+//! From placements to manifests: each built and written as text once for all clusters that receive
+//! the same.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::Engine;
+use crate::dialect::{OverrideChange, Plan, Variant};
+use crate::k8s::{ClusterName, Finding, ObjectRef};
+
+/// One object for some clusters.
+#[derive(Debug)]
+pub struct Manifest<'p> {
+    /// Its identity in the plan.
+    pub object: &'p ObjectRef,
+    /// The clusters that receive it, sorted by name.
+    pub clusters: Vec<ClusterName>,
+    /// The manifest as YAML.
+    pub text: Arc<str>,
+    /// The override rules that changed it.
+    pub changes: Vec<OverrideChange>,
+}
+
+/// Every manifest of a plan.
+#[derive(Debug, Default)]
+pub struct Manifests<'p> {
+    /// Sorted by object.
+    pub manifests: Vec<Manifest<'p>>,
+    /// What could not be rendered.
+    pub findings: Vec<Finding>,
+}
+
+impl Engine<'_> {
+    /// Renders every placement of the plan.
+    pub fn manifests<'p>(&self, plan: &'p Plan) -> Manifests<'p> {
+        let parts: Vec<Manifests<'p>> = plan
+            .placements
+            .par_iter()
+            .map(|placement| {
+                let plane = self.plane(&placement.dialect);
+                let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
+                written(&placement.object, variants)
+            })
+            .collect();
+        let mut all = Manifests::default();
+        for part in parts {
+            all.manifests.extend(part.manifests);
+            all.findings.extend(part.findings);
+        }
+        all
+    }
+
+    /// What each cluster receives of one object of the plan, as values rather than text.
+    pub fn variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<Variant> {
+        let placement = plan.placements.iter().find(|p| p.object == *object);
+        placement.and_then(|p| Some(self.plane(&p.dialect)?.manifests(p))).unwrap_or_default()
+    }
+}
+
+fn written(object: &ObjectRef, variants: Vec<Variant>) -> Manifests<'_> {
+    let mut all = Manifests::default();
+    for variant in variants {
+        match variant.rendered {
+            Ok(rendered) => {
+                let mut text = String::new();
+                crate::yaml::write(&rendered.body, &mut text);
+                all.manifests.push(Manifest {
+                    object,
+                    clusters: variant.clusters,
+                    text: text.into(),
+                    changes: rendered.changes,
+                });
+            }
+            Err(finding) => all.findings.push(finding),
+        }
+    }
+    all
+}

@@ -1,0 +1,79 @@
+//! From templates to placements: every dialect's decisions, joined.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+
+use super::{Engine, conflict};
+use crate::dialect::{Decided, Explanation, Placement, Plan};
+use crate::k8s::{Finding, ObjectRef};
+use crate::repo::Role;
+
+/// A plan with what was found on the way.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan, without objects that two dialects claim.
+    pub plan: Plan,
+    /// Errors and warnings of policies and placements; not those of reading the repo.
+    pub findings: Vec<Finding>,
+}
+
+impl Engine<'_> {
+    /// Decides where every template goes.
+    pub fn plan(&self) -> Planned {
+        let mut placements: Vec<Placement> = Vec::new();
+        let mut findings: Vec<Finding> = Vec::new();
+        for (_, plane) in &self.planes {
+            findings.extend(plane.check());
+            let decided: Vec<Decided> =
+                (0..plane.units()).into_par_iter().map(|unit| plane.place(unit, &self.previous)).collect();
+            let all = plane.complete(decided, &self.previous);
+            placements.extend(all.placements);
+            findings.extend(all.findings);
+        }
+        placements.par_sort_by(|a, b| (&a.object, &a.dialect).cmp(&(&b.object, &b.dialect)));
+        findings.extend(conflict::two_claims(self.repo, &mut placements));
+        let unmatched = self.unmatched(&placements, &findings);
+        findings.extend(unmatched.iter().filter_map(|id| self.unmatched_finding(id)));
+        Planned { plan: Plan { placements, unmatched, ..Plan::default() }, findings }
+    }
+
+    /// Templates without a placement; those that an error keeps from one are not unmatched.
+    fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
+        let known: BTreeSet<&ObjectRef> = placements
+            .iter()
+            .map(|p| &p.object)
+            .chain(findings.iter().filter_map(|f| f.object.as_ref()))
+            .collect();
+        let ids = self.repo.templates.iter().map(|t| &t.object.id);
+        ids.filter(|id| !known.contains(id)).cloned().collect()
+    }
+
+    fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {
+        let template = self.repo.template(id)?;
+        let message = format!("no policy places {id}, so it is rendered for no cluster");
+        Some(
+            Finding::warning("unmatched", &template.object, message)
+                .help("select it in a placement policy, or keep it out of the repo with `.federateignore`"),
+        )
+    }
+
+    /// Why an object is where it is, from the dialect that has a say in it.
+    pub fn explain(&self, object: &ObjectRef) -> Option<Explanation> {
+        self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous))
+    }
+
+    /// Policies that decide about no object.
+    pub fn unused_policies(&self, plan: &Plan) -> Vec<Finding> {
+        let used: BTreeSet<&ObjectRef> = plan.placements.iter().filter_map(|p| p.policy.as_ref()).collect();
+        let policies = self.repo.claimed.iter().filter(|c| c.role == Role::Placement);
+        policies
+            .filter(|c| !used.contains(&c.object.id))
+            .map(|c| {
+                let message = format!("{} decides about no object of the repo", c.object.id);
+                Finding::warning("unused-policy", &c.object, message)
+                    .help("its selectors match no template, or other policies win for all that match")
+            })
+            .collect()
+    }
+}
