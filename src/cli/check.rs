@@ -31,7 +31,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut loaded = self.args.load(None)?;
+        let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let manifests = engine.manifests(&planned.plan);

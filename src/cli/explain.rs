@@ -35,7 +35,7 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut loaded = self.args.load(None)?;
+        let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let id = self.find(&loaded.repo)?;

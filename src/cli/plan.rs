@@ -24,7 +24,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut loaded = self.args.load(None)?;
+        let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let (mut plan, mut findings) = (planned.plan, std::mem::take(&mut loaded.findings));

@@ -1,20 +1,115 @@
 //! `federate render`
 
-use clap::Args;
+use std::path::PathBuf;
 
-use super::settings::RepoArgs;
-use super::{Exit, Fault};
+use clap::Args;
+use serde::Serialize;
+
+use super::settings::{Format, RepoArgs, outcome};
+use super::{Exit, Fault, print, print_value, say};
+use crate::engine::{self, Engine, Manifests, previous};
+use crate::publish::summary::ClusterSummary;
+use crate::publish::{Folder, Manifest, Summary, Tree};
 
 /// Write every cluster's manifests
+///
+/// Writes DIR/<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml and
+/// DIR/placements.yaml, the plan, which is the scheduler's memory for the next run. The folder is
+/// replaced in one atomic step; files that stay the same are not touched; a folder that holds
+/// anything federate did not write is refused.
+///
+/// Example: federate render examples/repo --out out
 #[derive(Debug, Args)]
 pub(super) struct Render {
     #[command(flatten)]
     args: RepoArgs,
+
+    /// The folder to write
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// How to print what changed
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
 }
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        self.args.load(None)?;
-        Ok(Exit::Clean)
+        let here = std::env::current_dir()?;
+        let waiting = || say("waiting for another federate that writes to the same folder\n");
+        let folder =
+            Folder::open(&self.out, &[&self.args.repo, &here], waiting).map_err(|e| Fault::Failed(e.to_string()))?;
+        let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
+        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let planned = engine.plan();
+        let manifests = engine.manifests(&planned.plan);
+        let mut findings = std::mem::take(&mut loaded.findings);
+        findings.extend(planned.findings);
+        findings.extend(manifests.findings.iter().cloned());
+        self.args.judge(&mut findings);
+        self.args.report(&loaded.repo, &findings);
+        if engine::any_error(&findings) && !self.args.keep_going {
+            say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
+            return Ok(Exit::Error);
+        }
+        let tree = Tree::new(previous::write(&planned.plan), self.files(manifests))
+            .map_err(|e| Fault::Failed(e.to_string()))?;
+        let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
+        self.show(&summary)?;
+        Ok(outcome(&findings))
+    }
+
+    fn files(&self, manifests: Manifests<'_>) -> Vec<Manifest> {
+        let wanted = |m: engine::Manifest<'_>| Manifest {
+            object: m.object.clone(),
+            clusters: m.clusters.into_iter().filter(|c| self.args.wants(c)).collect(),
+            text: m.text,
+        };
+        manifests.manifests.into_iter().map(wanted).collect()
+    }
+
+    fn show(&self, summary: &Summary) -> Result<(), Fault> {
+        if self.output != Format::Table {
+            return print_value(&Changes::of(summary), self.output);
+        }
+        if self.args.quiet {
+            return Ok(());
+        }
+        print(&format!("{}: {summary}\n", self.out.display()))
+    }
+}
+
+/// What changed, for machines.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Changes<'s> {
+    api_version: &'static str,
+    kind: &'static str,
+    clusters: Vec<Cluster<'s>>,
+}
+
+#[derive(Serialize)]
+struct Cluster<'s> {
+    name: &'s str,
+    created: &'s [String],
+    updated: &'s [String],
+    removed: &'s [String],
+    unchanged: usize,
+}
+
+impl<'s> Changes<'s> {
+    fn of(summary: &'s Summary) -> Self {
+        let cluster = |c: &'s ClusterSummary| Cluster {
+            name: &c.cluster,
+            created: &c.created,
+            updated: &c.updated,
+            removed: &c.removed,
+            unchanged: c.unchanged,
+        };
+        Self {
+            api_version: crate::dialect::plan::API_VERSION,
+            kind: "RenderSummary",
+            clusters: summary.clusters.iter().map(cluster).collect(),
+        }
     }
 }

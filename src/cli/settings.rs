@@ -9,7 +9,7 @@ use super::{Exit, Fault, say, styled};
 use crate::dialect::Plan;
 use crate::engine::{self, Settings, previous};
 use crate::k8s::{Cluster, Finding, Severity};
-use crate::repo::{self, Repo};
+use crate::repo::{self, Repo, WorkTree};
 use crate::report::findings;
 
 /// How a result is written.
@@ -99,20 +99,19 @@ pub(super) struct Loaded {
 
 impl RepoArgs {
     /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
-    /// repo, and whose plan is the previous one unless another is named.
-    pub(super) fn load(&self, out: Option<&Path>) -> Result<Loaded, Fault> {
-        let previous = match (&self.previous, out) {
+    /// repo; `kept` is the plan it holds, the scheduler's memory unless another is named.
+    pub(super) fn load(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Loaded, Fault> {
+        let previous = match &self.previous {
             _ if self.fresh => Plan::default(),
-            (Some(path), _) => read_plan(path)?,
-            (None, Some(out)) if out.join(PLAN_FILE).is_file() => read_plan(&out.join(PLAN_FILE))?,
-            _ => Plan::default(),
+            Some(path) => read_plan(path)?,
+            None => kept.cloned().unwrap_or_default(),
         };
-        let settings =
-            Settings { strict_inventory: self.strict_inventory, now: self.now.clone(), previous };
-        let mut repo = repo::open(&self.repo, out, &engine::claims)
-            .map_err(|e| Fault::Failed(format!("{}: {e}", self.repo.display())))?;
-        let (clusters, inventory) = engine::inventory(&repo, &settings);
-        repo::expand(&mut repo, &clusters);
+        let settings = Settings { strict_inventory: self.strict_inventory, now: self.now.clone(), previous };
+        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
+        let output = out.and_then(|out| tree.relative(out));
+        let read = repo::load(&tree, output.as_deref(), &engine::claims);
+        let (clusters, inventory) = engine::inventory(&read.repo, &settings);
+        let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
         findings.extend(inventory);
         self.known_clusters(&clusters)?;
@@ -154,9 +153,6 @@ impl RepoArgs {
         say(&findings::text(repo, &shown, styled(&std::io::stderr())));
     }
 }
-
-/// The plan beside the output.
-pub(super) const PLAN_FILE: &str = "placements.yaml";
 
 fn read_plan(path: &Path) -> Result<Plan, Fault> {
     let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));

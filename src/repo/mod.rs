@@ -96,7 +96,3 @@ impl Repo {
         Position { line: origin.line, column: 1 }
     }
 }
-/// stub
-pub fn open(_p: &std::path::Path, _o: Option<&std::path::Path>, _c: &dyn Fn(&str, &str) -> Option<(&'static str, Role)>) -> Result<Repo, std::io::Error> { Ok(Repo::default()) }
-/// stub
-pub fn expand(_r: &mut Repo, _c: &[crate::k8s::Cluster]) {}

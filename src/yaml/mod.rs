@@ -1,6 +1,15 @@
-//! YAML as `kubectl` reads and writes it.
+//! YAML as `kubectl` reads and writes it: YAML 1.1 scalars, JSON's data model.
+//!
+//! The events come from `granit-parser`; what scalars, keys, tags, anchors and merge keys mean is
+//! resolved here, because no library resolves them as `kubectl` does.
 
 use serde_json::Value;
+
+mod build;
+mod emit;
+mod locate;
+mod scalar;
+mod stream;
 
 /// One document of a YAML stream, as the JSON value that `kubectl` makes of it.
 #[derive(Clone, Debug)]
@@ -43,18 +52,16 @@ pub struct Stream {
 
 /// Reads a stream of documents.
 pub fn read(bytes: &[u8]) -> Stream {
-    let _ = bytes;
-    Stream::default()
+    stream::read(bytes)
 }
 
 /// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a
 /// mapping's entry. `None` when there is no such value.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    let _ = (bytes, index, pointer);
-    None
+    locate::locate(bytes, index, pointer)
 }
 
 /// Appends `value` as one block-style document that `kubectl` reads back as the same value.
 pub fn write(value: &Value, out: &mut String) {
-    let _ = (value, out);
+    emit::document(value, out);
 }

@@ -1,0 +1,69 @@
+//! `federate check`
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn a_clean_repo_is_clean() {
+    let ran = Sandbox::web().run("check").code(0);
+    assert_eq!(ran.out, "clean: 1 templates, 2 clusters\n");
+}
+
+#[test]
+fn an_invalid_policy_is_refused_at_its_line() {
+    let repo = Sandbox::web();
+    let policy = repo.read("policy.yaml") + "    spreadConstraints:\n    - {spreadByField: cluster, minGroups: 3, maxGroups: 2}\n";
+    repo.write("policy.yaml", policy);
+    let ran = repo.run("check").code(2);
+    assert!(ran.out.contains("error[invalid-policy]"), "{}", ran.out);
+    assert!(ran.out.contains("policy.yaml:14:"), "{}", ran.out);
+    assert!(ran.out.contains("spreadByField: cluster, minGroups: 3"), "the line is shown: {}", ran.out);
+}
+
+#[test]
+fn useless_policies_and_overrides_are_findings() {
+    let repo = Sandbox::web();
+    repo.write("unused.yaml", repo.read("policy.yaml").replace("name: web", "name: absent"));
+    repo.write(
+        "override.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: idle, namespace: shop}
+spec:
+  overrideRules:
+  - overriders: {labelsOverrider: [{operator: remove, value: {absent: x}}]}
+",
+    );
+    let findings = repo.run("check -o json").code(1).json();
+    let codes: Vec<&str> =
+        findings["findings"].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["unused-override", "unused-policy"]);
+}
+
+#[test]
+fn two_templates_of_one_identity_name_both_places() {
+    let repo = Sandbox::web();
+    repo.write("again.yaml", repo.read("web.yaml"));
+    let ran = repo.run("check").code(2);
+    assert!(ran.out.contains("again.yaml:1") && ran.out.contains("web.yaml:1"), "{}", ran.out);
+}
+
+#[test]
+fn a_secret_is_never_quoted() {
+    let repo = Sandbox::web();
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  password: hunter2\n  password: hunter3\n";
+    repo.write("secret.yaml", secret);
+    let ran = repo.run("check").code(2);
+    assert!(ran.out.contains("secret.yaml:6"), "{}", ran.out);
+    assert!(!ran.out.contains("hunter"), "{}", ran.out);
+}
+
+#[test]
+fn many_findings_are_counted_not_listed() {
+    let repo = Sandbox::web();
+    for index in 0..30 {
+        repo.write(&format!("broken-{index:02}.yaml"), "a: [\n");
+    }
+    let ran = repo.run("check").code(2);
+    assert_eq!(ran.out.matches("error[").count(), 20, "{}", ran.out);
+    assert!(ran.out.contains("and more: 10 invalid-yaml"), "{}", ran.out);
+}

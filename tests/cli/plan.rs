@@ -1,0 +1,111 @@
+//! `federate plan`
+
+use serde_json::json;
+
+use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
+
+#[test]
+fn a_divided_deployment_is_shown_with_its_replicas() {
+    let ran = Sandbox::web().run("plan").code(0);
+    assert_eq!(
+        ran.out,
+        "\
+OBJECT               POLICY                      REPLICAS  CLUSTERS
+Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2: m1 m2
+
+1 objects, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched
+"
+    );
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn json_is_the_plan_of_the_contract() {
+    let plan = Sandbox::web().run("plan -o json").code(0).json();
+    assert_eq!(plan["apiVersion"], "federate.dev/v1alpha1");
+    assert_eq!(plan["kind"], "Plan");
+    let row = &plan["placements"][0];
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"});
+    assert_eq!(row["object"], object);
+    assert_eq!(row["dialect"], "karmada");
+    assert_eq!(row["clusters"], json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}]));
+}
+
+#[test]
+fn a_plan_of_a_plan_is_the_same_plan() {
+    let repo = Sandbox::web();
+    let first = repo.run("plan -o json").code(0);
+    repo.write("plan.json", &first.out);
+    // A plan is no Kubernetes object to place, wherever it lies.
+    let second = repo.run("plan -o json --previous plan.json").code(0);
+    assert_eq!(first.out, second.out);
+}
+
+#[test]
+fn scaling_down_keeps_the_proportions_of_the_previous_plan() {
+    let repo = Sandbox::new().file("web.yaml", WEB.replace("replicas: 4", "replicas: 6")).file(
+        "clusters.yaml",
+        CLUSTERS.replace(
+            "spec: {region: eu}",
+            "spec: {region: eu}\nstatus: {resourceSummary: {allocatable: {pods: 100}}, apiEnablements: [{groupVersion: apps/v1, resources: [{kind: Deployment}]}]}",
+        ),
+    );
+    let policy = POLICY.to_owned()
+        + "      replicaDivisionPreference: Weighted\n      weightPreference: {dynamicWeight: AvailableReplicas}\n";
+    repo.write("policy.yaml", policy);
+    repo.write(
+        "old.yaml",
+        "apiVersion: federate.dev/v1alpha1\nkind: Plan\nplacements:\n- object: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}\n  clusters: [{name: m1, replicas: 3}, {name: m2, replicas: 9}]\n",
+    );
+    let plan = repo.run("plan -o json --previous old.yaml -q").code(0).json();
+    let want = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 4}]);
+    assert_eq!(plan["placements"][0]["clusters"], want);
+}
+
+#[test]
+fn a_template_without_policy_is_a_warning_unless_asked_otherwise() {
+    let repo = Sandbox::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS);
+    let ran = repo.run("plan").code(0);
+    assert!(ran.err.contains("warning[unmatched]"), "{}", ran.err);
+    assert!(ran.err.contains("web.yaml:1"), "{}", ran.err);
+    repo.run("plan --fail-on unmatched").code(2);
+}
+
+#[test]
+fn an_unschedulable_template_says_why() {
+    let repo = Sandbox::web();
+    repo.write("clusters.yaml", CLUSTERS.replace("spec: {", "spec: {taints: [{key: a, effect: NoSchedule}], "));
+    let ran = repo.run("plan").code(0);
+    assert!(ran.out.contains("NoClusterFit: 0/2 clusters are available: 2 have a taint"), "{}", ran.out);
+    repo.run("plan --fail-on unschedulable").code(2);
+}
+
+#[test]
+fn one_broken_file_hides_nothing_else() {
+    let repo = Sandbox::web().file("broken.yaml", "a: [1\nb: 2\n").file("twice.yaml", "a: 1\na: 2\n");
+    let ran = repo.run("plan -o json").code(2);
+    assert!(ran.err.contains("broken.yaml:2") && ran.err.contains("twice.yaml:2"), "{}", ran.err);
+    assert_eq!(ran.json()["placements"][0]["object"]["name"], "web");
+}
+
+#[test]
+fn an_unknown_cluster_is_named() {
+    let ran = Sandbox::web().run("plan --cluster m3").code(2);
+    assert_eq!(ran.err, "error: no cluster `m3` in the inventory (there are: m1, m2)\n");
+}
+
+#[test]
+fn narrowing_does_not_change_the_decision() {
+    let plan = Sandbox::web().run("plan -o json --cluster m2").code(0).json();
+    assert_eq!(plan["placements"][0]["clusters"], json!([{"name": "m2", "replicas": 2}]));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    use std::process::Stdio;
+    let repo = Sandbox::web();
+    let mut child = repo.command("plan").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

@@ -1,0 +1,151 @@
+//! A temporary folder with a repo in it, and the command run there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A Deployment, a ConfigMap it does not need, and two clusters.
+pub const WEB: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+spec:
+  replicas: 4
+  selector:
+    matchLabels: {app: web}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      containers:
+      - name: web
+        image: nginx:1.27
+";
+
+pub const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata:
+  name: m1
+spec: {region: eu}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata:
+  name: m2
+spec: {region: us}
+";
+
+pub const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata:
+  name: web
+  namespace: shop
+spec:
+  resourceSelectors:
+  - apiVersion: apps/v1
+    kind: Deployment
+    name: web
+  placement:
+    replicaScheduling:
+      replicaSchedulingType: Divided
+";
+
+/// A folder that is gone at the end of the test.
+pub struct Sandbox(TempDir);
+
+impl Sandbox {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// One with a Deployment, a policy that divides it, and two clusters.
+    pub fn web() -> Self {
+        Self::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY)
+    }
+
+    /// The same with one more file.
+    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+        self.write(path, text);
+        self
+    }
+
+    /// Writes a file.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A path below the folder.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// Reads a file.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    /// Runs the command in the folder; the words of `line` are its arguments.
+    pub fn run(&self, line: &str) -> Ran {
+        let output = self.command(line).output().unwrap();
+        Ran::of(output, self.0.path())
+    }
+
+    /// The command, to run otherwise.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
+        command
+    }
+
+    /// Every file below `path`, sorted.
+    pub fn files(&self, path: &str) -> Vec<String> {
+        fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    walk(&path, root, found);
+                } else {
+                    found.push(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.path(path), &self.path(path), &mut found);
+        found.sort();
+        found
+    }
+}
+
+/// What a run printed and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    fn of(output: Output, root: &Path) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&*root.to_string_lossy(), "<repo>");
+        Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Fails unless the run ended so.
+    #[track_caller]
+    pub fn code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
+    }
+}

@@ -1,0 +1,180 @@
+//! What must hold for every repo: the order of files does not matter, a plan of a plan is that plan,
+//! replicas add up, clusters never share what their overrides tell apart.
+
+use std::sync::Arc;
+
+use federate::engine::{self, Engine, Settings};
+use federate::repo::{self, Config, File, Repo};
+use proptest::prelude::*;
+
+/// A small fleet: clusters with free pods, workloads, and how they are divided.
+#[derive(Clone, Debug)]
+struct Fleet {
+    clusters: Vec<Cluster>,
+    apps: Vec<App>,
+    scheduling: usize,
+    tolerates: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Cluster {
+    region: usize,
+    pods: u32,
+    tainted: bool,
+}
+
+#[derive(Clone, Debug)]
+struct App {
+    replicas: u32,
+    cpu: bool,
+}
+
+const SCHEDULING: [&str; 4] = [
+    "{replicaSchedulingType: Duplicated}",
+    "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {staticWeightList: [{targetCluster: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [r0]}]}}, weight: 2}, {targetCluster: {}, weight: 1}]}}",
+    "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {dynamicWeight: AvailableReplicas}}",
+    "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}",
+];
+
+fn fleet() -> impl Strategy<Value = Fleet> {
+    let cluster = (0usize..3, 0u32..40, prop::bool::weighted(0.2))
+        .prop_map(|(region, pods, tainted)| Cluster { region, pods, tainted });
+    let app = (0u32..30, any::<bool>()).prop_map(|(replicas, cpu)| App { replicas, cpu });
+    (prop::collection::vec(cluster, 1..20), prop::collection::vec(app, 1..6), 0..SCHEDULING.len(), any::<bool>())
+        .prop_map(|(clusters, apps, scheduling, tolerates)| Fleet { clusters, apps, scheduling, tolerates })
+}
+
+impl Fleet {
+    fn files(&self) -> Vec<File> {
+        let mut files = vec![self.policy(), self.registries()];
+        files.extend(self.clusters.iter().enumerate().map(|(index, c)| cluster(index, c)));
+        files.extend(self.apps.iter().enumerate().map(|(index, a)| app(index, a)));
+        files
+    }
+
+    fn policy(&self) -> File {
+        let tolerations = if self.tolerates { "[{operator: Exists}]" } else { "[]" };
+        file(
+            "policy.yaml",
+            &format!(
+                "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement:\n    clusterTolerations: {tolerations}\n    replicaScheduling: {}\n",
+                SCHEDULING[self.scheduling]
+            ),
+        )
+    }
+
+    fn registries(&self) -> File {
+        file(
+            "override.yaml",
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - targetCluster: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [r1]}]}}\n    overriders: {imageOverrider: [{component: Registry, operator: replace, value: r1.example.com}]}\n",
+        )
+    }
+}
+
+fn cluster(index: usize, cluster: &Cluster) -> File {
+    let taints = if cluster.tainted { "[{key: t, effect: NoSchedule}]" } else { "[]" };
+    file(
+        &format!("clusters/c{index:02}.yaml"),
+        &format!(
+            "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:02}}}\nspec: {{region: r{}, taints: {taints}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary: {{allocatable: {{pods: {}, cpu: 4}}}}\n",
+            cluster.region, cluster.pods
+        ),
+    )
+}
+
+fn app(index: usize, app: &App) -> File {
+    let resources = if app.cpu { "{requests: {cpu: 300m}}" } else { "{}" };
+    file(
+        &format!("apps/a{index}.yaml"),
+        &format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {resources}}}]}}\n",
+            app.replicas
+        ),
+    )
+}
+
+fn file(path: &str, text: &str) -> File {
+    File { path: path.into(), bytes: Arc::from(text.as_bytes()) }
+}
+
+/// The plan and every cluster's manifests, as one text.
+struct Answer {
+    plan: federate::dialect::Plan,
+    text: String,
+}
+
+fn load(files: Vec<File>, settings: &Settings) -> (Repo, Vec<federate::k8s::Cluster>) {
+    let loaded = repo::load_bytes(files, Config::default(), &engine::claims);
+    let (clusters, findings) = engine::inventory(&loaded.repo, settings);
+    assert!(findings.is_empty(), "{findings:?}");
+    let repo = loaded.expand(&clusters);
+    assert!(repo.findings.is_empty(), "{:?}", repo.findings);
+    (repo, clusters)
+}
+
+fn answer(files: Vec<File>, previous: federate::dialect::Plan) -> Answer {
+    let settings = Settings { previous, ..Settings::default() };
+    let (repo, clusters) = load(files, &settings);
+    let engine = Engine::new(&repo, &clusters, &settings);
+    let planned = engine.plan();
+    let mut text = engine::previous::write(&planned.plan);
+    let manifests = engine.manifests(&planned.plan);
+    for manifest in &manifests.manifests {
+        text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
+    }
+    text.push_str(&format!("{:?}", manifests.findings));
+    Answer { plan: planned.plan, text }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn the_order_of_files_does_not_matter(
+        (files, shuffled) in fleet().prop_map(|f| f.files()).prop_flat_map(|files| (Just(files.clone()), Just(files).prop_shuffle())),
+    ) {
+        prop_assert_eq!(answer(files, Default::default()).text, answer(shuffled, Default::default()).text);
+    }
+
+    #[test]
+    fn a_plan_of_a_plan_is_that_plan(fleet in fleet()) {
+        let first = answer(fleet.files(), Default::default());
+        let second = answer(fleet.files(), first.plan.clone());
+        prop_assert_eq!(&first.plan, &second.plan);
+        let read = engine::previous::read(engine::previous::write(&first.plan).as_bytes()).unwrap();
+        prop_assert_eq!(first.plan, read);
+    }
+
+    #[test]
+    fn divided_replicas_add_up(fleet in fleet()) {
+        let plan = answer(fleet.files(), Default::default()).plan;
+        for row in plan.placements.iter().filter(|r| r.unschedulable.is_none()) {
+            let index: usize = row.object.name[1..].parse().unwrap();
+            let sum: i64 = row.clusters.iter().filter_map(|c| c.replicas).sum();
+            let wanted = i64::from(fleet.apps[index].replicas);
+            let copies = if fleet.scheduling == 0 { row.clusters.len() as i64 } else { 1 };
+            prop_assert_eq!(sum, wanted * copies);
+        }
+    }
+
+    #[test]
+    fn every_placed_cluster_receives_exactly_one_manifest(fleet in fleet()) {
+        let settings = Settings::default();
+        let (repo, clusters) = load(fleet.files(), &settings);
+        let engine = Engine::new(&repo, &clusters, &settings);
+        let plan = engine.plan().plan;
+        let manifests = engine.manifests(&plan).manifests;
+        for row in &plan.placements {
+            let mut got: Vec<_> = manifests.iter().filter(|m| *m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
+            got.sort();
+            let want: Vec<_> = row.clusters.iter().map(|c| c.name.clone()).collect();
+            prop_assert_eq!(got, want);
+        }
+        for manifest in &manifests {
+            for name in &manifest.clusters {
+                let region = &clusters.iter().find(|c| c.name == *name).unwrap().region;
+                prop_assert_eq!(region == "r1", manifest.text.contains("image: r1.example.com/nginx"));
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The schemas in `schemas/` are those of the Rust types. `UPDATE_SCHEMAS=1 cargo test --test schemas`
+//! writes them anew.
+
+use std::fs;
+use std::path::Path;
+
+use schemars::{JsonSchema, schema_for};
+
+fn current<T: JsonSchema>(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
+    let schema = serde_json::to_string_pretty(&schema_for!(T)).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        fs::write(&path, &schema).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(kept, schema, "schemas/{name} is out of date: run UPDATE_SCHEMAS=1 cargo test --test schemas");
+}
+
+#[test]
+fn plan() {
+    current::<federate::dialect::Plan>("plan.schema.json");
+}
+
+#[test]
+fn config() {
+    current::<federate::repo::Config>("federate.schema.json");
+}
