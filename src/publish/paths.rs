@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_stay_apart() {
-        let long = |last: &str| Place::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
+        let long =
+            |last: &str| Place::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
         assert!(long("a").file.len() <= 255);
         assert!(long("a").file.ends_with(".yaml"));
         assert_ne!(long("a"), long("b"));
@@ -170,8 +171,8 @@ mod tests {
     proptest! {
         #[test]
         fn different_objects_get_different_paths_that_a_file_system_can_hold(
-            a in ("[a-b./_%]{0,3}", "[a-b._]{0,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
-            b in ("[a-b./_%]{0,3}", "[a-b._]{0,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
+            a in ("[a-b./_%]{0,3}", "[a-b._]{1,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
+            b in ("[a-b./_%]{0,3}", "[a-b._]{1,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
         ) {
             let of = |(group, kind, namespace, name): &(String, String, Option<String>, String)| {
                 object(&format!("{}/v1", group.replace('/', "-")), kind, namespace.as_deref(), name)

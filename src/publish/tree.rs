@@ -66,13 +66,13 @@ impl File {
 
 impl Tree {
     /// Lays out manifests beside `placements`, the plan's text.
-    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Collision> {
+    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
         let mut placed: Vec<_> = manifests.into_iter().map(|m| Arc::new((Place::of(&m.object), m))).collect();
         placed.sort_by(|a, b| a.0.cmp(&b.0));
         let rows = placed.iter().map(|row| (&row.0, row.1.clusters.iter(), File(Arc::clone(row))));
         let files = lay_out(rows);
         match collision(&files) {
-            Some(collision) => Err(collision),
+            Some(collision) => Err(Box::new(collision)),
             None => Ok(Self { placements, files }),
         }
     }
@@ -119,7 +119,9 @@ where
 fn collision(folders: &Folders<File>) -> Option<Collision> {
     for (cluster, namespaces) in folders {
         for (namespace, files) in namespaces {
-            let Some((first, second)) = files.iter().zip(files.iter().skip(1)).find(|(a, b)| a.name() == b.name()) else {
+            let Some((first, second)) =
+                files.iter().zip(files.iter().skip(1)).find(|(a, b)| a.name() == b.name())
+            else {
                 continue;
             };
             return Some(Collision {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::at::{self, Kind};
 use super::Error;
+use super::at::{self, Kind};
 use crate::publish::paths::PLACEMENTS;
 use crate::publish::summary::{ClusterSummary, Summary};
 use crate::publish::tree::{File, Folders, Namespaces, Tree};
@@ -155,7 +155,10 @@ fn folders(
     Ok((ours, foreign))
 }
 
-fn union<'n, T>(there: &'n BTreeSet<String>, wanted: &'n std::collections::BTreeMap<Arc<str>, T>) -> BTreeSet<&'n str> {
+fn union<'n, T>(
+    there: &'n BTreeSet<String>,
+    wanted: &'n std::collections::BTreeMap<Arc<str>, T>,
+) -> BTreeSet<&'n str> {
     there.iter().map(String::as_str).chain(wanted.keys().map(|name| &**name)).collect()
 }
 

@@ -33,6 +33,9 @@ fn contents(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
 
 /// Reads a plan that says of itself that it is one.
 fn parse(bytes: &[u8]) -> Result<Plan, String> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return plan_of(value);
+    }
     let stream = crate::yaml::read(bytes);
     if let Some(error) = stream.errors.first() {
         return Err(format!("line {}: {error}", error.at.line));
@@ -41,6 +44,10 @@ fn parse(bytes: &[u8]) -> Result<Plan, String> {
     let (Some(value), None) = (documents.next(), documents.next()) else {
         return Err("it is not one YAML document".to_owned());
     };
+    plan_of(value)
+}
+
+fn plan_of(value: Value) -> Result<Plan, String> {
     let says = |key: &str, what: &str| value.get(key).and_then(Value::as_str) == Some(what);
     if !says("apiVersion", plan::API_VERSION) || !says("kind", "Plan") {
         return Err(format!("it is not of apiVersion {}, kind Plan", plan::API_VERSION));

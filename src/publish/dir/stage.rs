@@ -30,12 +30,15 @@ pub(super) fn stage(
     let mode = old.map(rustix::fs::fstat).transpose().map_err(Error::io("read", location.dir()))?;
     if let Some(old) = mode {
         // Before anything is in it: what others may not see in the old tree, they may not see here.
-        rustix::fs::fchmod(&root, Mode::from_raw_mode(old.st_mode)).map_err(Error::io("set the mode of", &path))?;
+        rustix::fs::fchmod(&root, Mode::from_raw_mode(old.st_mode))
+            .map_err(Error::io("set the mode of", &path))?;
     }
     comparison.clusters.par_iter().try_for_each(|part| cluster(&path, root.as_fd(), old, part))?;
     let path = path.join(PLACEMENTS);
     match old.filter(|_| comparison.placements == State::Same) {
-        Some(old) => at::keep(old, root.as_fd(), PLACEMENTS, tree.placements()).map_err(Error::io("write", path)),
+        Some(old) => {
+            at::keep(old, root.as_fd(), PLACEMENTS, tree.placements()).map_err(Error::io("write", path))
+        }
         None => at::write(&root, PLACEMENTS, tree.placements())
             .and_then(rustix::fs::fsync)
             .map_err(Error::io("write", path)),
@@ -55,9 +58,9 @@ fn cluster(
     let folder = at::create_folder(root, part.name.as_str()).map_err(Error::io("create", &path))?;
     // Missing, or a link by now: then every file is written anew.
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
-    part.namespaces.par_iter().try_for_each(|part| {
-        namespace(&path, folder.as_fd(), old.as_ref().map(AsFd::as_fd), part)
-    })
+    part.namespaces
+        .par_iter()
+        .try_for_each(|part| namespace(&path, folder.as_fd(), old.as_ref().map(AsFd::as_fd), part))
 }
 
 fn namespace(

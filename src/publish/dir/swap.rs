@@ -16,7 +16,7 @@ use super::location::{Location, MOUNT_POINT};
 use super::stage::NEW;
 
 /// What the old tree is called beside its folder between two renames.
-pub(super) const OLD: &str = "old";
+const OLD: &str = "old";
 
 /// Puts the staged tree in place and removes the old one, if there is one.
 pub(super) fn put_in_place(location: &Location, replaces: bool) -> Result<(), Error> {
@@ -27,14 +27,17 @@ pub(super) fn put_in_place(location: &Location, replaces: bool) -> Result<(), Er
     match rustix::fs::renameat_with(CWD, &new, CWD, &dir, RenameFlags::EXCHANGE) {
         // What is called new holds the old tree now.
         Ok(()) => remove(&new),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            set_aside(location)?;
-            fs::rename(&new, &dir).map_err(Error::io("replace", dir))?;
-            remove(&location.beside(OLD))
-        }
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => in_two_steps(location),
         Err(Errno::BUSY) => Err(Error::Unsuitable { dir, why: MOUNT_POINT }),
         Err(error) => Err(Error::io("replace", dir)(error)),
     }
+}
+
+/// Replaces the old tree where folders cannot be exchanged.
+pub(super) fn in_two_steps(location: &Location) -> Result<(), Error> {
+    set_aside(location)?;
+    fs::rename(location.beside(NEW), location.dir()).map_err(Error::io("replace", location.dir()))?;
+    remove(&location.beside(OLD))
 }
 
 /// The first of two renames.
@@ -62,9 +65,9 @@ fn remove(root: &Path) -> Result<(), Error> {
         _ => {}
     }
     let namespaces: Vec<PathBuf> = inner(root).par_iter().flat_map(|cluster| inner(cluster)).collect();
-    let remove = |folder: &Path| fs::remove_dir_all(folder).map_err(Error::io("remove", folder));
-    namespaces.par_iter().try_for_each(|namespace| remove(namespace))?;
-    remove(root)
+    let remove_all = |folder: &Path| fs::remove_dir_all(folder).map_err(Error::io("remove", folder));
+    namespaces.par_iter().try_for_each(|namespace| remove_all(namespace))?;
+    remove_all(root)
 }
 
 /// The folders, not links to any, directly inside one. What cannot be read is left to the removal,
