@@ -1,1 +1,12 @@
 //! The ends that write what was rendered.
+//!
+//! [`Tree`] is what was rendered, laid out as files; [`dir`] makes a folder hold exactly that.
+
+pub mod dir;
+pub mod paths;
+pub mod summary;
+pub mod tree;
+
+pub use dir::Folder;
+pub use summary::Summary;
+pub use tree::{Manifest, Tree};

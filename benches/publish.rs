@@ -1,0 +1,116 @@
+//! Publishing a rendered tree to a folder: 100 clusters of 900 objects, 90,000 files of 1.2 KB.
+//!
+//! `cp -r` of the result is the yardstick. `FEDERATE_BENCH_DIR` says where to write (default: the
+//! folder for temporary files), so that a RAM disk can be compared with a real one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use divan::Bencher;
+use federate::dialect::{Placed, Placement, Plan};
+use federate::k8s::{ClusterName, ObjectRef};
+use federate::publish::{Folder, Manifest, Tree};
+use tempfile::TempDir;
+
+const CLUSTERS: usize = 100;
+const OBJECTS: usize = 900;
+
+fn main() {
+    divan::main();
+}
+
+/// Nine tenths of the objects are the same everywhere, the others differ by cluster. `edit` is in the
+/// text of every hundredth object.
+fn tree(edit: &str) -> Tree {
+    let clusters: Vec<ClusterName> = (0..CLUSTERS).map(|c| format!("member-{c:03}").into()).collect();
+    let mut plan = Plan::default();
+    let mut manifests = Vec::new();
+    for number in 0..OBJECTS {
+        let object = ObjectRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            namespace: Some(format!("team-{:02}", number % 30)),
+            name: format!("service-{number:03}"),
+        };
+        let edit = if number % 100 == 0 { edit } else { "" };
+        let text =
+            |what: &str| -> Arc<str> { format!("# {edit}{what}\n{}", "key: value\n".repeat(108)).into() };
+        if number % 10 == 0 {
+            let each = |c: &ClusterName| Manifest {
+                object: object.clone(),
+                clusters: vec![c.clone()],
+                text: text(c),
+            };
+            manifests.extend(clusters.iter().map(each));
+        } else {
+            manifests.push(Manifest { object: object.clone(), clusters: clusters.clone(), text: text("") });
+        }
+        let mut placement = Placement::new("karmada", object, None);
+        placement.clusters =
+            clusters.iter().map(|name| Placed { name: name.clone(), replicas: Some(1) }).collect();
+        plan.placements.push(placement);
+    }
+    Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
+}
+
+fn scratch() -> TempDir {
+    match std::env::var_os("FEDERATE_BENCH_DIR") {
+        Some(dir) => tempfile::tempdir_in(dir).unwrap(),
+        None => tempfile::tempdir().unwrap(),
+    }
+}
+
+fn open(dir: &Path) -> Folder {
+    Folder::open(dir, &[], || {}).unwrap()
+}
+
+/// A scratch folder with the tree published to the folder returned beside it.
+fn published() -> (TempDir, PathBuf) {
+    let scratch = scratch();
+    let out = scratch.path().join("out");
+    open(&out).publish(&tree("")).unwrap();
+    (scratch, out)
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn lay_out(bencher: Bencher) {
+    bencher.bench(|| tree(""));
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn first_write(bencher: Bencher) {
+    let tree = tree("");
+    bencher.with_inputs(scratch).bench_values(|scratch| {
+        open(&scratch.path().join("out")).publish(&tree).unwrap();
+        scratch
+    });
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn nothing_changed(bencher: Bencher) {
+    let (tree, (_scratch, out)) = (tree(""), published());
+    bencher.with_inputs(|| open(&out)).bench_values(|folder| folder.publish(&tree).unwrap());
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn one_in_a_hundred_changed(bencher: Bencher) {
+    let (_scratch, out) = published();
+    let mut edits = 0;
+    bencher
+        .with_inputs(|| {
+            edits += 1;
+            (tree(&format!("edit {edits}")), open(&out))
+        })
+        .bench_local_values(|(tree, folder)| folder.publish(&tree).unwrap());
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn yardstick_cp(bencher: Bencher) {
+    let (_scratch, out) = published();
+    bencher.with_inputs(scratch).bench_values(|scratch| {
+        let done = Command::new("cp").arg("-r").arg(&out).arg(scratch.path().join("copy")).status().unwrap();
+        assert!(done.success());
+        scratch
+    });
+}

@@ -1,0 +1,129 @@
+//! Files and folders by name inside an open folder. No symlink is ever followed here, so what another
+//! process plants in the folder cannot lead out of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, Result};
+use rustix::path::Arg;
+
+/// Modes before the process's umask.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
+
+/// What stands in a folder under one name.
+pub(super) struct Entry {
+    /// Its name; lossy when `kind` is [`Kind::Other`].
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+impl Entry {
+    /// The name as messages show it: folders end in `/`.
+    pub(super) fn display(&self) -> String {
+        match self.kind {
+            Kind::Folder => format!("{}/", self.name),
+            Kind::File | Kind::Other => self.name.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    File,
+    /// A symlink, a device, …, or anything whose name is no UTF-8.
+    Other,
+}
+
+pub(super) fn open_folder(at: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+pub(super) fn create_folder(at: impl AsFd, name: impl Arg + Copy) -> Result<OwnedFd> {
+    rustix::fs::mkdirat(at.as_fd(), name, FOLDER_MODE)?;
+    open_folder(at, name)
+}
+
+/// What stands in a folder, sorted by name.
+pub(super) fn list(folder: BorrowedFd<'_>) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for found in Dir::read_from(folder)? {
+        let found = found?;
+        if matches!(found.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let file_type = match found.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(folder, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            known => known,
+        };
+        entries.push(match (found.file_name().to_str(), file_type) {
+            (Ok(name), FileType::Directory) => Entry { name: name.to_owned(), kind: Kind::Folder },
+            (Ok(name), FileType::RegularFile) => Entry { name: name.to_owned(), kind: Kind::File },
+            _ => Entry { name: found.file_name().to_string_lossy().into_owned(), kind: Kind::Other },
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// Opens a file to be read; does not hang on what was swapped for a pipe.
+pub(super) fn open_file(at: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+/// Whether a file holds exactly `text`. `buffer` is room to read into, kept between calls.
+pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>) -> Result<bool> {
+    let file = open_file(at, name)?;
+    // One byte more than expected, to notice a longer file without asking for its size.
+    if buffer.len() <= text.len() {
+        buffer.resize(text.len() + 1, 0);
+    }
+    let mut filled = 0;
+    while let Some(room) = buffer.get_mut(filled..=text.len()).filter(|room| !room.is_empty()) {
+        match rustix::io::read(&file, room) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(buffer.get(..filled) == Some(text.as_bytes()))
+}
+
+/// Writes a file that must not exist yet, and returns it still open.
+pub(super) fn write(at: impl AsFd, name: &str, text: &str) -> Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(at, name, flags, FILE_MODE)?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(&file, rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(file)
+}
+
+/// Makes `to/name` the same file as `from/name`, which holds `text`. Where the file system has no
+/// hard links, or the user may not link this file, it becomes a copy with the same time.
+pub(super) fn keep(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+    if rustix::fs::linkat(from, name, to, name, AtFlags::empty()).is_ok() {
+        return Ok(());
+    }
+    copy(from, to, name, text)
+}
+
+/// Makes `to/name` a copy, with the same time, of `from/name`, which holds `text`.
+pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+    let modified = File::from(open_file(from, name)?).metadata()?.modified()?;
+    File::from(write(to, name, text)?).set_modified(modified)
+}

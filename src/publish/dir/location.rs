@@ -1,0 +1,115 @@
+//! Where a folder to publish to really is, and whether it can be replaced as a whole.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Error, at};
+
+/// The folder's real path, as a parent that exists and a name in it.
+#[derive(Debug)]
+pub(super) struct Location {
+    parent: PathBuf,
+    name: OsString,
+    /// Parents that had to be made, outermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Location {
+    /// Follows symlinks, makes missing parents, and refuses what is or surrounds a folder of `keep`.
+    pub(super) fn resolve(path: &Path, keep: &[&Path]) -> Result<Self, Error> {
+        match fs::canonicalize(path) {
+            Ok(real) => Self::existing(&real, keep),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("find", path)(error)),
+            Err(_) => match fs::read_link(path) {
+                // A link to nothing yet: its target is made. Links in a circle do not come here.
+                Ok(target) => Self::resolve(&parent_of(path).join(target), keep),
+                Err(_) => Self::missing(path),
+            },
+        }
+    }
+
+    fn existing(real: &Path, keep: &[&Path]) -> Result<Self, Error> {
+        let unsuitable = |why| Error::Unsuitable { dir: real.to_owned(), why };
+        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+            return Err(unsuitable("it is the root of the file system"));
+        };
+        let around = |kept: &&Path| fs::canonicalize(kept).is_ok_and(|kept| kept.starts_with(real));
+        if keep.iter().any(around) {
+            return Err(unsuitable("it is, or holds, the repo or the working directory"));
+        }
+        let device = |path: &Path| fs::metadata(path).map(|meta| (meta.is_dir(), meta.dev()));
+        let (is_dir, own) = device(real).map_err(Error::io("read", real))?;
+        let (_, outer) = device(parent).map_err(Error::io("read", parent))?;
+        match (is_dir, own == outer) {
+            (false, _) => Err(Error::NotAFolder { dir: real.to_owned() }),
+            (true, false) => Err(unsuitable(MOUNT_POINT)),
+            (true, true) => Ok(Self { parent: parent.to_owned(), name: name.to_owned(), made: Vec::new() }),
+        }
+    }
+
+    fn missing(path: &Path) -> Result<Self, Error> {
+        let Some(name) = path.file_name() else {
+            return Err(Error::io("find", path)(ErrorKind::NotFound));
+        };
+        let parent = parent_of(path);
+        let missing: Vec<_> = parent.ancestors().take_while(|p| !present(p)).collect();
+        // Kept up to date in `location`, so that an error half-way removes what was made.
+        let mut location = Self { parent: parent.clone(), name: name.to_owned(), made: Vec::new() };
+        for folder in missing.into_iter().rev() {
+            fs::create_dir(folder).map_err(Error::io("create", folder))?;
+            location.made.push(folder.to_owned());
+        }
+        location.parent = fs::canonicalize(&parent).map_err(Error::io("find", parent))?;
+        Ok(location)
+    }
+
+    /// The folder's path.
+    pub(super) fn dir(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
+
+    /// The path of a hidden companion in the same parent; `what` tells companions apart.
+    pub(super) fn beside(&self, what: &str) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(&self.name);
+        name.push(".federate-");
+        name.push(what);
+        self.parent.join(name)
+    }
+
+    /// Opens the folder; `None` when it does not exist.
+    pub(super) fn open(&self) -> Result<Option<OwnedFd>, Error> {
+        match at::open_folder(rustix::fs::CWD, self.dir()) {
+            Ok(root) => Ok(Some(root)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(Error::io("open", self.dir())(error)),
+        }
+    }
+}
+
+/// Why a mount point cannot be published to.
+pub(super) const MOUNT_POINT: &str = "it is a mount point, which cannot be replaced in one step";
+
+impl Drop for Location {
+    fn drop(&mut self) {
+        for folder in self.made.iter().rev() {
+            // Fails, as it should, where something has been published.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn present(path: &Path) -> bool {
+    path == Path::new("") || fs::symlink_metadata(path).is_ok()
+}

@@ -1,0 +1,109 @@
+//! What publishing changed.
+
+use std::fmt;
+
+/// What publishing changed, in the order of clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The clusters that have, or had, files.
+    pub clusters: Vec<ClusterSummary>,
+    /// Whether the plan itself, `placements.yaml`, was written.
+    pub plan_written: bool,
+}
+
+/// What changed in one cluster. Paths are below the tree's root, with `/`, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterSummary {
+    /// The cluster's folder.
+    pub cluster: String,
+    /// Files that were not there before.
+    pub created: Vec<String>,
+    /// Files whose content is another now.
+    pub updated: Vec<String>,
+    /// Files that are gone.
+    pub removed: Vec<String>,
+    /// How many files stay as they were.
+    pub unchanged: usize,
+}
+
+impl Summary {
+    /// Whether everything stays as it was.
+    pub fn is_unchanged(&self) -> bool {
+        let same = |c: &ClusterSummary| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty();
+        !self.plan_written && self.clusters.iter().all(same)
+    }
+
+    /// How many files were created.
+    pub fn created(&self) -> usize {
+        self.clusters.iter().map(|c| c.created.len()).sum()
+    }
+
+    /// How many files were updated.
+    pub fn updated(&self) -> usize {
+        self.clusters.iter().map(|c| c.updated.len()).sum()
+    }
+
+    /// How many files were removed.
+    pub fn removed(&self) -> usize {
+        self.clusters.iter().map(|c| c.removed.len()).sum()
+    }
+
+    /// How many files stay as they were.
+    pub fn unchanged(&self) -> usize {
+        self.clusters.iter().map(|c| c.unchanged).sum()
+    }
+}
+
+/// One line: `12 created, 3 updated, 884 unchanged in 5 clusters`. Only manifests count.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.created(), "created"),
+            (self.updated(), "updated"),
+            (self.removed(), "removed"),
+            (self.unchanged(), "unchanged"),
+        ];
+        let said: Vec<_> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        match (said.is_empty(), self.clusters.len()) {
+            (true, _) => f.write_str("no manifests"),
+            (false, 1) => write!(f, "{} in 1 cluster", said.join(", ")),
+            (false, n) => write!(f, "{} in {n} clusters", said.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(created: usize, updated: usize, removed: usize, unchanged: usize) -> ClusterSummary {
+        let paths = |n: usize| (0..n).map(|i| format!("m/a/configmap_{i}.yaml")).collect();
+        ClusterSummary {
+            cluster: "m".into(),
+            created: paths(created),
+            updated: paths(updated),
+            removed: paths(removed),
+            unchanged,
+        }
+    }
+
+    #[test]
+    fn says_only_what_happened() {
+        let said = |clusters| Summary { clusters, plan_written: true }.to_string();
+        assert_eq!(
+            said(vec![cluster(10, 3, 0, 800), cluster(2, 0, 1, 84)]),
+            "12 created, 3 updated, 1 removed, 884 unchanged in 2 clusters"
+        );
+        assert_eq!(said(vec![cluster(0, 0, 0, 7)]), "7 unchanged in 1 cluster");
+        assert_eq!(said(vec![]), "no manifests");
+    }
+
+    #[test]
+    fn a_new_plan_alone_is_a_change() {
+        let mut summary = Summary { clusters: vec![cluster(0, 0, 0, 7)], plan_written: false };
+        assert!(summary.is_unchanged());
+        summary.plan_written = true;
+        assert!(!summary.is_unchanged());
+    }
+}

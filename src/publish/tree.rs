@@ -1,0 +1,168 @@
+//! What was rendered, laid out as files: the one form that every end which writes takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::paths::{Place, cluster_folder};
+use crate::dialect::Plan;
+use crate::k8s::{ClusterName, ObjectRef};
+
+/// One manifest and the clusters that receive exactly it.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The object.
+    pub object: ObjectRef,
+    /// Who receives it.
+    pub clusters: Vec<ClusterName>,
+    /// Its text, shared by all of them.
+    pub text: Arc<str>,
+}
+
+/// A rendered tree: the plan and the files of every cluster.
+#[derive(Debug)]
+pub struct Tree {
+    placements: String,
+    files: Folders<File>,
+}
+
+/// Two manifests for one file of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{first} ({}) and {second} ({}) would both be written to {path}: keep one of them, or send them to \
+     different clusters", first.api_version, second.api_version
+)]
+pub struct Collision {
+    /// The file, below the tree's root.
+    pub path: String,
+    /// One object.
+    pub first: ObjectRef,
+    /// The other.
+    pub second: ObjectRef,
+}
+
+/// Files by cluster folder and namespace folder, those of a folder sorted by file name.
+pub(super) type Folders<T> = BTreeMap<Arc<str>, Namespaces<T>>;
+
+/// A cluster's files by namespace folder.
+pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
+
+/// A file to be written; clusters that receive the same share it.
+#[derive(Clone, Debug)]
+pub(super) struct File(Arc<(Place, Manifest)>);
+
+impl File {
+    pub(super) fn name(&self) -> &str {
+        &self.0.0.file
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0.1.text
+    }
+
+    fn object(&self) -> &ObjectRef {
+        &self.0.1.object
+    }
+}
+
+impl Tree {
+    /// Lays out manifests beside `placements`, the plan's text.
+    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
+        let mut placed: Vec<_> = manifests.into_iter().map(|m| Arc::new((Place::of(&m.object), m))).collect();
+        placed.sort_by(|a, b| a.0.cmp(&b.0));
+        let rows = placed.iter().map(|row| (&row.0, row.1.clusters.iter(), File(Arc::clone(row))));
+        let files = lay_out(rows);
+        match collision(&files) {
+            Some(collision) => Err(Box::new(collision)),
+            None => Ok(Self { placements, files }),
+        }
+    }
+
+    /// The plan's text.
+    pub(super) fn placements(&self) -> &str {
+        &self.placements
+    }
+
+    /// Every other file.
+    pub(super) fn files(&self) -> &Folders<File> {
+        &self.files
+    }
+}
+
+/// The names of all files that a plan can have given: what federate wrote stands among them.
+pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
+    let mut placed: Vec<_> = plan.placements.iter().map(|row| (Place::of(&row.object), row)).collect();
+    placed.sort_by(|a, b| a.0.cmp(&b.0));
+    lay_out(placed.iter().map(|(place, row)| {
+        (place, row.clusters.iter().map(|cluster| &cluster.name), Arc::clone(&place.file))
+    }))
+}
+
+/// Sorts rows, which come in the order of their places, into folders.
+fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a Place, C, T)>) -> Folders<T>
+where
+    T: Clone,
+    C: Iterator<Item = &'a ClusterName>,
+{
+    let mut by_cluster: BTreeMap<&str, Namespaces<T>> = BTreeMap::new();
+    for (place, clusters, file) in rows {
+        for cluster in clusters {
+            let namespaces = by_cluster.entry(cluster).or_default();
+            match namespaces.get_mut(&place.namespace) {
+                Some(files) => files.push(file.clone()),
+                None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+            }
+        }
+    }
+    by_cluster.into_iter().map(|(name, files)| (cluster_folder(name).into(), files)).collect()
+}
+
+fn collision(folders: &Folders<File>) -> Option<Collision> {
+    for (cluster, namespaces) in folders {
+        for (namespace, files) in namespaces {
+            let Some((first, second)) =
+                files.iter().zip(files.iter().skip(1)).find(|(a, b)| a.name() == b.name())
+            else {
+                continue;
+            };
+            return Some(Collision {
+                path: format!("{cluster}/{namespace}/{}", first.name()),
+                first: first.object().clone(),
+                second: second.object().clone(),
+            });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(api_version: &str, kind: &str, clusters: &[&str]) -> Manifest {
+        let object = ObjectRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: Some("shop".into()),
+            name: "web".into(),
+        };
+        Manifest { object, clusters: clusters.iter().map(|&c| c.into()).collect(), text: "a: 1\n".into() }
+    }
+
+    #[test]
+    fn two_objects_for_one_file_are_named() {
+        let two = |a: Manifest, b: Manifest| Tree::new(String::new(), vec![a, b]).map(drop);
+        let kinds = two(manifest("e.org/v1", "Foo", &["m1", "m2"]), manifest("e.org/v1", "FOO", &["m2"]));
+        let said = kinds.unwrap_err().to_string();
+        assert!(said.contains("FOO shop/web"), "{said}");
+        assert!(said.contains("m2/shop/foo.e.org_web.yaml"), "{said}");
+        let versions = two(manifest("e.org/v1", "Foo", &["m1"]), manifest("e.org/v2", "Foo", &["m1"]));
+        assert!(versions.unwrap_err().to_string().contains("e.org/v2"));
+    }
+
+    #[test]
+    fn variants_of_one_object_for_different_clusters_do_not_collide() {
+        let manifests = vec![manifest("v1", "Foo", &["m1"]), manifest("v1", "Foo", &["m2"])];
+        let tree = Tree::new(String::new(), manifests).unwrap();
+        assert_eq!(tree.files().keys().map(|k| &**k).collect::<Vec<_>>(), ["m1", "m2"]);
+    }
+}
