@@ -1,8 +1,11 @@
 //! Findings: everything the person who keeps the repo should know, each with its place and a remedy.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::object::{Object, ObjectRef, Origin};
+use crate::yaml::Position;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -26,6 +29,8 @@ pub struct Finding {
     pub origin: Option<Origin>,
     /// Where inside that object, as a JSON pointer; empty for the object as a whole.
     pub pointer: String,
+    /// The column, from 1, when the origin's line is the very place and not just the object's first.
+    pub column: Option<u32>,
     /// The stable short name of this sort of finding.
     pub code: &'static str,
     /// The object it is about.
@@ -47,6 +52,27 @@ impl Finding {
         Self::about(Severity::Warning, code, object, message.into())
     }
 
+    /// A finding about a file: at a place in it, or about the file as a whole.
+    pub fn in_file(
+        severity: Severity,
+        code: &'static str,
+        file: &Arc<str>,
+        at: Option<Position>,
+        message: impl Into<String>,
+    ) -> Self {
+        let line = at.map_or(0, |at| at.line);
+        Self {
+            severity,
+            origin: Some(Origin { file: file.clone(), document: 0, item: None, line }),
+            pointer: String::new(),
+            column: at.map(|at| at.column),
+            code,
+            object: None,
+            message: message.into(),
+            help: None,
+        }
+    }
+
     /// The same finding, pointing at a field of its object.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
@@ -66,6 +92,7 @@ impl Finding {
             severity,
             origin: Some(object.origin.clone()),
             pointer: String::new(),
+            column: None,
             code,
             object: Some(object.id.clone()),
             message,

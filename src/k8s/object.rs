@@ -60,13 +60,16 @@ pub struct Origin {
     pub document: u32,
     /// Which item, from 0, when the document is a `kind: List`.
     pub item: Option<u32>,
-    /// First line of the object, from 1.
+    /// First line of the object, from 1; 0 when the file as a whole is meant.
     pub line: u32,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
     }
 }
 
