@@ -5,6 +5,8 @@
 
 pub mod cluster;
 pub mod finding;
+pub mod kinds;
+pub mod names;
 pub mod object;
 pub mod quantity;
 pub mod selector;

@@ -1,15 +1,27 @@
 //! A repo: the files of a folder or revision, read, split into objects, and sorted into cluster
 //! inventory, objects of a dialect, and templates.
+//!
+//! [`load`] reads what is the same for every cluster; with the inventory it gives, [`Loaded::expand`]
+//! renders the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::k8s::{ClusterName, Finding, Object, ObjectRef, Origin};
+use rayon::prelude::*;
+
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin};
 use crate::yaml::Position;
 
 pub mod config;
+mod ignore;
+mod load;
+mod sort;
+pub mod source;
+mod walk;
 
 pub use config::Config;
+pub use sort::Claims;
+pub use source::{File, Source, WorkTree};
 
 /// What an object is to a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +79,90 @@ pub struct Repo {
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
 
+/// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// All of the repo but what `*.j2` files give.
+    pub repo: Repo,
+    /// The `*.j2` files.
+    jinja: Vec<File>,
+    scopes: sort::Scopes,
+}
+
+/// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
+/// kinds are a dialect's own. What is wrong is in the repo's findings.
+pub fn load(source: &dyn Source, output: Option<&str>, claims: Claims<'_>) -> Loaded {
+    let mut findings = Vec::new();
+    let config_file = read_config(source).unwrap_or_else(|finding| {
+        findings.push(finding);
+        None
+    });
+    let config = config_file.as_ref().map_or(Ok(Config::default()), |file| Config::read(&file.bytes));
+    let config = config.unwrap_or_else(|finding| {
+        findings.push(finding);
+        Config::default()
+    });
+    let (selection, bad_patterns) = walk::Selection::new(&config, output);
+    findings.extend(bad_patterns);
+    let (files, unread) = walk::read(source, &selection);
+    findings.extend(unread);
+    let mut loaded = load_bytes(files, config, claims);
+    loaded.repo.texts.extend(config_file.map(|file| (file.path, file.bytes)));
+    loaded.repo.report(findings);
+    loaded
+}
+
+/// `federate.yaml` at the root, if there is one.
+fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
+    let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
+    let Some(entry) = entries.into_iter().find(|e| e.name == config::FILE) else { return Ok(None) };
+    let bytes = match entry.kind {
+        source::EntryKind::File => source.read(config::FILE),
+        source::EntryKind::LinkToFile(real) => source.read(&real),
+        source::EntryKind::LinkOutside(to) => return Err(walk::outside(config::FILE, &to)),
+        source::EntryKind::Unreadable(why) => Err(why),
+        _ => return Ok(None),
+    };
+    let bytes = bytes.map_err(|why| walk::unreadable(config::FILE, &why))?;
+    Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
+}
+
+/// The same from the files themselves, in any order.
+pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded {
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
+    let (jinja, plain): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
+    let contents: Vec<_> = plain.par_iter().map(load::contents).collect();
+    let (mut objects, mut findings) = (Vec::new(), Vec::new());
+    for mut file in contents {
+        objects.append(&mut file.objects);
+        findings.append(&mut file.findings);
+    }
+    let scopes = sort::Scopes::of(objects.iter());
+    objects.par_iter_mut().for_each(|object| scopes.apply(object));
+    let (claimed, templates, duplicates) = sort::sort(objects, claims);
+    findings.extend(duplicates);
+    let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
+    repo.report(findings);
+    Loaded { repo, jinja, scopes }
+}
+
+impl Loaded {
+    /// Completes the repo.
+    pub fn expand(self, clusters: &[Cluster]) -> Repo {
+        let _ = (clusters, self.jinja, self.scopes);
+        self.repo
+    }
+}
+
 impl Repo {
+    /// Adds findings, and brings all into the order of their places.
+    fn report(&mut self, findings: Vec<Finding>) {
+        self.findings.extend(findings);
+        self.findings.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| a.cmp(b)));
+    }
+
     /// The template of that identity.
     pub fn template(&self, id: &ObjectRef) -> Option<&Template> {
         let index = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;

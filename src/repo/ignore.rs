@@ -1,0 +1,160 @@
+//! Which paths of a tree are read: a function of paths and of the contents of ignore files, so that a
+//! work tree and a git tree are read alike.
+//!
+//! Facts: gitignore(5). Of several files the one nearest to the path decides, in a file the last
+//! line that matches; `.federateignore` goes before `.gitignore`. Ignore files outside the tree
+//! (the user's own, those of enclosing folders) play no part.
+
+use std::collections::BTreeMap;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The ignore files by name, the one that decides first coming first.
+pub(crate) const IGNORE_FILES: [&str; 2] = [".federateignore", ".gitignore"];
+
+/// What is to be read, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Objects as they are.
+    Plain,
+    /// A template that gives objects for each cluster.
+    Jinja,
+}
+
+/// How a file of this name is read; `None` for files that hold no objects.
+pub(crate) fn format(name: &str) -> Option<Format> {
+    let (name, format) = match name.strip_suffix(".j2") {
+        Some(name) => (name, Format::Jinja),
+        None => (name, Format::Plain),
+    };
+    let (stem, extension) = name.rsplit_once('.')?;
+    (!stem.is_empty() && matches!(extension, "yaml" | "yml" | "json")).then_some(format)
+}
+
+/// Patterns in gitignore notation that cannot be read, each with line (from 1) and reason.
+pub(crate) type BadPatterns = Vec<(u32, String)>;
+
+/// Compiles lines in gitignore notation; lines that cannot be read are left out.
+pub(crate) fn compile<'l>(lines: impl Iterator<Item = &'l str>) -> (Gitignore, BadPatterns) {
+    let mut builder = GitignoreBuilder::new("");
+    let mut bad = Vec::new();
+    for (number, line) in (1..).zip(lines) {
+        if let Err(e) = builder.add_line(None, line) {
+            bad.push((number, e.to_string()));
+        }
+    }
+    match builder.build() {
+        Ok(patterns) => (patterns, bad),
+        Err(e) => {
+            bad.push((1, e.to_string()));
+            (Gitignore::empty(), bad)
+        }
+    }
+}
+
+/// The rules of a tree, collected while it is walked from the root down.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    /// For each name of [`IGNORE_FILES`], by folder.
+    files: [BTreeMap<String, Gitignore>; 2],
+}
+
+impl Rules {
+    /// Adds the ignore file `name` of `folder`.
+    pub(crate) fn add(&mut self, folder: &str, name: &str, text: &[u8]) -> BadPatterns {
+        let text = String::from_utf8_lossy(text);
+        let (patterns, bad) = compile(text.strip_prefix('\u{feff}').unwrap_or(&text).lines());
+        for (known, folders) in IGNORE_FILES.iter().zip(&mut self.files) {
+            if *known == name && !patterns.is_empty() {
+                folders.insert(folder.to_owned(), patterns.clone());
+            }
+        }
+        bad
+    }
+
+    /// Whether a path is left out: because it is hidden, or because of the ignore files added so
+    /// far. Says nothing of the folders it lies in.
+    pub(crate) fn ignores(&self, path: &str, folder: bool) -> bool {
+        if path.rsplit('/').next().is_some_and(|name| name.starts_with('.')) {
+            return true;
+        }
+        let decided = self.files.iter().find_map(|by_folder| {
+            parents(path).find_map(|(parent, rest)| match by_folder.get(parent)?.matched(rest, folder) {
+                Match::None => None,
+                Match::Ignore(_) => Some(true),
+                Match::Whitelist(_) => Some(false),
+            })
+        });
+        decided.unwrap_or(false)
+    }
+}
+
+/// The folders a path lies in, nearest first, each with the rest of the path below it.
+fn parents(path: &str) -> impl Iterator<Item = (&str, &str)> {
+    path.rmatch_indices('/').map(|(at, _)| (&path[..at], &path[at + 1..])).chain([("", path)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(files: &[(&str, &str, &str)]) -> Rules {
+        let mut rules = Rules::default();
+        for (folder, name, text) in files {
+            assert_eq!(rules.add(folder, name, text.as_bytes()), []);
+        }
+        rules
+    }
+
+    #[test]
+    fn the_nearest_file_decides_and_its_last_line() {
+        let rules = rules(&[
+            ("", ".gitignore", "*.yaml\n!keep.yaml\n/top\n"),
+            ("a", ".gitignore", "!*.yaml\nsecret.yaml\n"),
+        ]);
+        assert!(rules.ignores("x.yaml", false) && !rules.ignores("keep.yaml", false));
+        assert!(!rules.ignores("a/x.yaml", false) && !rules.ignores("a/b/x.yaml", false));
+        assert!(rules.ignores("a/secret.yaml", false) && rules.ignores("a/b/secret.yaml", false));
+        assert!(rules.ignores("top", true) && !rules.ignores("a/top", true));
+    }
+
+    #[test]
+    fn federateignore_goes_before_gitignore() {
+        let rules =
+            rules(&[("", ".federateignore", "!x.yaml\ny.yaml"), ("a", ".gitignore", "x.yaml\n!y.yaml")]);
+        assert!(!rules.ignores("a/x.yaml", false) && rules.ignores("a/y.yaml", false));
+    }
+
+    #[test]
+    fn folder_patterns_match_folders_only() {
+        let rules = rules(&[("", ".gitignore", "\u{feff}out/\r\n# note\r\n\r\ndocs/**/tmp\r\n")]);
+        assert!(rules.ignores("out", true) && !rules.ignores("out", false) && rules.ignores("a/out", true));
+        assert!(rules.ignores("docs/a/b/tmp", false) && !rules.ignores("tmp", false));
+    }
+
+    #[test]
+    fn hidden_names_are_never_read() {
+        let rules = rules(&[("", ".gitignore", "!.hidden.yaml")]);
+        assert!(rules.ignores(".hidden.yaml", false) && rules.ignores("a/.git", true));
+        assert!(!rules.ignores(".a/b", false), "the folder is asked for by itself");
+    }
+
+    #[test]
+    fn bad_patterns_are_told_and_the_others_hold() {
+        let mut rules = Rules::default();
+        let bad = rules.add("", ".gitignore", b"ok.yaml\na{b\n");
+        assert_eq!(bad.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2]);
+        assert!(rules.ignores("ok.yaml", false));
+    }
+
+    #[test]
+    fn formats_by_name() {
+        assert_eq!(format("a.yaml"), Some(Format::Plain));
+        assert_eq!(format("a.yml.j2"), Some(Format::Jinja));
+        assert_eq!(format("a.b.json"), Some(Format::Plain));
+        for name in ["a.txt", "yaml", ".yaml", "a.j2", "a.yaml.bak", "a.YAML"] {
+            assert_eq!(format(name), None, "{name}");
+        }
+    }
+}
