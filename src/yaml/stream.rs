@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use granit_parser::{Event, Options, Parser, Span};
+use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -112,7 +112,13 @@ fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
                 builder = Builder::new(chunk.offset);
                 continue;
             }
-            Some(Ok((event, span))) => builder.event(event, &span).err(),
+            Some(Ok((event, span))) => match escaped_slash(&event, &span, chunk.text) {
+                true => Some(Error {
+                    at: position(chunk.offset, &span),
+                    message: "`\\/` is no escape in YAML 1.1: write `/`".to_owned(),
+                }),
+                false => builder.event(event, &span).err(),
+            },
             Some(Err(error)) => {
                 let span = Span::empty(*error.marker());
                 Some(Error { at: position(chunk.offset, &span), message: syntax(&error.info()) })
@@ -126,6 +132,15 @@ fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     if !any {
         *index += 1;
     }
+}
+
+/// YAML 1.2 took this escape from JSON; the reader that `kubectl` uses does not know it.
+fn escaped_slash(event: &Event<'_>, span: &Span, text: &str) -> bool {
+    if !matches!(event, Event::Scalar(_, ScalarStyle::DoubleQuoted, ..)) {
+        return false;
+    }
+    let raw = span.slice(text).unwrap_or_default();
+    raw.contains("\\/") && raw.replace("\\\\", "").contains("\\/")
 }
 
 /// The parser's words, without its own idea of the position.

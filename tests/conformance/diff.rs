@@ -16,6 +16,8 @@ pub fn normal(value: &Value) -> Value {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
                 Value::from(float as i64)
             }
+            // Beyond int64 there are only floats.
+            Some(float) if number.is_u64() && number.as_i64().is_none() => Value::from(float),
             _ => value.clone(),
         },
         other => other.clone(),

@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use federate::dialect::{Placement, Plan};
 use federate::engine::{self, Engine, Settings};
 use federate::k8s::{Finding, ObjectRef, Severity};
+use federate::repo::{self, Config, File};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
 
 pub fn judge(case: &Value) -> Result<(), String> {
     let settings = Settings { strict_inventory: true, previous: previous(case), ..Settings::default() };
-    let repo = crate::case_repo(case)?;
-    let (clusters, mut findings) = engine::inventory(&repo, &settings);
+    let loaded = repo::load_bytes(files(case), Config::default(), &engine::claims);
+    let (clusters, mut findings) = engine::inventory(&loaded.repo, &settings);
+    let repo = loaded.expand(&clusters);
+    findings.extend(repo.findings.iter().cloned());
     let engine = Engine::new(&repo, &clusters, &settings);
     let planned = engine.plan();
     findings.extend(planned.findings);
@@ -40,6 +43,17 @@ pub fn judge(case: &Value) -> Result<(), String> {
         got.insert("suspended".into(), json!(suspended));
     }
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
+}
+
+/// Each object as a file of its own.
+fn files(case: &Value) -> Vec<File> {
+    let objects = case["files"].as_array().expect("a list").iter().enumerate();
+    objects
+        .map(|(index, object)| File {
+            path: format!("{index:03}.json").into(),
+            bytes: object.to_string().into_bytes().into(),
+        })
+        .collect()
 }
 
 fn previous(case: &Value) -> Plan {

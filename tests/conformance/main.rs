@@ -115,20 +115,3 @@ fn cases(path: &Path) -> Vec<Value> {
     }
     text.lines().map(|line| serde_json::from_str(line).expect("a case is a line of JSON")).collect()
 }
-
-/// stub
-pub fn case_repo(case: &Value) -> Result<federate::repo::Repo, String> {
-    use federate::k8s::*; use federate::repo::*;
-    let mut repo = Repo::default();
-    for (i, body) in case["files"].as_array().unwrap().iter().enumerate() {
-        let id: ObjectRef = serde_json::from_value(serde_json::json!({"apiVersion": body["apiVersion"], "kind": body["kind"], "namespace": body["metadata"].get("namespace"), "name": body["metadata"]["name"]})).unwrap();
-        let object = Object { id: id.clone(), body: body.clone(), origin: Origin { file: format!("{i}.yaml").into(), document: 0, item: None, line: 1 } };
-        match federate::engine::claims(&id.api_version, &id.kind) {
-            Some((dialect, role)) => repo.claimed.push(Claimed { dialect, role, object }),
-            None => repo.templates.push(Template { object, per_cluster: None }),
-        }
-    }
-    repo.templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-    repo.claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-    Ok(repo)
-}
