@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin};
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use crate::yaml::Position;
 
 pub mod config;
@@ -17,6 +17,8 @@ mod ignore;
 mod load;
 mod sort;
 pub mod source;
+mod template;
+mod uniform;
 mod walk;
 
 pub use config::Config;
@@ -149,10 +151,31 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> L
 }
 
 impl Loaded {
-    /// Completes the repo.
-    pub fn expand(self, clusters: &[Cluster]) -> Repo {
-        let _ = (clusters, self.jinja, self.scopes);
-        self.repo
+    /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
+    /// out, with a warning.
+    pub fn expand(self, clusters: &[Cluster], claims: Claims<'_>) -> Repo {
+        let Self { mut repo, jinja, scopes } = self;
+        if clusters.is_empty() {
+            let left_out = |file: &File| {
+                let message = "a template is rendered for each cluster, but the repo has no clusters";
+                Finding::in_file(Severity::Warning, "no-clusters", &file.path, None, message)
+            };
+            repo.report(jinja.iter().map(left_out).collect());
+            return repo;
+        }
+        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, claims);
+        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
+        let mut findings = Vec::new();
+        for (mut templates, mut wrong) in expanded {
+            repo.templates.append(&mut templates);
+            findings.append(&mut wrong);
+        }
+        let (mut templates, duplicates) = sort::unique(repo.templates, |template| &template.object);
+        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        repo.templates = templates;
+        findings.extend(duplicates);
+        repo.report(findings);
+        repo
     }
 }
 
