@@ -214,3 +214,6 @@ impl Repo {
         Position { line: origin.line, column: 1 }
     }
 }
+
+#[cfg(test)]
+mod tests;
