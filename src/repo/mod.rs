@@ -82,18 +82,19 @@ pub struct Repo {
 }
 
 /// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
-#[derive(Clone, Debug)]
-pub struct Loaded {
+#[derive(Clone)]
+pub struct Loaded<'a> {
     /// All of the repo but what `*.j2` files give.
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
+    claims: Claims<'a>,
 }
 
 /// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
 /// kinds are a dialect's own. What is wrong is in the repo's findings.
-pub fn load(source: &dyn Source, output: Option<&str>, claims: Claims<'_>) -> Loaded {
+pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: Claims<'a>) -> Loaded<'a> {
     let mut findings = Vec::new();
     let config_file = read_config(source).unwrap_or_else(|finding| {
         findings.push(finding);
@@ -130,7 +131,7 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
 }
 
 /// The same from the files themselves, in any order.
-pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded {
+pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded<'_> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     let (jinja, plain): (Vec<_>, Vec<_>) =
@@ -147,14 +148,14 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> L
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
     repo.report(findings);
-    Loaded { repo, jinja, scopes }
+    Loaded { repo, jinja, scopes, claims }
 }
 
-impl Loaded {
+impl Loaded<'_> {
     /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
     /// out, with a warning.
-    pub fn expand(self, clusters: &[Cluster], claims: Claims<'_>) -> Repo {
-        let Self { mut repo, jinja, scopes } = self;
+    pub fn expand(self, clusters: &[Cluster]) -> Repo {
+        let Self { mut repo, jinja, scopes, claims } = self;
         if clusters.is_empty() {
             let left_out = |file: &File| {
                 let message = "a template is rendered for each cluster, but the repo has no clusters";

@@ -53,7 +53,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-fn load_folder(dir: &TempDir) -> Loaded {
+fn load_folder(dir: &TempDir) -> Loaded<'static> {
     load(&WorkTree::open(dir.path()).unwrap(), None, &claims)
 }
 
@@ -154,7 +154,7 @@ fn expand(jinja: &str, clusters: &[&str]) -> Repo {
         ("b.yaml", &object("v1", "ConfigMap", "", "plain")),
     ]);
     let clusters: Vec<_> = clusters.iter().map(|name| cluster(name)).collect();
-    load_folder(&dir).expand(&clusters, &claims)
+    load_folder(&dir).expand(&clusters)
 }
 
 #[test]
@@ -220,7 +220,7 @@ proptest! {
             File { path: "a.yaml".into(), bytes: bytes.into() },
             File { path: "b.yaml.j2".into(), bytes: jinja.as_bytes().into() },
         ];
-        let repo = load_bytes(files, Config::default(), &claims).expand(&[cluster("m1")], &claims);
+        let repo = load_bytes(files, Config::default(), &claims).expand(&[cluster("m1")]);
         prop_assert!(repo.templates.is_sorted_by(|a, b| a.object.id < b.object.id));
     }
 }
