@@ -47,13 +47,13 @@ fn federated(kind: &str) -> Option<Scope> {
 /// ```
 /// use federate::k8s::kinds::is_federation;
 /// assert!(is_federation("policy.karmada.io") && is_federation("kubeadmiral.io"));
-/// assert!(is_federation("federation.kubernetes.io") && is_federation("federate.dev"));
+/// assert!(is_federation("ingress.federation.kubernetes.io") && is_federation("federate.dev"));
 /// assert!(!is_federation("apps") && !is_federation("notkarmada.io"));
 /// ```
 pub fn is_federation(domain: &str) -> bool {
     const DOMAINS: [&str; 5] =
         ["karmada.io", "kubeadmiral.io", "kubernetes-fleet.io", "kubefed.io", "federate.dev"];
-    domain.split('.').next() == Some("federation")
+    domain.split('.').any(|part| part == "federation")
         || DOMAINS
             .iter()
             .any(|d| domain.strip_suffix(d).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))

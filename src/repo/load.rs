@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::source::File;
 use crate::k8s::{Finding, Object, ObjectRef, Origin, Severity, names};
-use crate::yaml::{self, Position, Stream};
+use crate::yaml::{self, Stream};
 
 /// Up to this much text is searched for the lines of a list's items (items × bytes); beyond, they are
 /// given the list's own line.
@@ -83,13 +83,10 @@ impl Contents {
             Ok(None) => {}
             Ok(Some(id)) => self.objects.push(Object { id, body: value, origin }),
             Err(Invalid { code, pointer, message, help }) => {
-                let at = Position { line: origin.line, column: 1 };
-                let finding = Finding::in_file(Severity::Error, code, &origin.file, Some(at), message);
-                let mut finding = finding.at(pointer);
-                finding.column = None;
-                finding.origin = Some(origin);
-                finding.help = help.map(str::to_owned);
-                self.findings.push(finding);
+                let finding =
+                    Finding::in_file(Severity::Error, code, &origin.file, None, message).at(pointer);
+                let help = help.map(str::to_owned);
+                self.findings.push(Finding { origin: Some(origin), help, ..finding });
             }
         }
     }

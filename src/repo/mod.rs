@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin};
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use crate::yaml::Position;
 
 pub mod config;
@@ -17,6 +17,8 @@ mod ignore;
 mod load;
 mod sort;
 pub mod source;
+mod template;
+mod uniform;
 mod walk;
 
 pub use config::Config;
@@ -80,18 +82,19 @@ pub struct Repo {
 }
 
 /// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
-#[derive(Clone, Debug)]
-pub struct Loaded {
+#[derive(Clone)]
+pub struct Loaded<'a> {
     /// All of the repo but what `*.j2` files give.
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
+    claims: Claims<'a>,
 }
 
 /// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
 /// kinds are a dialect's own. What is wrong is in the repo's findings.
-pub fn load(source: &dyn Source, output: Option<&str>, claims: Claims<'_>) -> Loaded {
+pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: Claims<'a>) -> Loaded<'a> {
     let mut findings = Vec::new();
     let config_file = read_config(source).unwrap_or_else(|finding| {
         findings.push(finding);
@@ -128,7 +131,7 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
 }
 
 /// The same from the files themselves, in any order.
-pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded {
+pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded<'_> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     let (jinja, plain): (Vec<_>, Vec<_>) =
@@ -145,14 +148,35 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> L
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
     repo.report(findings);
-    Loaded { repo, jinja, scopes }
+    Loaded { repo, jinja, scopes, claims }
 }
 
-impl Loaded {
-    /// Completes the repo.
+impl Loaded<'_> {
+    /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
+    /// out, with a warning.
     pub fn expand(self, clusters: &[Cluster]) -> Repo {
-        let _ = (clusters, self.jinja, self.scopes);
-        self.repo
+        let Self { mut repo, jinja, scopes, claims } = self;
+        if clusters.is_empty() {
+            let left_out = |file: &File| {
+                let message = "a template is rendered for each cluster, but the repo has no clusters";
+                Finding::in_file(Severity::Warning, "no-clusters", &file.path, None, message)
+            };
+            repo.report(jinja.iter().map(left_out).collect());
+            return repo;
+        }
+        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, claims);
+        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
+        let mut findings = Vec::new();
+        for (mut templates, mut wrong) in expanded {
+            repo.templates.append(&mut templates);
+            findings.append(&mut wrong);
+        }
+        let (mut templates, duplicates) = sort::unique(repo.templates, |template| &template.object);
+        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        repo.templates = templates;
+        findings.extend(duplicates);
+        repo.report(findings);
+        repo
     }
 }
 
@@ -191,3 +215,6 @@ impl Repo {
         Position { line: origin.line, column: 1 }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,8 +24,8 @@ const PLAN: &str = "placements.yaml";
 /// What of a tree is read, beyond its ignore files.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// `None`: everything.
-    paths: Option<Gitignore>,
+    /// Empty: everything.
+    paths: Vec<Gitignore>,
     exclude: Gitignore,
     outputs: Vec<String>,
 }
@@ -33,33 +33,42 @@ pub(crate) struct Selection {
 impl Selection {
     /// By configuration and the output folder that the caller names.
     pub(crate) fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
-        let anchored: Vec<String> =
-            config.paths.iter().map(|p| format!("/{}", p.trim_start_matches("./"))).collect();
-        let (paths, bad_paths) = compile(anchored.iter().map(String::as_str));
-        let (exclude, bad_exclude) = compile(config.exclude.iter().map(String::as_str));
-        let file: Arc<str> = config::FILE.into();
-        let findings = [("paths", bad_paths), ("exclude", bad_exclude)]
-            .into_iter()
-            .flat_map(|(key, bad)| bad.into_iter().map(move |(n, why)| (format!("/{key}/{}", n - 1), why)))
-            .map(|(at, why)| {
-                Finding::in_file(
-                    Severity::Error,
-                    "invalid-config",
-                    &file,
-                    None,
-                    format!("invalid pattern: {why}"),
-                )
-                .at(at)
-            })
-            .collect();
+        let mut findings = Vec::new();
+        let mut paths = Vec::new();
+        for (index, path) in config.paths.iter().enumerate() {
+            let anchored = match path.trim_start_matches("./") {
+                "" | "." => "*".to_owned(),
+                path => format!("/{path}"),
+            };
+            let (pattern, bad) = compile([anchored.as_str()].into_iter());
+            findings.extend(bad.into_iter().map(|(_, why)| bad_pattern(&format!("/paths/{index}"), &why)));
+            paths.push(pattern);
+        }
+        let (exclude, bad) = compile(config.exclude.iter().map(String::as_str));
+        findings.extend(bad.into_iter().map(|(n, why)| bad_pattern(&format!("/exclude/{}", n - 1), &why)));
         let outputs = output.into_iter().chain(config.output.as_deref());
         let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
         let outputs = outputs.filter(|output| !output.is_empty()).collect();
-        (Self { paths: (!config.paths.is_empty()).then_some(paths), exclude, outputs }, findings)
+        (Self { paths, exclude, outputs }, findings)
     }
 
+    /// Whether a file is among the configured paths.
     fn wants(&self, path: &str) -> bool {
-        self.paths.as_ref().is_none_or(|paths| paths.matched_path_or_any_parents(path, false).is_ignore())
+        self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
+    }
+
+    /// The configured paths below which nothing was read, a finding each.
+    fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
+        let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
+        (0..)
+            .zip(&self.paths)
+            .filter(|(_, pattern)| unused(pattern))
+            .map(|(index, _): (usize, _)| {
+                let message = "no file is read for this path: there is none, or all are ignored";
+                Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
+                    .at(format!("/paths/{index}"))
+            })
+            .collect()
     }
 
     fn leaves_out(&self, path: &str, folder: bool) -> bool {
@@ -78,6 +87,7 @@ impl Selection {
 pub(crate) fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
     walk.run();
+    walk.findings.extend(selection.unused(&walk.files));
     let Walk { files, mut findings, .. } = walk;
     let read: Vec<Result<File, Finding>> = files
         .into_par_iter()
@@ -204,6 +214,15 @@ impl<'s> Walk<'s> {
             self.files.insert(path, real);
         }
     }
+}
+
+fn selects(pattern: &Gitignore, path: &str) -> bool {
+    pattern.matched_path_or_any_parents(path, false).is_ignore()
+}
+
+fn bad_pattern(pointer: &str, why: &str) -> Finding {
+    let message = format!("invalid pattern: {why}");
+    Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
 }
 
 /// Whether a file is a plan as this program writes it, judged by its top-level keys.

@@ -111,6 +111,25 @@ fn configuration_narrows_what_is_read() {
     assert_eq!(walk(dir.path(), &config, None).0, ["apps/a/prod/x.yaml", "clusters/m1.yaml"]);
 }
 
+#[test]
+fn configuration_that_selects_nothing_is_told() {
+    let dir = tree(&[("apps/x.yaml", "")]);
+    let config = |paths: &[&str]| Config {
+        paths: paths.iter().map(|p| (*p).to_owned()).collect(),
+        ..Config::default()
+    };
+    assert_eq!(walk(dir.path(), &config(&["."]), None), (vec!["apps/x.yaml".to_owned()], vec![]));
+    let (files, findings) = walk(dir.path(), &config(&["apps/", "app", "../x"]), None);
+    assert_eq!(files, ["apps/x.yaml"]);
+    let told: Vec<_> = findings.iter().map(|f| (f.code, f.pointer.as_str())).collect();
+    assert_eq!(told, [("unused-path", "/paths/1"), ("unused-path", "/paths/2")]);
+    let (_, bad) = Selection::new(&config(&["ok", "{a"]), None);
+    assert_eq!(
+        bad.iter().map(|f| (f.code, f.pointer.as_str())).collect::<Vec<_>>(),
+        [("invalid-config", "/paths/1")]
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn links_inside_are_followed_and_nothing_is_read_twice() {
