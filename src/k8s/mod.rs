@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod finding;
 pub mod kinds;
 pub mod names;
+pub mod image;
 pub mod object;
 pub mod quantity;
 pub mod selector;

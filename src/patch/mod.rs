@@ -1,1 +1,232 @@
-//! Changes to JSON documents: pointers and JSON patches.
+//! Changes to JSON documents: pointers, JSON patches, and the paths at which two documents differ.
+//!
+//! The `json-patch` crate follows RFC 6902 to the letter. Control planes do not: they count negative
+//! list indices from the end, take `+1` and `01` for indices, and ignore what stands before the first
+//! `/` of a path. The three operations they use are few lines, so they are here.
+
+use serde_json::Value;
+
+/// Why an operation cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The path has no `/`.
+    #[error("`{0}` is no path: it must begin with `/`")]
+    NotAPath(String),
+    /// The value that should hold the target is not there, or holds nothing.
+    #[error("there is nothing at `{0}` that could hold a value")]
+    NoParent(String),
+    /// The value to remove or replace is not there.
+    #[error("there is no value at `{0}`")]
+    Missing(String),
+    /// A list index that is no number, or out of range.
+    #[error("`{index}` is no index of the list at `{path}`, which has {length} items")]
+    Index {
+        /// The index as written.
+        index: String,
+        /// The list.
+        path: String,
+        /// Its length.
+        length: usize,
+    },
+    /// Not one of add, remove, replace.
+    #[error("`{0}` is no operation: use add, remove or replace")]
+    Operation(String),
+}
+
+/// One operation of a JSON patch.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'o> {
+    /// `add`, `remove` or `replace`.
+    pub name: &'o str,
+    /// A JSON pointer.
+    pub path: &'o str,
+    /// What to add, or to replace with; null when not given.
+    pub value: Option<&'o Value>,
+}
+
+/// The tokens of a JSON pointer, unescaped. What stands before the first `/` is ignored.
+pub fn tokens(path: &str) -> Result<Vec<String>, Error> {
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (_, rest) = path.split_once('/').ok_or_else(|| Error::NotAPath(path.to_owned()))?;
+    Ok(rest.split('/').map(unescape).collect())
+}
+
+fn unescape(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+/// A key as a token of a JSON pointer.
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// The value at tokens.
+pub fn get<'v>(value: &'v Value, tokens: &[String]) -> Option<&'v Value> {
+    tokens.iter().try_fold(value, |value, token| match value {
+        Value::Object(map) => map.get(token),
+        Value::Array(items) => items.get(position(token, items.len())?),
+        _ => None,
+    })
+}
+
+fn get_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value> {
+    tokens.iter().try_fold(value, |value, token| match value {
+        Value::Object(map) => map.get_mut(token),
+        Value::Array(items) => {
+            let at = position(token, items.len())?;
+            items.get_mut(at)
+        }
+        _ => None,
+    })
+}
+
+/// A list index, counted from the end when negative; `None` unless below `length`.
+pub fn position(token: &str, length: usize) -> Option<usize> {
+    let index: i64 = token.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    let index = if index < 0 { index + length } else { index };
+    (0..length).contains(&index).then(|| usize::try_from(index).ok()).flatten()
+}
+
+/// Carries out one operation; on error the document is as it was.
+pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
+    let path = operation.path;
+    let tokens = tokens(path)?;
+    let value = || operation.value.cloned().unwrap_or_default();
+    let Some((last, parents)) = tokens.split_last() else {
+        return match operation.name {
+            "add" | "replace" => {
+                *document = value();
+                Ok(())
+            }
+            "remove" => Err(Error::Missing(path.to_owned())),
+            other => Err(Error::Operation(other.to_owned())),
+        };
+    };
+    let parent = get_mut(document, parents).ok_or_else(|| Error::NoParent(path.to_owned()))?;
+    match operation.name {
+        "add" => add(parent, last, value(), path),
+        "replace" => {
+            let target = get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
+            *target = value();
+            Ok(())
+        }
+        "remove" => remove(parent, last, path),
+        other => Err(Error::Operation(other.to_owned())),
+    }
+}
+
+fn add(parent: &mut Value, token: &str, value: Value, path: &str) -> Result<(), Error> {
+    match parent {
+        Value::Object(map) => {
+            map.insert(token.to_owned(), value);
+            Ok(())
+        }
+        Value::Array(items) => {
+            let at = if token == "-" { Some(items.len()) } else { position(token, items.len() + 1) };
+            let at = at.ok_or_else(|| index_error(token, path, items.len()))?;
+            items.insert(at, value);
+            Ok(())
+        }
+        _ => Err(Error::NoParent(path.to_owned())),
+    }
+}
+
+fn remove(parent: &mut Value, token: &str, path: &str) -> Result<(), Error> {
+    let removed = match parent {
+        Value::Object(map) => map.shift_remove(token).is_some(),
+        Value::Array(items) => {
+            let at = position(token, items.len()).ok_or_else(|| index_error(token, path, items.len()))?;
+            items.remove(at);
+            true
+        }
+        _ => false,
+    };
+    if removed { Ok(()) } else { Err(Error::Missing(path.to_owned())) }
+}
+
+fn index_error(index: &str, path: &str, length: usize) -> Error {
+    let path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    Error::Index { index: index.to_owned(), path: path.to_owned(), length }
+}
+
+/// The JSON pointers at which two values differ: mappings are compared key by key, lists item by item
+/// when they are equally long, and as a whole otherwise.
+///
+/// ```
+/// use serde_json::json;
+/// let (a, b) = (json!({"x": 1, "l": [1, 2]}), json!({"l": [1, 3], "y": 2}));
+/// assert_eq!(federate::patch::differences(&a, &b), ["/l/1", "/x", "/y"]);
+/// ```
+pub fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    differ(before, after, &mut String::new(), &mut paths);
+    paths.sort();
+    paths
+}
+
+fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<String>) {
+    let length = path.len();
+    let mut down = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
+        path.push('/');
+        path.push_str(token);
+        match pair {
+            (Some(before), Some(after)) => differ(before, after, path, paths),
+            _ => paths.push(path.clone()),
+        }
+        path.truncate(length);
+    };
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in before {
+                down(&escape(key), (Some(value), after.get(key)));
+            }
+            for key in after.keys().filter(|key| !before.contains_key(*key)) {
+                down(&escape(key), (None, after.get(key)));
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            for (index, pair) in before.iter().zip(after).enumerate() {
+                down(&index.to_string(), (Some(pair.0), Some(pair.1)));
+            }
+        }
+        _ if before != after => paths.push(path.clone()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn applied(mut document: Value, name: &str, path: &str, value: Value) -> Result<Value, Error> {
+        apply(&mut document, Operation { name, path, value: Some(&value) })?;
+        Ok(document)
+    }
+
+    #[test]
+    fn lists_count_from_both_ends() {
+        let list = || json!({"l": [1, 2]});
+        assert_eq!(applied(list(), "add", "/l/-", json!(3)), Ok(json!({"l": [1, 2, 3]})));
+        assert_eq!(applied(list(), "add", "/l/2", json!(3)), Ok(json!({"l": [1, 2, 3]})));
+        assert_eq!(applied(list(), "add", "/l/-1", json!(3)), Ok(json!({"l": [1, 2, 3]})));
+        assert_eq!(applied(list(), "replace", "/l/-1", json!(3)), Ok(json!({"l": [1, 3]})));
+        assert_eq!(applied(list(), "remove", "/l/-2", json!(null)), Ok(json!({"l": [2]})));
+        assert!(applied(list(), "add", "/l/3", json!(3)).is_err());
+        assert!(applied(list(), "remove", "/l/-3", json!(null)).is_err());
+        assert!(applied(list(), "add", "/l/x", json!(3)).is_err());
+    }
+
+    #[test]
+    fn parents_must_exist_and_targets_too_unless_added() {
+        let map = || json!({"a": {"b/c": 1}});
+        assert_eq!(applied(map(), "add", "/a/b~1c", json!(2)), Ok(json!({"a": {"b/c": 2}})));
+        assert_eq!(applied(map(), "add", "/x/y", json!(2)), Err(Error::NoParent("/x/y".into())));
+        assert_eq!(applied(map(), "replace", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
+        assert_eq!(applied(map(), "remove", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
+        assert_eq!(applied(map(), "add", "a", json!(2)), Err(Error::NotAPath("a".into())));
+    }
+}

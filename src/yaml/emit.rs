@@ -53,7 +53,7 @@ fn key(name: &str, depth: usize, out: &mut String) {
         out.push(':');
         return;
     }
-    if plain(name) && name != "<<" {
+    if plain(name) {
         out.push_str(name);
     } else {
         quoted(name, out);
@@ -114,15 +114,13 @@ fn inline(value: &Value, depth: usize, out: &mut String) {
 }
 
 fn write_number(number: &serde_json::Number, out: &mut String) {
-    let written = match number.as_f64() {
-        // The plain form of large floats would read as an integer.
-        Some(float) if number.is_f64() => {
-            let size = float.abs();
-            if size >= 1e21 || (size < 1e-5 && size > 0.0) { write!(out, "{float:e}") } else { write!(out, "{float:?}") }
+    match number.as_f64() {
+        Some(float) if number.is_f64() => out.push_str(&scalar::float_text(float)),
+        _ => {
+            let written = write!(out, "{number}");
+            debug_assert!(written.is_ok(), "a String takes everything");
         }
-        _ => write!(out, "{number}"),
-    };
-    debug_assert!(written.is_ok(), "a String takes everything");
+    }
 }
 
 fn string(text: &str, depth: usize, out: &mut String) {
@@ -137,26 +135,34 @@ fn string(text: &str, depth: usize, out: &mut String) {
 
 /// Whether the text can stand without quotes and is read as that text.
 fn plain(text: &str) -> bool {
+    unquotable(text) && !reads_otherwise(text)
+}
+
+/// Whether a reader would take the bare text for something else than that text.
+fn reads_otherwise(text: &str) -> bool {
+    text == "<<" || scalar::is_date(text) || !matches!(scalar::resolve(text), Scalar::Text)
+}
+
+/// Whether nothing in the text has a meaning in YAML's block style.
+fn unquotable(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    let spaced = bytes.get(1).is_none_or(|b| *b == b' ');
     let begins = match first {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'/' | b'.' | b'$' | b'(' | b'+' | b'^' | b'~' => true,
-        b'-' => bytes.get(1).is_some_and(|b| !matches!(b, b' ' | b'\t')) && !text.starts_with("---"),
-        _ => *first >= 0x80,
+        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@'
+        | b'`' | b' ' => false,
+        b'?' | b':' | b'-' => !spaced,
+        _ => true,
     };
-    begins
-        && !matches!(last, b' ' | b':')
-        && text != "..."
-        && inner_plain(text)
-        && !scalar::is_date(text)
-        && matches!(scalar::resolve(text), Scalar::Text)
+    let marker = text.starts_with("---") || text.starts_with("...");
+    begins && !marker && !matches!(last, b' ' | b':') && inner_plain(text)
 }
 
 fn inner_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ascii_ok = bytes.iter().enumerate().all(|(at, byte)| match byte {
-        b':' => bytes.get(at + 1).is_some_and(|next| !matches!(next, b' ' | b'\t')),
-        b'#' => at > 0 && !matches!(bytes[at - 1], b' ' | b'\t'),
+        b':' => bytes.get(at + 1).is_some_and(|next| *next != b' '),
+        b'#' => at > 0 && bytes[at - 1] != b' ',
         b' '..=b'~' => true,
         _ => *byte >= 0x80,
     });
@@ -169,10 +175,12 @@ fn printable(c: char) -> bool {
         && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
+/// A literal block cannot end in a space, nor have one before a line break.
 fn literal_fits(text: &str) -> bool {
-    text.chars().all(|c| c == '\n' || c == '\t' || printable(c))
-        && text.lines().any(|line| !line.trim().is_empty())
-        && !text.split('\n').any(|line| line.starts_with('\t') || (!line.is_empty() && line.trim().is_empty()))
+    text.chars().all(|c| c == '\n' || printable(c))
+        && text.bytes().any(|b| !matches!(b, b'\n' | b' '))
+        && !text.ends_with(' ')
+        && !text.contains(" \n")
 }
 
 fn literal(text: &str, depth: usize, out: &mut String) {
@@ -199,11 +207,15 @@ fn literal(text: &str, depth: usize, out: &mut String) {
     }
 }
 
+/// In single quotes where they do, in double quotes when the text would read as something else or
+/// needs escapes.
 fn quoted(text: &str, out: &mut String) {
-    let simple = text.chars().all(printable);
-    if simple && text.contains(['"', '\\']) && !text.contains('\'') {
+    if !text.is_empty() && !reads_otherwise(text) && text.chars().all(printable) {
         out.push('\'');
-        out.push_str(text);
+        for (at, part) in text.split('\'').enumerate() {
+            out.push_str(if at > 0 { "''" } else { "" });
+            out.push_str(part);
+        }
         return out.push('\'');
     }
     out.push('"');

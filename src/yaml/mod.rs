@@ -8,6 +8,7 @@ use serde_json::Value;
 mod build;
 mod emit;
 mod locate;
+mod order;
 mod scalar;
 mod stream;
 
@@ -64,4 +65,18 @@ pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
 /// Appends `value` as one block-style document that `kubectl` reads back as the same value.
 pub fn write(value: &Value, out: &mut String) {
     emit::document(value, out);
+}
+
+/// The value with the keys of all mappings in the order in which `kubectl` writes them: letters by
+/// code, runs of digits by number.
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            entries.sort_by(|a, b| order::natural(&a.0, &b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }

@@ -154,11 +154,20 @@ fn float_key(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }
-    let scientific = format!("{value:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    general(&format!("{value:e}"), &value.to_string())
+}
+
+/// A float as it is written: Go's `%g` with the shortest digits.
+pub(super) fn float_text(value: f64) -> String {
+    general(&format!("{value:e}"), &value.to_string())
+}
+
+/// Chooses between `1.5e+06` and plain digits as Go does: by an exponent below -4 or above 5.
+fn general(scientific: &str, plain: &str) -> String {
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return plain.to_owned() };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) || value == 0.0 {
-        return format!("{value}");
+    if (-4..6).contains(&exponent) || mantissa.trim_start_matches('-') == "0" {
+        return plain.to_owned();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.abs())

@@ -1,1 +1,122 @@
-//! stub
+//! Writes one cluster's replicas into a manifest, before any override.
+//!
+//! Facts: built-in kinds have the field set only where it is already; third-party kinds always; a
+//! Job's completions are divided in proportion to its replicas when the policy divides.
+
+use serde_json::{Map, Value};
+
+use super::schedule::webster;
+
+/// What is to be written for one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Revision {
+    /// The cluster's replicas.
+    pub(super) replicas: i64,
+    /// The cluster's share of the completions, where they are divided.
+    pub(super) completions: Option<i64>,
+}
+
+/// Writes a revision.
+pub(super) fn revise(manifest: &mut Value, revision: Revision) {
+    let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let replicas = Value::from(revision.replicas);
+    match (text("apiVersion").as_str(), text("kind").as_str()) {
+        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => replace(manifest, "replicas", replicas),
+        ("batch/v1", "Job") => {
+            replace(manifest, "parallelism", replicas);
+            if let Some(completions) = revision.completions {
+                replace(manifest, "completions", Value::from(completions));
+            }
+        }
+        ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
+        | ("apps.kruise.io/v1beta1", "StatefulSet") => set(manifest, "replicas", replicas),
+        ("apps.kruise.io/v1alpha1", "BroadcastJob") | ("argoproj.io/v1alpha1", "Workflow") => {
+            set(manifest, "parallelism", replicas);
+        }
+        ("ray.io/v1", "RayService") => share_workers(manifest, revision.replicas),
+        _ => {}
+    }
+}
+
+fn replace(manifest: &mut Value, field: &str, value: Value) {
+    let present = manifest.get_mut("spec").and_then(|spec| spec.get_mut(field));
+    if let Some(present) = present.filter(|present| present.is_number()) {
+        *present = value;
+    }
+}
+
+fn set(manifest: &mut Value, field: &str, value: Value) {
+    let Some(manifest) = manifest.as_object_mut() else { return };
+    let spec = manifest.entry("spec").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert(field.to_owned(), value);
+    }
+}
+
+/// Workers are all replicas but the head; several groups share them in proportion to what they have,
+/// or equally when they have none.
+fn share_workers(manifest: &mut Value, replicas: i64) {
+    let workers = (replicas - 1).max(0);
+    let groups = manifest.pointer_mut("/spec/rayClusterConfig/workerGroupSpecs").and_then(Value::as_array_mut);
+    let Some(groups) = groups else { return };
+    let current: Vec<i64> =
+        groups.iter().map(|g| g.get("replicas").and_then(Value::as_i64).unwrap_or(0)).collect();
+    for (group, share) in groups.iter_mut().filter_map(Value::as_object_mut).zip(shares(workers, &current)) {
+        group.insert("replicas".to_owned(), Value::from(share));
+    }
+}
+
+fn shares(workers: i64, current: &[i64]) -> Vec<i64> {
+    let count = i64::try_from(current.len()).unwrap_or(i64::MAX);
+    let sum: i64 = current.iter().sum();
+    if workers == 0 || count == 0 {
+        return vec![0; current.len()];
+    }
+    if sum == 0 {
+        return (0..count).map(|at| workers / count + i64::from(at < workers % count)).collect();
+    }
+    let mut left = workers;
+    let last = current.len() - 1;
+    let share = |(at, replicas): (usize, &i64)| {
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the rule is in floats")]
+        let rounded = (workers as f64 * (*replicas as f64 / sum as f64) + 0.5).floor() as i64;
+        let share = if at == last { left } else { rounded };
+        left -= share;
+        share
+    };
+    current.iter().enumerate().map(share).collect()
+}
+
+/// Each cluster's share of a Job's completions, in the order of `replicas` (clusters by name).
+pub(super) fn completions(template: &Value, replicas: &[i64], descending: bool) -> Option<Vec<i64>> {
+    let is_job = template.get("kind")?.as_str()? == "Job" && template.get("apiVersion")?.as_str()? == "batch/v1";
+    let completions = template.get("spec")?.get("completions")?.as_i64()?;
+    is_job.then(|| webster::divide(completions, replicas, descending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn completions_follow_parallelism() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 10}});
+        assert_eq!(completions(&job, &[3, 1], false), Some(vec![8, 2]));
+    }
+
+    #[test]
+    fn workers_are_shared() {
+        assert_eq!(shares(5, &[0, 0]), [3, 2]);
+        assert_eq!(shares(5, &[1, 1, 1]), [2, 2, 1]);
+        assert_eq!(shares(0, &[3, 1]), [0, 0]);
+        assert_eq!(shares(4, &[7]), [4]);
+    }
+
+    #[test]
+    fn built_in_kinds_get_no_new_field() {
+        let mut deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {}});
+        revise(&mut deployment, Revision { replicas: 3, completions: None });
+        assert_eq!(deployment["spec"], json!({}));
+    }
+}

@@ -1,0 +1,40 @@
+//! `commandOverrider` and `argsOverrider`: change the words of a container's command.
+
+use serde_json::Value;
+
+use super::super::api::ListOverrider;
+
+/// Where the containers of a kind are, if it is known to have any.
+pub(super) fn containers_path(manifest: &Value) -> Option<&'static str> {
+    match manifest.get("kind").and_then(Value::as_str)? {
+        "Pod" => Some("/spec/containers"),
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {
+            Some("/spec/template/spec/containers")
+        }
+        _ => None,
+    }
+}
+
+/// Changes `field` of every container of that name. A missing field is created, empty unless words
+/// are added; `replace` leaves an existing one as it is.
+pub(super) fn apply(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
+    let Some(path) = containers_path(manifest) else { return };
+    let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut).into_iter().flatten();
+    for container in containers.filter_map(Value::as_object_mut) {
+        if container.get("name").and_then(Value::as_str) != Some(&overrider.container_name) {
+            continue;
+        }
+        let words = || overrider.value.iter().map(|word| Value::from(word.as_str()));
+        match (container.get_mut(field).and_then(Value::as_array_mut), overrider.operator.as_str()) {
+            (Some(list), "add") => list.extend(words()),
+            (Some(list), "remove") => list.retain(|word| !overrider.value.contains(&text(word))),
+            (Some(_), _) => {}
+            (None, "add") => drop(container.insert(field.to_owned(), words().collect())),
+            (None, _) => drop(container.insert(field.to_owned(), Value::Array(Vec::new()))),
+        }
+    }
+}
+
+fn text(word: &Value) -> String {
+    word.as_str().map_or_else(|| word.to_string(), str::to_owned)
+}
