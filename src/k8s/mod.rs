@@ -9,6 +9,7 @@ pub mod kinds;
 pub mod names;
 pub mod image;
 pub mod object;
+pub mod pods;
 pub mod quantity;
 pub mod selector;
 

@@ -18,6 +18,11 @@ impl Quantity {
         Self(i128::from(value) * NANO)
     }
 
+    /// A number of thousandths.
+    pub fn from_milli(value: i64) -> Self {
+        Self(i128::from(value) * (NANO / 1000))
+    }
+
     /// Reads a JSON value: a string in quantity notation, or a number.
     pub fn from_json(value: &serde_json::Value) -> Option<Self> {
         match value {

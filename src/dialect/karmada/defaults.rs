@@ -1,15 +1,53 @@
-//! stub
-use super::api::*;
-use crate::k8s::{Object, Finding};
+//! The defaults that Karmada's API server and admission fill into policies.
+
 use serde_json::Value;
+
+use super::api::{Placement, PropagationSpec};
+use crate::k8s::{Finding, Object};
+
+/// A policy's `spec` with its defaults.
 pub(super) fn propagation_spec(object: &Object) -> Result<PropagationSpec, Finding> {
-    let mut s: PropagationSpec = serde_json::from_value(object.at(&["spec"]).cloned().unwrap_or_default()).map_err(|e| Finding::error("invalid-policy", object, e.to_string()))?;
-    if let Some(ns) = &object.id.namespace { for r in &mut s.resource_selectors { if r.namespace.is_empty() { r.namespace.clone_from(ns); } } }
-    fix(&mut s.placement);
-    Ok(s)
+    let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+    let mut spec: PropagationSpec = serde_path_to_error::deserialize(spec).map_err(|error| {
+        let path = error.path().to_string();
+        Finding::error("invalid-policy", object, format!("`spec.{path}`: {}", error.inner()))
+            .at(format!("/spec/{}", path.replace(['.', '['], "/").replace(']', "")))
+    })?;
+    if let Some(namespace) = &object.id.namespace {
+        for selector in spec.resource_selectors.iter_mut().filter(|s| s.namespace.is_empty()) {
+            selector.namespace.clone_from(namespace);
+        }
+    }
+    let imports = |s: &super::api::ResourceSelector| {
+        s.api_version == "multicluster.x-k8s.io/v1alpha1" && s.kind == "ServiceImport"
+    };
+    spec.propagate_deps |= spec.resource_selectors.iter().any(imports);
+    fill(&mut spec.placement);
+    Ok(spec)
 }
-pub(super) fn placement(v: &Value) -> Option<Placement> { let mut p: Placement = serde_json::from_value(v.clone()).ok()?; fix(&mut p); Some(p) }
-fn fix(p: &mut Placement) {
-    for c in &mut p.spread_constraints { if c.spread_by_field.is_empty() && c.spread_by_label.is_empty() { c.spread_by_field = "cluster".into(); } if c.min_groups == 0 { c.min_groups = 1; } }
-    if let Some(r) = &mut p.replica_scheduling { if r.replica_scheduling_type.is_empty() { r.replica_scheduling_type = "Divided".into(); } if r.replica_scheduling_type == "Divided" && r.replica_division_preference.is_empty() { r.replica_division_preference = "Weighted".into(); } }
+
+/// A placement as it was remembered, with its defaults; `None` when it cannot be read.
+pub(super) fn placement(value: &Value) -> Option<Placement> {
+    let mut placement: Placement = serde_json::from_value(value.clone()).ok()?;
+    fill(&mut placement);
+    Some(placement)
+}
+
+fn fill(placement: &mut Placement) {
+    for constraint in &mut placement.spread_constraints {
+        if constraint.spread_by_field.is_empty() && constraint.spread_by_label.is_empty() {
+            "cluster".clone_into(&mut constraint.spread_by_field);
+        }
+        if constraint.min_groups == 0 {
+            constraint.min_groups = 1;
+        }
+    }
+    if let Some(scheduling) = &mut placement.replica_scheduling {
+        if scheduling.replica_scheduling_type.is_empty() {
+            "Divided".clone_into(&mut scheduling.replica_scheduling_type);
+        }
+        if scheduling.replica_scheduling_type == "Divided" && scheduling.replica_division_preference.is_empty() {
+            "Weighted".clone_into(&mut scheduling.replica_division_preference);
+        }
+    }
 }

@@ -1,10 +1,15 @@
-//! What the resource interpreter says of a template: replicas, pod requirements, how to write the
-//! replicas for one cluster, and which other objects it needs.
+//! What the resource interpreter says of a template: how many replicas it wants, and what each asks
+//! for.
+//!
+//! Facts: only the kinds below have replicas; the API server fills in 1 where a workload names none.
 
 use std::collections::BTreeMap;
 
-use crate::k8s::Object;
+use serde_json::Value;
+
+use super::thirdparty;
 use crate::k8s::quantity::Quantity;
+use crate::k8s::{Object, pods};
 
 /// A template as the scheduler sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,25 +33,31 @@ pub(super) struct Requirements {
     /// By resource name (`cpu`, `memory`, …).
     pub requests: BTreeMap<String, Quantity>,
 }
-/// stub
-pub(super) fn workload(object: &Object) -> Workload {
-    use serde_json::Value;
-    let int = |p: &[&str]| object.at(p).and_then(Value::as_i64);
-    let k = (object.id.api_version.as_str(), object.id.kind.as_str());
-    let (replicas, pod) = match k {
-        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") | ("apps.kruise.io/v1alpha1", "CloneSet") => (int(&["spec", "replicas"]).unwrap_or(1), object.at(&["spec", "template", "spec"])),
-        ("batch/v1", "Job") => { let p = int(&["spec", "parallelism"]).unwrap_or(1); (p.min(int(&["spec", "completions"]).unwrap_or(p)), object.at(&["spec", "template", "spec"])) }
-        ("v1", "Pod") => (1, object.at(&["spec"])),
-        _ => return Workload::default(),
-    };
-    let mut requests: BTreeMap<String, Quantity> = BTreeMap::new();
-    let mut claim = false;
-    if let Some(pod) = pod {
-        claim = pod.get("nodeSelector").is_some() || pod.get("tolerations").is_some() || pod.get("affinity").is_some();
-        let one = |c: &Value| { let mut m: BTreeMap<String, Quantity> = BTreeMap::new(); for key in ["limits", "requests"] { if let Some(r) = c.get("resources").and_then(|r| r.get(key)).and_then(Value::as_object) { for (n, q) in r { if let Some(q) = Quantity::from_json(q) { m.insert(n.clone(), q); } } } } m };
-        for c in pod.get("containers").and_then(Value::as_array).into_iter().flatten() { for (n, q) in one(c) { let e = requests.entry(n).or_default(); *e = *e + q; } }
-        for c in pod.get("initContainers").and_then(Value::as_array).into_iter().flatten() { for (n, q) in one(c) { let e = requests.entry(n).or_default(); *e = (*e).max(q); } }
+
+impl Requirements {
+    /// Those of a pod spec; `None` when it asks for nothing and claims no nodes.
+    pub(super) fn of_pod(spec: &Value) -> Option<Self> {
+        let requests = pods::requests(spec);
+        (pods::claims_nodes(spec) || !requests.is_empty()).then_some(Self { requests })
     }
-    requests.retain(|_, q| !q.is_zero());
-    Workload { replicas, requirements: (claim || !requests.is_empty()).then_some(Requirements { requests }) }
+}
+
+/// Interprets a template.
+pub(super) fn workload(object: &Object) -> Workload {
+    let integer = |field| object.at(&["spec", field]).and_then(Value::as_i64);
+    let template = || object.at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
+    match (object.id.api_version.as_str(), object.id.kind.as_str()) {
+        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => {
+            Workload { replicas: integer("replicas").unwrap_or(1), requirements: template() }
+        }
+        ("batch/v1", "Job") => {
+            let parallelism = integer("parallelism").unwrap_or(1);
+            let replicas = integer("completions").map_or(parallelism, |c| c.min(parallelism));
+            Workload { replicas, requirements: template() }
+        }
+        ("v1", "Pod") => {
+            Workload { replicas: 1, requirements: object.at(&["spec"]).and_then(Requirements::of_pod) }
+        }
+        _ => thirdparty::workload(object).unwrap_or_default(),
+    }
 }

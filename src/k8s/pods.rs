@@ -1,0 +1,205 @@
+//! Pods as schedulers and dependency trackers see them: what one asks for, and what it refers to.
+//!
+//! Facts: Kubernetes' own names of volume sources and references; requests missing for a resource are
+//! filled from its limit; init containers run before the others, so they count by their maximum.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::object::at;
+use super::quantity::Quantity;
+
+/// What one pod of this spec asks for: positive amounts of cpu (in whole millis), memory, ephemeral
+/// storage and extended, huge-page and attachable-volume resources (in whole units), all rounded up
+/// for each container.
+pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
+    let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
+    for (name, amount) in list(spec, "containers").iter().flat_map(container_requests) {
+        let sum = total.entry(name).or_default();
+        *sum = *sum + amount;
+    }
+    for (name, amount) in list(spec, "initContainers").iter().flat_map(container_requests) {
+        let most = total.entry(name).or_default();
+        *most = (*most).max(amount);
+    }
+    for (name, amount) in amounts(spec.get("overhead")) {
+        let sum = total.entry(name).or_default();
+        *sum = *sum + amount;
+    }
+    total.retain(|name, amount| counts(name) && amount.value() > 0);
+    total
+}
+
+/// Whether the pod is particular about nodes: a node selector, a required node affinity, tolerations.
+pub fn claims_nodes(spec: &Value) -> bool {
+    let filled = |value: &Value| match value {
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => false,
+    };
+    let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+    spec.get("nodeSelector").is_some_and(filled)
+        || spec.get("tolerations").is_some_and(filled)
+        || at(spec, &required).is_some_and(|v| !v.is_null())
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn container_requests(container: &Value) -> BTreeMap<String, Quantity> {
+    let resources = container.get("resources");
+    let mut all = amounts(resources.and_then(|r| r.get("limits")));
+    all.extend(amounts(resources.and_then(|r| r.get("requests"))));
+    all
+}
+
+fn amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    entries
+        .filter_map(|(name, value)| {
+            let amount = Quantity::from_json(value)?;
+            let rounded = if name == "cpu" {
+                Quantity::from_milli(amount.milli())
+            } else {
+                Quantity::from_int(amount.value())
+            };
+            Some((name.clone(), rounded))
+        })
+        .collect()
+}
+
+/// Whether schedulers count the resource.
+fn counts(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || (name.contains('/') && !name.starts_with("requests."))
+}
+
+/// The names of objects of the pod's namespace that it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// ConfigMaps.
+    pub config_maps: BTreeSet<String>,
+    /// Secrets.
+    pub secrets: BTreeSet<String>,
+    /// ServiceAccounts, without `default`.
+    pub service_accounts: BTreeSet<String>,
+    /// PersistentVolumeClaims.
+    pub claims: BTreeSet<String>,
+}
+
+/// Where volume sources name the Secret they need.
+const VOLUME_SECRETS: [&[&str]; 10] = [
+    &["secret", "secretName"],
+    &["azureFile", "secretName"],
+    &["cephfs", "secretRef", "name"],
+    &["cinder", "secretRef", "name"],
+    &["flexVolume", "secretRef", "name"],
+    &["rbd", "secretRef", "name"],
+    &["scaleIO", "secretRef", "name"],
+    &["iscsi", "secretRef", "name"],
+    &["storageos", "secretRef", "name"],
+    &["csi", "nodePublishSecretRef", "name"],
+];
+
+impl References {
+    /// Adds what a pod spec refers to.
+    pub fn add_pod(&mut self, spec: &Value) {
+        for kind in ["containers", "initContainers", "ephemeralContainers"] {
+            for container in list(spec, kind) {
+                self.add_container(container);
+            }
+        }
+        for secret in list(spec, "imagePullSecrets") {
+            insert(&mut self.secrets, secret, &["name"]);
+        }
+        self.add_account(spec.get("serviceAccountName"));
+        for volume in list(spec, "volumes") {
+            self.add_volume(volume);
+        }
+    }
+
+    /// Adds what a container's environment refers to.
+    pub fn add_container(&mut self, container: &Value) {
+        for variable in list(container, "env") {
+            insert(&mut self.config_maps, variable, &["valueFrom", "configMapKeyRef", "name"]);
+            insert(&mut self.secrets, variable, &["valueFrom", "secretKeyRef", "name"]);
+        }
+        for source in list(container, "envFrom") {
+            insert(&mut self.config_maps, source, &["configMapRef", "name"]);
+            insert(&mut self.secrets, source, &["secretRef", "name"]);
+        }
+    }
+
+    /// Adds what a volume refers to.
+    pub fn add_volume(&mut self, volume: &Value) {
+        insert(&mut self.config_maps, volume, &["configMap", "name"]);
+        insert(&mut self.claims, volume, &["persistentVolumeClaim", "claimName"]);
+        for path in VOLUME_SECRETS {
+            insert(&mut self.secrets, volume, path);
+        }
+        for source in at(volume, &["projected", "sources"]).and_then(Value::as_array).into_iter().flatten() {
+            insert(&mut self.config_maps, source, &["configMap", "name"]);
+            insert(&mut self.secrets, source, &["secret", "name"]);
+        }
+    }
+
+    /// Adds a ServiceAccount by its name, unless it is the one that every namespace has.
+    pub fn add_account(&mut self, name: Option<&Value>) {
+        let name = name.and_then(Value::as_str).filter(|name| !matches!(*name, "" | "default"));
+        self.service_accounts.extend(name.map(str::to_owned));
+    }
+}
+
+fn insert(names: &mut BTreeSet<String>, value: &Value, path: &[&str]) {
+    let name = at(value, path).and_then(Value::as_str).filter(|name| !name.is_empty());
+    names.extend(name.map(str::to_owned));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn containers_add_up_and_init_containers_do_not() {
+        let spec = json!({
+            "containers": [
+                {"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1", "memory": "1Gi"}}},
+                {"resources": {"requests": {"cpu": "0.0001", "pods": "3", "nvidia.com/gpu": 1}}},
+            ],
+            "initContainers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}}],
+            "overhead": {"memory": "1"},
+        });
+        let requests = requests(&spec);
+        assert_eq!(requests["cpu"].milli(), 500);
+        assert_eq!(requests["memory"].value(), (1 << 30) + 1);
+        assert_eq!(requests["nvidia.com/gpu"].value(), 1);
+        assert_eq!(requests.len(), 3);
+    }
+
+    #[test]
+    fn references_of_all_sorts() {
+        let spec = json!({
+            "serviceAccountName": "runner",
+            "imagePullSecrets": [{"name": "pull"}],
+            "initContainers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "s1"}}}]}],
+            "containers": [{"envFrom": [{"configMapRef": {"name": "c1"}}]}],
+            "volumes": [
+                {"persistentVolumeClaim": {"claimName": "data"}},
+                {"projected": {"sources": [{"secret": {"name": "s2"}}, {"serviceAccountToken": {"path": "t"}}]}},
+                {"csi": {"nodePublishSecretRef": {"name": "s3"}}},
+            ],
+        });
+        let mut references = References::default();
+        references.add_pod(&spec);
+        let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(references.secrets, set(&["pull", "s1", "s2", "s3"]));
+        assert_eq!(references.config_maps, set(&["c1"]));
+        assert_eq!(references.service_accounts, set(&["runner"]));
+        assert_eq!(references.claims, set(&["data"]));
+    }
+}
