@@ -3,6 +3,8 @@
 //! `cp -r` of the result is the yardstick. `FEDERATE_BENCH_DIR` says where to write (default: the
 //! folder for temporary files), so that a RAM disk can be compared with a real one.
 
+#![allow(clippy::unwrap_used)] // A benchmark that cannot set up its input has nothing better to do.
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

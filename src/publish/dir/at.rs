@@ -91,8 +91,13 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
         match rustix::io::read(&file, room) {
             Ok(0) => break,
             Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
+            Err(Errno::INTR) => continue,
             Err(error) => return Err(error),
+        }
+        // A regular file gives less than was asked for only at its end, so there is no need to ask
+        // again: one call in four saved, for every file of a tree that has not changed.
+        if filled == text.len() {
+            break;
         }
     }
     Ok(buffer.get(..filled) == Some(text.as_bytes()))

@@ -33,6 +33,7 @@ fn contents(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
 
 /// Reads a plan that says of itself that it is one.
 fn parse(bytes: &[u8]) -> Result<Plan, String> {
+    // A plan kept as JSON, which is YAML too, need not go the slower way.
     if let Ok(value) = serde_json::from_slice(bytes) {
         return plan_of(value);
     }
