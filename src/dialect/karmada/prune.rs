@@ -90,7 +90,7 @@ fn by_kind(manifest: &mut Value) {
         "Secret" => secret(manifest),
         "ServiceAccount" => service_account(manifest),
         "Service" => service(manifest),
-        "PersistentVolumeClaim" => annotations(manifest, &["volume.kubernetes.io/selected-node"]),
+        "PersistentVolumeClaim" => claim(manifest),
         _ => {}
     }
 }
@@ -102,6 +102,15 @@ fn object_at<'m>(manifest: &'m mut Value, pointer: &str) -> Option<&'m mut Map<S
 fn annotations(manifest: &mut Value, keys: &[&str]) {
     if let Some(metadata) = object_at(manifest, "/metadata") {
         take_out(metadata, "annotations", keys);
+    }
+}
+
+/// The node chosen for a claim; an empty annotation stays.
+fn claim(manifest: &mut Value) {
+    const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+    let node = manifest.get("metadata").and_then(|m| m.get("annotations")?.get(SELECTED_NODE));
+    if node.and_then(Value::as_str) != Some("") {
+        annotations(manifest, &[SELECTED_NODE]);
     }
 }
 

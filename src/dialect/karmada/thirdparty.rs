@@ -40,15 +40,15 @@ fn node_claim(spec: &Value) -> Option<Requirements> {
     pods::claims_nodes(spec).then(Requirements::default)
 }
 
-/// One head and all workers. Without a head template nothing is required; cpu and memory are those of
-/// the largest template.
+/// One head and all workers. A head that requires nothing means that nothing is required; otherwise cpu
+/// and memory are those of the largest template.
 fn ray_service(object: &Object) -> Workload {
     let cluster = object.at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
     let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let workers: i64 = groups.iter().filter_map(|g| g.get("replicas")?.as_i64()).sum();
     let head = object::at(cluster, &["headGroupSpec", "template", "spec"]);
-    let requirements = head.and_then(|head| {
-        let mut requests = pods::requests(head);
+    let mut requirements = head.and_then(Requirements::of_pod);
+    if let Some(Requirements { requests }) = &mut requirements {
         for worker in groups.iter().filter_map(|g| object::at(g, &["template", "spec"])) {
             for (name, amount) in pods::requests(worker) {
                 if matches!(name.as_str(), "cpu" | "memory") {
@@ -57,8 +57,7 @@ fn ray_service(object: &Object) -> Workload {
                 }
             }
         }
-        (pods::claims_nodes(head) || !requests.is_empty()).then_some(Requirements { requests })
-    });
+    }
     Workload { replicas: 1 + workers, requirements }
 }
 
