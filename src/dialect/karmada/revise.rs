@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn completions_follow_parallelism() {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 10}});
-        assert_eq!(completions(&job, &[3, 1], false), Some(vec![8, 2]));
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 9}});
+        assert_eq!(completions(&job, &[3, 1], false), Some(vec![7, 2]));
     }
 
     #[test]

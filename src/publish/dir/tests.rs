@@ -1,3 +1,5 @@
+//! The folder as a whole: ownership, unchanged files, removal, interrupted runs.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
