@@ -5,7 +5,7 @@
 //! cargo run --release --example fleet -- 10000 1000 /tmp/fleet divided  # replicas by free resources
 //! ```
 //!
-//! Every app has a Deployment, a Service and a ConfigMap (with `divided` the Deployment alone), and
+//! Every app has a Deployment, a Service and a `ConfigMap` (with `divided` the Deployment alone), and
 //! each region its own image registry.
 
 use std::fmt::Write as _;

@@ -1,6 +1,14 @@
 //! The shape of the house: a module uses only floors below its own, files stay short, every module
 //! says what it is for, and nothing is called util.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,14 @@
 //! What must hold for every repo: the order of files does not matter, a plan of a plan is that plan,
 //! replicas add up, clusters never share what their overrides tell apart.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly"
+)]
+
 use std::sync::Arc;
 
 use federate::engine::{self, Engine, Settings};
@@ -40,13 +48,23 @@ fn fleet() -> impl Strategy<Value = Fleet> {
     let cluster = (0usize..3, 0u32..40, prop::bool::weighted(0.2))
         .prop_map(|(region, pods, tainted)| Cluster { region, pods, tainted });
     let app = (0u32..30, any::<bool>()).prop_map(|(replicas, cpu)| App { replicas, cpu });
-    (prop::collection::vec(cluster, 1..20), prop::collection::vec(app, 1..6), 0..SCHEDULING.len(), any::<bool>())
-        .prop_map(|(clusters, apps, scheduling, tolerates)| Fleet { clusters, apps, scheduling, tolerates })
+    (
+        prop::collection::vec(cluster, 1..20),
+        prop::collection::vec(app, 1..6),
+        0..SCHEDULING.len(),
+        any::<bool>(),
+    )
+        .prop_map(|(clusters, apps, scheduling, tolerates)| Fleet {
+            clusters,
+            apps,
+            scheduling,
+            tolerates,
+        })
 }
 
 impl Fleet {
     fn files(&self) -> Vec<File> {
-        let mut files = vec![self.policy(), self.registries()];
+        let mut files = vec![self.policy(), Self::registries()];
         files.extend(self.clusters.iter().enumerate().map(|(index, c)| cluster(index, c)));
         files.extend(self.apps.iter().enumerate().map(|(index, a)| app(index, a)));
         files
@@ -63,7 +81,7 @@ impl Fleet {
         )
     }
 
-    fn registries(&self) -> File {
+    fn registries() -> File {
         file(
             "override.yaml",
             "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - targetCluster: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [r1]}]}}\n    overriders: {imageOverrider: [{component: Registry, operator: replace, value: r1.example.com}]}\n",
@@ -152,7 +170,7 @@ proptest! {
             let index: usize = row.object.name[1..].parse().unwrap();
             let sum: i64 = row.clusters.iter().filter_map(|c| c.replicas).sum();
             let wanted = i64::from(fleet.apps[index].replicas);
-            let copies = if fleet.scheduling == 0 { row.clusters.len() as i64 } else { 1 };
+            let copies = if fleet.scheduling == 0 { i64::try_from(row.clusters.len()).unwrap() } else { 1 };
             prop_assert_eq!(sum, wanted * copies);
         }
     }

@@ -1,6 +1,14 @@
 //! The schemas in `schemas/` are those of the Rust types. `UPDATE_SCHEMAS=1 cargo test --test schemas`
 //! writes them anew.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly"
+)]
+
 use std::fs;
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use super::{Exit, Fault, print};
 
 /// Print a completion script for a shell
 ///
-/// Example: federate completions bash > /etc/bash_completion.d/federate
+/// Example: federate completions bash > /`etc/bash_completion.d/federate`
 #[derive(Debug, Args)]
 pub(super) struct Completions {
     /// The shell

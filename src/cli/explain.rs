@@ -73,7 +73,11 @@ impl Explain {
             [] => Err(Fault::Failed(format!("no template {kind}/{name} in the repo"))),
             several => {
                 let all: Vec<String> = several.iter().map(ToString::to_string).collect();
-                Err(Fault::Failed(format!("{} is ambiguous: {}; choose with -n", self.object, all.join(", "))))
+                Err(Fault::Failed(format!(
+                    "{} is ambiguous: {}; choose with -n",
+                    self.object,
+                    all.join(", ")
+                )))
             }
         }
     }

@@ -37,8 +37,8 @@ impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
-        let folder =
-            Folder::open(&self.out, &[&self.args.repo, &here], waiting).map_err(|e| Fault::Failed(e.to_string()))?;
+        let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
+            .map_err(|e| Fault::Failed(e.to_string()))?;
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();

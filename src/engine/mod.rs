@@ -57,7 +57,6 @@ pub fn inventory(repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding
 /// The control planes of all dialects over one repo.
 pub struct Engine<'a> {
     repo: &'a Repo,
-    clusters: &'a [Cluster],
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: Previous,
 }
@@ -68,7 +67,6 @@ impl<'a> Engine<'a> {
         let input = Input { repo, clusters, now: settings.now.as_deref() };
         Self {
             repo,
-            clusters,
             planes: DIALECTS.iter().map(|d| (d.name(), d.open(input))).collect(),
             previous: Previous::new(settings.previous.clone()),
         }

@@ -43,7 +43,12 @@ impl Image {
         }
         let (host, repository) = split_host(name);
         let digest = if tag.is_empty() { digest } else { "" };
-        Some(Self { host: host.into(), repository: repository.into(), tag: tag.into(), digest: digest.into() })
+        Some(Self {
+            host: host.into(),
+            repository: repository.into(),
+            tag: tag.into(),
+            digest: digest.into(),
+        })
     }
 
     /// The tag, or else the digest.
@@ -145,7 +150,8 @@ fn is_tag(text: &str) -> bool {
 fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
     let part = |p: &str| {
-        p.bytes().next().is_some_and(|b| b.is_ascii_alphabetic()) && p.bytes().all(|b| b.is_ascii_alphanumeric())
+        p.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
+            && p.bytes().all(|b| b.is_ascii_alphanumeric())
     };
     algorithm.split(['+', '.', '_', '-']).all(part)
         && hex.len() >= 32
@@ -159,7 +165,13 @@ mod tests {
     #[test]
     fn reads_and_writes() {
         let digest = format!("sha256:{}", "a".repeat(64));
-        for text in ["nginx", "nginx:1.27", "docker.io/library/redis", "registry.local:5000/team/worker:7", "a/b__c-d/e.f"] {
+        for text in [
+            "nginx",
+            "nginx:1.27",
+            "docker.io/library/redis",
+            "registry.local:5000/team/worker:7",
+            "a/b__c-d/e.f",
+        ] {
             assert_eq!(Image::parse(text).map(|i| i.to_string()).as_deref(), Some(text));
         }
         let both = Image::parse(&format!("nginx:1@{digest}")).unwrap();
@@ -169,7 +181,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_reference() {
-        for text in ["", "Nginx", "nginx:", ":v1", "a//b", "a_-b", "nginx@sha256:12", "host:5000/app:", "a b"] {
+        for text in ["", "Nginx", "nginx:", ":v1", "a//b", "a_-b", "nginx@sha256:12", "host:5000/app:", "a b"]
+        {
             assert_eq!(Image::parse(text), None, "{text}");
         }
     }

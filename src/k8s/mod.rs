@@ -5,9 +5,9 @@
 
 pub mod cluster;
 pub mod finding;
+pub mod image;
 pub mod kinds;
 pub mod names;
-pub mod image;
 pub mod object;
 pub mod pods;
 pub mod quantity;

@@ -81,13 +81,13 @@ fn counts(name: &str) -> bool {
 /// The names of objects of the pod's namespace that it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// ConfigMaps.
+    /// `ConfigMaps`.
     pub config_maps: BTreeSet<String>,
     /// Secrets.
     pub secrets: BTreeSet<String>,
-    /// ServiceAccounts, without `default`.
+    /// `ServiceAccounts`, without `default`.
     pub service_accounts: BTreeSet<String>,
-    /// PersistentVolumeClaims.
+    /// `PersistentVolumeClaims`.
     pub claims: BTreeSet<String>,
 }
 
@@ -147,7 +147,7 @@ impl References {
         }
     }
 
-    /// Adds a ServiceAccount by its name, unless it is the one that every namespace has.
+    /// Adds a `ServiceAccount` by its name, unless it is the one that every namespace has.
     pub fn add_account(&mut self, name: Option<&Value>) {
         let name = name.and_then(Value::as_str).filter(|name| !matches!(*name, "" | "default"));
         self.service_accounts.extend(name.map(str::to_owned));

@@ -94,8 +94,8 @@ pub fn invalid_key(key: &str) -> Option<String> {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
-    let prefix_ok = prefix
-        .is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(|part| is_dns_label_like(part)));
+    let prefix_ok =
+        prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(is_dns_label_like));
     if prefix_ok && !name.is_empty() && name.len() <= 63 && is_name(name) {
         return None;
     }

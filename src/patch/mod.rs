@@ -109,7 +109,8 @@ pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error
     match operation.name {
         "add" => add(parent, last, value(), path),
         "replace" => {
-            let target = get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
+            let target =
+                get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
             *target = value();
             Ok(())
         }
@@ -202,8 +203,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn applied(mut document: Value, name: &str, path: &str, value: Value) -> Result<Value, Error> {
-        apply(&mut document, Operation { name, path, value: Some(&value) })?;
+    fn applied(
+        mut document: Value,
+        name: &str,
+        path: &str,
+        value: impl Into<Option<Value>>,
+    ) -> Result<Value, Error> {
+        let value = value.into();
+        apply(&mut document, Operation { name, path, value: value.as_ref() })?;
         Ok(document)
     }
 

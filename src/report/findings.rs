@@ -80,7 +80,10 @@ pub fn text(repo: &Repo, findings: &[Finding], styled: bool) -> String {
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
-        out.push_str(&format!("… and more: {} (all of them: `federate check -o json`)\n\n", counts.join(", ")));
+        out.push_str(&format!(
+            "… and more: {} (all of them: `federate check -o json`)\n\n",
+            counts.join(", ")
+        ));
     }
     out
 }
@@ -101,7 +104,8 @@ fn one(repo: &Repo, finding: &Finding, renderer: &Renderer) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
+    let mut group =
+        level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
         let at = position(repo, finding);
         let line = at.and_then(|at| source_line(repo, &origin.file, at.line));
@@ -120,7 +124,7 @@ fn one(repo: &Repo, finding: &Finding, renderer: &Renderer) -> String {
 }
 
 /// The line itself, from the column to its end marked.
-fn snippet<'f>(file: &'f str, at: Position, line: String) -> Snippet<'f, annotate_snippets::Annotation<'f>> {
+fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
     let column = at.column.saturating_sub(1) as usize;
     let start = line.char_indices().nth(column).map_or(line.len(), |(byte, _)| byte);
     let end = line.trim_end().len().max(start);

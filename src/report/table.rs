@@ -193,7 +193,9 @@ fn names(clusters: &[Placed], inventory: usize, room: usize, most: usize) -> Vec
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let full = lines.last().is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > room);
+        let full = lines
+            .last()
+            .is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > room);
         if full {
             lines.push(String::new());
         }

@@ -149,8 +149,8 @@ fn unquotable(text: &str) -> bool {
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
     let spaced = bytes.get(1).is_none_or(|b| *b == b' ');
     let begins = match first {
-        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%' | b'@'
-        | b'`' | b' ' => false,
+        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' | b'|' | b'>' | b'\'' | b'"' | b'%'
+        | b'@' | b'`' | b' ' => false,
         b'?' | b':' | b'-' => !spaced,
         _ => true,
     };

@@ -57,7 +57,11 @@ impl Walk<'_> {
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 let found = self.begin(at);
                 let list = matches!(event, Event::SequenceStart(..));
-                self.stack.push(if list { Frame::List { next: 0 } } else { Frame::Mapping { key: None, complex: false } });
+                self.stack.push(if list {
+                    Frame::List { next: 0 }
+                } else {
+                    Frame::Mapping { key: None, complex: false }
+                });
                 found?
             }
             Event::SequenceEnd | Event::MappingEnd => {

@@ -38,7 +38,9 @@ fn word(text: &str) -> Option<Scalar> {
     }
     Some(match text {
         "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            Scalar::Bool(true)
+        }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
             Scalar::Bool(false)
         }
@@ -124,10 +126,12 @@ pub(super) fn value(scalar: &Scalar, text: &str) -> Result<Value, String> {
 
 /// A float as JSON: an integer when its shortest digits are one that fits int64.
 fn float_value(value: f64) -> Option<Value> {
-    if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e19 {
-        if let Ok(whole) = format!("{value}").parse::<i64>() {
-            return Some(Value::from(whole));
-        }
+    if value.is_finite()
+        && value.fract() == 0.0
+        && value.abs() < 1e19
+        && let Ok(whole) = format!("{value}").parse::<i64>()
+    {
+        return Some(Value::from(whole));
     }
     Number::from_f64(value).map(Value::Number)
 }
@@ -210,7 +214,10 @@ pub(super) fn tagged(tag: &str, text: &str) -> Result<(Scalar, Option<String>), 
 /// Whether the text begins as an ISO date does.
 pub(super) fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes.len() >= 8 && bytes[..4].iter().all(u8::is_ascii_digit) && bytes[4] == b'-' && bytes[5].is_ascii_digit()
+    bytes.len() >= 8
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[5].is_ascii_digit()
 }
 
 fn excerpt(text: &str) -> &str {

@@ -80,7 +80,9 @@ pub(super) fn chunks(text: &str) -> Vec<Chunk<'_>> {
     let (mut start, mut offset, mut bare, mut directives) = (0, 0, true, false);
     let (mut at, mut line) = (0, 0);
     for raw in text.split_inclusive('\n') {
-        let separator = raw.strip_prefix("---").is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n']) || rest.is_empty());
+        let separator = raw
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n']) || rest.is_empty());
         if separator && at > start && !(bare && directives) {
             chunks.push(Chunk { text: &text[start..at], offset });
             (start, offset, bare, directives) = (at, line, true, false);
@@ -112,13 +114,16 @@ fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
                 builder = Builder::new(chunk.offset);
                 continue;
             }
-            Some(Ok((event, span))) => match escaped_slash(&event, &span, chunk.text) {
-                true => Some(Error {
-                    at: position(chunk.offset, &span),
-                    message: "`\\/` is no escape in YAML 1.1: write `/`".to_owned(),
-                }),
-                false => builder.event(event, &span).err(),
-            },
+            Some(Ok((event, span))) => {
+                if escaped_slash(&event, &span, chunk.text) {
+                    Some(Error {
+                        at: position(chunk.offset, &span),
+                        message: "`\\/` is no escape in YAML 1.1: write `/`".to_owned(),
+                    })
+                } else {
+                    builder.event(event, &span).err()
+                }
+            }
             Some(Err(error)) => {
                 let span = Span::empty(*error.marker());
                 Some(Error { at: position(chunk.offset, &span), message: syntax(&error.info()) })

@@ -11,7 +11,8 @@ fn a_clean_repo_is_clean() {
 #[test]
 fn an_invalid_policy_is_refused_at_its_line() {
     let repo = Sandbox::web();
-    let policy = repo.read("policy.yaml") + "    spreadConstraints:\n    - {spreadByField: cluster, minGroups: 3, maxGroups: 2}\n";
+    let policy = repo.read("policy.yaml")
+        + "    spreadConstraints:\n    - {spreadByField: cluster, minGroups: 3, maxGroups: 2}\n";
     repo.write("policy.yaml", policy);
     let ran = repo.run("check").code(2);
     assert!(ran.out.contains("error[invalid-policy]"), "{}", ran.out);

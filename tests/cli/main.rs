@@ -1,5 +1,13 @@
 //! The command as a user runs it: arguments in, streams and exit code out, real folders in between.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly"
+)]
+
 mod sandbox;
 
 mod check;

@@ -74,7 +74,10 @@ fn a_template_without_policy_is_a_warning_unless_asked_otherwise() {
 #[test]
 fn an_unschedulable_template_says_why() {
     let repo = Sandbox::web();
-    repo.write("clusters.yaml", CLUSTERS.replace("spec: {", "spec: {taints: [{key: a, effect: NoSchedule}], "));
+    repo.write(
+        "clusters.yaml",
+        CLUSTERS.replace("spec: {", "spec: {taints: [{key: a, effect: NoSchedule}], "),
+    );
     let ran = repo.run("plan").code(0);
     assert!(ran.out.contains("NoClusterFit: 0/2 clusters are available: 2 have a taint"), "{}", ran.out);
     repo.run("plan --fail-on unschedulable").code(2);

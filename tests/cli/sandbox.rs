@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A Deployment, a ConfigMap it does not need, and two clusters.
-pub const WEB: &str = "apiVersion: apps/v1
+/// A Deployment, a `ConfigMap` it does not need, and two clusters.
+pub(crate) const WEB: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: web
@@ -25,7 +25,7 @@ spec:
         image: nginx:1.27
 ";
 
-pub const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
+pub(crate) const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
 kind: Cluster
 metadata:
   name: m1
@@ -38,7 +38,7 @@ metadata:
 spec: {region: us}
 ";
 
-pub const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+pub(crate) const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata:
   name: web
@@ -54,57 +54,57 @@ spec:
 ";
 
 /// A folder that is gone at the end of the test.
-pub struct Sandbox(TempDir);
+pub(crate) struct Sandbox(TempDir);
 
 impl Sandbox {
     /// An empty one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     /// One with a Deployment, a policy that divides it, and two clusters.
-    pub fn web() -> Self {
+    pub(crate) fn web() -> Self {
         Self::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY)
     }
 
     /// The same with one more file.
-    pub fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.write(path, text);
         self
     }
 
     /// Writes a file.
-    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// A path below the folder.
-    pub fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
     /// Reads a file.
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
     /// Runs the command in the folder; the words of `line` are its arguments.
-    pub fn run(&self, line: &str) -> Ran {
+    pub(crate) fn run(&self, line: &str) -> Ran {
         let output = self.command(line).output().unwrap();
         Ran::of(output, self.0.path())
     }
 
     /// The command, to run otherwise.
-    pub fn command(&self, line: &str) -> Command {
+    pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
         command
     }
 
     /// Every file below `path`, sorted.
-    pub fn files(&self, path: &str) -> Vec<String> {
+    pub(crate) fn files(&self, path: &str) -> Vec<String> {
         fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
@@ -124,28 +124,29 @@ impl Sandbox {
 
 /// What a run printed and how it ended.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ran {
     fn of(output: Output, root: &Path) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&*root.to_string_lossy(), "<repo>");
+        let text =
+            |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&*root.to_string_lossy(), "<repo>");
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
     /// Fails unless the run ended so.
     #[track_caller]
-    pub fn code(self, code: i32) -> Self {
+    pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
         self
     }
 
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
     }
 }

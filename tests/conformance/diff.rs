@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The value with keys sorted and whole floats as integers, so that equal documents are equal values.
-pub fn normal(value: &Value) -> Value {
+pub(crate) fn normal(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().map(|(k, v)| (k.clone(), normal(v))).collect();
@@ -25,7 +25,7 @@ pub fn normal(value: &Value) -> Value {
 }
 
 /// `Ok` when both are the same, else a line diff of their pretty JSON.
-pub fn compare(want: &Value, got: &Value) -> Result<(), String> {
+pub(crate) fn compare(want: &Value, got: &Value) -> Result<(), String> {
     let (want, got) = (normal(want), normal(got));
     if want == got {
         return Ok(());

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
 
-pub fn judge(case: &Value) -> Result<(), String> {
+pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let settings = Settings { strict_inventory: true, previous: previous(case), ..Settings::default() };
     let loaded = repo::load_bytes(files(case), Config::default(), &engine::claims);
     let (clusters, mut findings) = engine::inventory(&loaded.repo, &settings);
@@ -36,7 +36,10 @@ pub fn judge(case: &Value) -> Result<(), String> {
         got.insert("manifests".into(), json!(by_cluster));
     }
     let errors = errors(&findings)?;
-    if want.get("errors").is_some() || errors.iter().any(|e| !e.ends_with("override-failed")) || want.get("manifests").is_some() && !errors.is_empty() {
+    if want.get("errors").is_some()
+        || errors.iter().any(|e| !e.ends_with("override-failed"))
+        || want.get("manifests").is_some() && !errors.is_empty()
+    {
         got.insert("errors".into(), json!(errors));
     }
     if !suspended.is_empty() || want.get("suspended").is_some() {
@@ -62,9 +65,13 @@ fn previous(case: &Value) -> Plan {
         let clusters = row["clusters"].as_object().expect("a map");
         let clusters: Vec<Value> =
             clusters.iter().map(|(name, replicas)| json!({"name": name, "replicas": replicas})).collect();
-        let memory: Map<String, Value> = row.as_object().expect("a map").iter()
+        let memory: Map<String, Value> = row
+            .as_object()
+            .expect("a map")
+            .iter()
             .filter(|(key, _)| !matches!(key.as_str(), "object" | "clusters"))
-            .map(|(k, v)| (k.clone(), v.clone())).collect();
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         json!({"object": row["object"], "clusters": clusters, "memory": memory})
     });
     serde_json::from_value(json!({"placements": placements.collect::<Vec<_>>()})).expect("a plan")

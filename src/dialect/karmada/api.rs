@@ -6,10 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::k8s::selector::{LabelSelector, null_default};
 
-/// The group and version of every policy kind.
-pub(super) const POLICY_API: &str = "policy.karmada.io/v1alpha1";
-
-/// `spec` of PropagationPolicy and ClusterPropagationPolicy.
+/// `spec` of `PropagationPolicy` and `ClusterPropagationPolicy`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PropagationSpec {
@@ -188,7 +185,7 @@ pub(super) struct SuspendedClusters {
     pub cluster_names: Vec<String>,
 }
 
-/// `spec` of OverridePolicy and ClusterOverridePolicy.
+/// `spec` of `OverridePolicy` and `ClusterOverridePolicy`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct OverrideSpec {

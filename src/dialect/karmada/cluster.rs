@@ -146,7 +146,8 @@ fn capacity(summary: Summary, models: &[Model]) -> Capacity {
     let read = |map: BTreeMap<String, Value>| -> BTreeMap<String, Quantity> {
         map.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
-    let (allocatable, used) = (read(summary.allocatable), [read(summary.allocated), read(summary.allocating)]);
+    let (allocatable, used) =
+        (read(summary.allocatable), [read(summary.allocated), read(summary.allocating)]);
     let mut available = allocatable.clone();
     for (name, amount) in &mut available {
         for taken in used.iter().filter_map(|u| u.get(name)) {

@@ -35,10 +35,12 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         decided.findings.push(finding);
         return decided;
     }
-    let placement = Decision::new(plane, template, policy, previous.of(&template.id)).place(&mut Trace::default());
+    let placement =
+        Decision::new(plane, template, policy, previous.of(&template.id)).place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
         let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
-        let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
+        let help =
+            format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
         decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
     }
     decided.placements.push(placement);
@@ -179,9 +181,10 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// Schedules if anything triggers it; otherwise the previous placement stands.
     pub(super) fn place(&self, trace: &mut Trace) -> Placement {
         let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
-        row.memory = self.memory.clone();
+        row.memory.clone_from(&self.memory);
         row.clusters = self.carried_over();
-        let other = self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
+        let other =
+            self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
         if let Some(other) = other {
             let message = format!("the policy asks for the scheduler `{other}`, which is not Karmada's own");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
@@ -222,7 +225,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
-        let placed = |(index, replicas)| Placed { name: schedule::named(self.plane.clusters, index), replicas };
+        let placed =
+            |(index, replicas)| Placed { name: schedule::named(self.plane.clusters, index), replicas };
         row.clusters = scheduled.clusters.into_iter().map(placed).collect();
         match scheduled.affinity {
             Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),
@@ -238,8 +242,10 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.clusters.clear();
             self.remember_placement(row);
         }
-        row.unschedulable =
-            Some(Unschedulable { reason: failure.reason.name().to_owned(), message: failure.message.clone() });
+        row.unschedulable = Some(Unschedulable {
+            reason: failure.reason.name().to_owned(),
+            message: failure.message.clone(),
+        });
     }
 
     fn remember_placement(&self, row: &mut Placement) {

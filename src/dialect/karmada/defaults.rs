@@ -46,7 +46,9 @@ fn fill(placement: &mut Placement) {
         if scheduling.replica_scheduling_type.is_empty() {
             "Divided".clone_into(&mut scheduling.replica_scheduling_type);
         }
-        if scheduling.replica_scheduling_type == "Divided" && scheduling.replica_division_preference.is_empty() {
+        if scheduling.replica_scheduling_type == "Divided"
+            && scheduling.replica_division_preference.is_empty()
+        {
             "Weighted".clone_into(&mut scheduling.replica_division_preference);
         }
     }

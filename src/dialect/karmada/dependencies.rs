@@ -1,7 +1,7 @@
 //! Which other objects a template needs where it runs.
 //!
 //! Facts: references of pods, in every kind that holds pod templates; TLS Secrets of an Ingress; what
-//! a ServiceImport derives. They are not followed further, and only within the namespace.
+//! a `ServiceImport` derives. They are not followed further, and only within the namespace.
 
 use std::collections::BTreeSet;
 
@@ -77,12 +77,13 @@ pub(super) fn dependencies(template: &Object) -> Vec<Dependency> {
     let Some(namespace) = template.id.namespace.as_deref() else { return Vec::new() };
     let id = &template.id;
     let mut references = References::default();
-    let of_kind = POD_SPECS.iter().filter(|(version, kind, _)| *version == id.api_version && *kind == id.kind);
+    let of_kind =
+        POD_SPECS.iter().filter(|(version, kind, _)| *version == id.api_version && *kind == id.kind);
     for path in of_kind.flat_map(|(_, _, paths)| *paths) {
         each(&template.body, path, &mut |spec| references.add_pod(spec));
     }
     match (id.api_version.as_str(), id.kind.as_str()) {
-        ("apps/v1", "StatefulSet") | ("apps.kruise.io/v1beta1", "StatefulSet") => {
+        ("apps/v1" | "apps.kruise.io/v1beta1", "StatefulSet") => {
             drop_own_claims(template, &mut references);
         }
         ("networking.k8s.io/v1", "Ingress") => each(&template.body, "/spec/tls/*/secretName", &mut |name| {
@@ -113,7 +114,7 @@ fn each(value: &Value, path: &str, visit: &mut dyn FnMut(&Value)) {
     }
 }
 
-/// A StatefulSet makes the claims of its templates itself.
+/// A `StatefulSet` makes the claims of its templates itself.
 fn drop_own_claims(template: &Object, references: &mut References) {
     each(&template.body, "/spec/volumeClaimTemplates/*/metadata/name", &mut |name| {
         if let Some(name) = name.as_str() {
@@ -122,7 +123,7 @@ fn drop_own_claims(template: &Object, references: &mut References) {
     });
 }
 
-/// Secrets and the ServiceAccount that Flux objects name.
+/// Secrets and the `ServiceAccount` that Flux objects name.
 fn flux(template: &Object, references: &mut References) {
     const SECRETS: [&[&str]; 6] = [
         &["spec", "secretRef", "name"],
@@ -137,7 +138,7 @@ fn flux(template: &Object, references: &mut References) {
     references.add_account(template.at(&["spec", "serviceAccountName"]));
 }
 
-/// The Service and the EndpointSlices that an import creates in the control plane.
+/// The Service and the `EndpointSlices` that an import creates in the control plane.
 fn derived(name: &str, namespace: &str) -> Vec<Dependency> {
     let service = format!("derived-{name}");
     let labels = Labels::from([("kubernetes.io/service-name".to_owned(), service.clone())]);

@@ -40,19 +40,15 @@ fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
         format!("{} ({}) matches {how}, priority {}", object.id, object.origin, m.policy.spec.priority)
     };
     let mut lines: Vec<String> = matches.iter().map(words).collect();
-    if lines.len() > 1 {
-        if let Some(first) = lines.first_mut() {
-            first.push_str(" and wins");
-        }
+    if lines.len() > 1
+        && let Some(first) = lines.first_mut()
+    {
+        first.push_str(" and wins");
     }
     lines
 }
 
-fn verdicts(
-    plane: &Karmadas<'_>,
-    decision: &Decision<'_, '_>,
-    placement: &Placement,
-) -> Vec<ClusterVerdict> {
+fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Placement) -> Vec<ClusterVerdict> {
     let room = decision.scheduler().room(&decision.workload);
     let affinity = placement.memory.get("affinity").and_then(serde_json::Value::as_str);
     let subject = decision.subject();

@@ -79,7 +79,7 @@ impl<'a> Render<'_, 'a> {
         for (rules, clusters) in self.split(&wide, clusters) {
             let mut changes = Vec::new();
             let mut object = object.clone();
-            if let Err(finding) = self.apply(&wide, &rules, &mut object, &clusters, &mut changes) {
+            if let Err(finding) = apply(&wide, &rules, &mut object, &clusters, &mut changes) {
                 variants.push(failed(finding, &clusters));
                 continue;
             }
@@ -89,7 +89,7 @@ impl<'a> Render<'_, 'a> {
             };
             for (rules, clusters) in self.split(&own, &clusters) {
                 let (mut object, mut changes) = (object.clone(), changes.clone());
-                let rendered = self.apply(&own, &rules, &mut object, &clusters, &mut changes).map(|()| {
+                let rendered = apply(&own, &rules, &mut object, &clusters, &mut changes).map(|()| {
                     prune::prune(&mut object.body, self.overwrite);
                     Rendered { body: object.body, changes }
                 });
@@ -103,34 +103,34 @@ impl<'a> Render<'_, 'a> {
         let mut split = ByRules::new();
         for placed in clusters {
             let index = schedule::index_of(self.plane.clusters, &placed.name);
-            let rules = index.map(|index| applying(policies, &self.plane.clusters[index])).unwrap_or_default();
+            let rules =
+                index.map(|index| applying(policies, &self.plane.clusters[index])).unwrap_or_default();
             split.entry(rules).or_default().push(placed);
         }
         split
     }
+}
 
-    fn apply(
-        &self,
-        policies: &[&OverridePolicy<'a>],
-        rules: &RuleIds,
-        object: &mut Object,
-        clusters: &[&Placed],
-        changes: &mut Vec<OverrideChange>,
-    ) -> Result<(), Finding> {
-        for (policy, rule) in rules {
-            let policy = policies[*policy];
-            let before = object.body.clone();
-            if let Err(failure) = policy.rules[*rule].apply(&mut object.body) {
-                return Err(override_failed(policy, &failure, object, clusters));
-            }
-            changes.push(OverrideChange {
-                policy: policy.object.id.clone(),
-                origin: policy.object.origin.to_string(),
-                paths: differences(&before, &object.body),
-            });
+fn apply(
+    policies: &[&OverridePolicy<'_>],
+    rules: &RuleIds,
+    object: &mut Object,
+    clusters: &[&Placed],
+    changes: &mut Vec<OverrideChange>,
+) -> Result<(), Finding> {
+    for (policy, rule) in rules {
+        let policy = policies[*policy];
+        let before = object.body.clone();
+        if let Err(failure) = policy.rules[*rule].apply(&mut object.body) {
+            return Err(override_failed(policy, &failure, object, clusters));
         }
-        Ok(())
+        changes.push(OverrideChange {
+            policy: policy.object.id.clone(),
+            origin: policy.object.origin.to_string(),
+            paths: differences(&before, &object.body),
+        });
     }
+    Ok(())
 }
 
 fn applying(policies: &[&OverridePolicy<'_>], cluster: &Cluster) -> RuleIds {

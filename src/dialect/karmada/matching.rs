@@ -1,7 +1,7 @@
 //! Which policy a template follows.
 //!
-//! Facts: some objects are never propagated; a PropagationPolicy of the template's namespace beats any
-//! ClusterPropagationPolicy; among several the highest priority wins, then the most specific selector,
+//! Facts: some objects are never propagated; a `PropagationPolicy` of the template's namespace beats any
+//! `ClusterPropagationPolicy`; among several the highest priority wins, then the most specific selector,
 //! then the smallest name. There is no claim to keep: every decision is that of a fresh control plane.
 
 use std::cmp::Reverse;

@@ -84,8 +84,12 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let mut findings: Vec<Finding> =
-            repo.claimed.iter().filter(|c| c.dialect == NAME).flat_map(|c| validate::check(&c.object)).collect();
+        let mut findings: Vec<Finding> = repo
+            .claimed
+            .iter()
+            .filter(|c| c.dialect == NAME)
+            .flat_map(|c| validate::check(&c.object))
+            .collect();
         let refused: Vec<ObjectRef> = findings
             .iter()
             .filter(|f| f.severity == crate::k8s::Severity::Error)

@@ -1,4 +1,4 @@
-//! WorkloadRebalancer: a request to schedule some workloads afresh, once.
+//! `WorkloadRebalancer`: a request to schedule some workloads afresh, once.
 //!
 //! A rebalancer has done its work for an object when the object's memory names it (`rebalanced`), so a
 //! rebalancer that stays in git does not shuffle replicas at every run.

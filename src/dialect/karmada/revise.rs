@@ -57,7 +57,8 @@ fn set(manifest: &mut Value, field: &str, value: Value) {
 /// or equally when they have none.
 fn share_workers(manifest: &mut Value, replicas: i64) {
     let workers = (replicas - 1).max(0);
-    let groups = manifest.pointer_mut("/spec/rayClusterConfig/workerGroupSpecs").and_then(Value::as_array_mut);
+    let groups =
+        manifest.pointer_mut("/spec/rayClusterConfig/workerGroupSpecs").and_then(Value::as_array_mut);
     let Some(groups) = groups else { return };
     let current: Vec<i64> =
         groups.iter().map(|g| g.get("replicas").and_then(Value::as_i64).unwrap_or(0)).collect();
@@ -78,7 +79,11 @@ fn shares(workers: i64, current: &[i64]) -> Vec<i64> {
     let mut left = workers;
     let last = current.len() - 1;
     let share = |(at, replicas): (usize, &i64)| {
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the rule is in floats")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "the rule is in floats"
+        )]
         let rounded = (workers as f64 * (*replicas as f64 / sum as f64) + 0.5).floor() as i64;
         let share = if at == last { left } else { rounded };
         left -= share;
@@ -89,7 +94,8 @@ fn shares(workers: i64, current: &[i64]) -> Vec<i64> {
 
 /// Each cluster's share of a Job's completions, in the order of `replicas` (clusters by name).
 pub(super) fn completions(template: &Value, replicas: &[i64], descending: bool) -> Option<Vec<i64>> {
-    let is_job = template.get("kind")?.as_str()? == "Job" && template.get("apiVersion")?.as_str()? == "batch/v1";
+    let is_job =
+        template.get("kind")?.as_str()? == "Job" && template.get("apiVersion")?.as_str()? == "batch/v1";
     let completions = template.get("spec")?.get("completions")?.as_i64()?;
     is_job.then(|| webster::divide(completions, replicas, descending))
 }
@@ -101,7 +107,8 @@ mod tests {
 
     #[test]
     fn completions_follow_parallelism() {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 9}});
+        let job =
+            json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 9}});
         assert_eq!(completions(&job, &[3, 1], false), Some(vec![7, 2]));
     }
 

@@ -25,11 +25,8 @@ pub(super) fn strength(
 }
 
 fn one(selector: &ResourceSelector, object: &Object, default_namespace: Option<&str>) -> Option<Strength> {
-    let namespace = match (selector.namespace.as_str(), default_namespace) {
-        ("", None) => None,
-        ("", Some(namespace)) => Some(namespace),
-        (namespace, _) => Some(namespace),
-    };
+    let given = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let namespace = given.or(default_namespace);
     let id = &object.id;
     if selector.api_version != id.api_version
         || selector.kind != id.kind

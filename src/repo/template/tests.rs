@@ -1,3 +1,5 @@
+//! `*.j2` files: one rendering a cluster, the same decisions on all.
+
 use serde_json::json;
 
 use super::*;

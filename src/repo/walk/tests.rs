@@ -1,3 +1,5 @@
+//! Walking a work tree: links, ignore files, hidden names, the output.
+
 use std::fs;
 use std::path::Path;
 

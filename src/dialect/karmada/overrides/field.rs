@@ -4,8 +4,8 @@
 //! written, and with Go's escapes of `<`, `>`, `&`; YAML comes back with sorted keys.
 
 use serde::de::{Deserializer as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::super::api::{FieldOverrider, FieldPatch};
 use crate::patch::{self, Operation};

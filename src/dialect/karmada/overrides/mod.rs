@@ -186,5 +186,6 @@ fn plaintext(overrider: &PlaintextOverrider, manifest: &mut Value) -> std::resul
     }
     let operation =
         Operation { name: &overrider.operator, path: &overrider.path, value: overrider.value.as_ref() };
-    patch::apply(manifest, operation).map_err(|error| format!("{} {}: {error}", overrider.operator, overrider.path))
+    patch::apply(manifest, operation)
+        .map_err(|error| format!("{} {}: {error}", overrider.operator, overrider.path))
 }

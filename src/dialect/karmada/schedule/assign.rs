@@ -13,7 +13,11 @@ pub(super) type Assigned = Vec<(usize, i64)>;
 type Votes = Vec<(usize, i64)>;
 
 /// Divides the subject's replicas among the chosen clusters; entries of zero are left out.
-pub(super) fn assign(round: &Round<'_>, chosen: &[Candidate], trace: &mut Trace) -> Result<Assigned, Failure> {
+pub(super) fn assign(
+    round: &Round<'_>,
+    chosen: &[Candidate],
+    trace: &mut Trace,
+) -> Result<Assigned, Failure> {
     let replicas = round.subject.workload.replicas;
     let mut assigned = match round.strategy {
         Strategy::Duplicated => chosen.iter().map(|c| (c.index, replicas)).collect(),

@@ -111,5 +111,7 @@ fn fits_on(shapes: &Shapes, requests: &[(&str, i64)]) -> i64 {
             .map(|(name, request)| offered.get(*name).map_or(0, |amount| amount / request))
             .fold(PODS_PER_NODE, i64::min)
     };
-    shapes.iter().fold(0i64, |sum, (count, offered)| sum.saturating_add(count.saturating_mul(on_one(offered))))
+    shapes
+        .iter()
+        .fold(0i64, |sum, (count, offered)| sum.saturating_add(count.saturating_mul(on_one(offered))))
 }

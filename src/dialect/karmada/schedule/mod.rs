@@ -204,7 +204,8 @@ impl Scheduler<'_> {
         let strategy = Strategy::of(placement.replica_scheduling.as_ref());
         let round = Round { clusters: self.clusters, screen, placement, subject, strategy };
         let estimates = self.estimator.estimate(subject.workload);
-        let observed = screen.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
+        let observed =
+            screen.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
         let start = if subject.fresh { 0 } else { observed.unwrap_or(0) };
         let mut first_failure = None;
         for term in &screen.terms[start..] {
@@ -258,9 +259,7 @@ impl Round<'_> {
         let mut candidates = self.filter(term, estimates)?;
         candidates.sort_unstable_by(Candidate::order);
         let chosen = select::select(self, candidates, trace)?;
-        let mut clusters: Vec<(usize, Option<i64>)> = if !self.subject.workload.is_workload() {
-            chosen.iter().map(|c| (c.index, None)).collect()
-        } else {
+        let mut clusters: Vec<(usize, Option<i64>)> = if self.subject.workload.is_workload() {
             let by_tier = term.overflows && matches!(self.strategy, Strategy::Dynamic | Strategy::Aggregated);
             let assigned = if by_tier {
                 assign::assign_tiers(self, &chosen, trace)?
@@ -268,6 +267,8 @@ impl Round<'_> {
                 assign::assign(self, &chosen, trace)?
             };
             assigned.into_iter().map(|(index, replicas)| (index, Some(replicas))).collect()
+        } else {
+            chosen.iter().map(|c| (c.index, None)).collect()
         };
         clusters.sort_unstable_by_key(|(index, _)| *index);
         Ok(clusters)

@@ -51,7 +51,9 @@ pub(super) fn select(
     }
     for region in &mut groups {
         region.weight = weigh(round, &region.members, bounds.min, at_least);
-        trace.step(|| format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight));
+        trace.step(|| {
+            format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
+        });
     }
     groups.sort_by(|a, b| {
         let key = |r: &Region<'_>| (r.members.len(), Reverse(r.weight));
@@ -111,7 +113,11 @@ fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> i64 {
 }
 
 /// The replicas one of `regions` regions has to take, rounded up.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the rule divides in float64")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "the rule divides in float64"
+)]
 fn per_region(replicas: i64, regions: usize) -> i64 {
     (replicas as f64 / regions as f64).ceil() as i64
 }

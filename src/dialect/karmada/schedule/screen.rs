@@ -151,7 +151,10 @@ fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> Term {
         if term.affinity.matches(cluster) {
             return Some(0);
         }
-        term.overflow_affinities.iter().position(|o| o.affinity.matches(cluster)).and_then(|at| u16::try_from(at + 1).ok())
+        term.overflow_affinities
+            .iter()
+            .position(|o| o.affinity.matches(cluster))
+            .and_then(|at| u16::try_from(at + 1).ok())
     };
     Term {
         name: Some(term.affinity_name.clone()),

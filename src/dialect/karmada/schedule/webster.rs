@@ -88,7 +88,7 @@ fn head_start(seats: i64, votes: &[i64]) -> Vec<i64> {
     }
     // A hair above the exact threshold, so that rounding can only make a head start smaller.
     let threshold = total / spare * (1.0 + 1e-9);
-    votes.iter().map(|v| (((*v).max(0) as f64 / threshold + 1.0) / 2.0).floor() as i64).collect()
+    votes.iter().map(|v| f64::midpoint((*v).max(0) as f64 / threshold, 1.0).floor() as i64).collect()
 }
 
 #[cfg(test)]
