@@ -11,6 +11,7 @@ use crate::engine::{self, Engine};
 use crate::k8s::{Finding, ObjectRef, Severity};
 use crate::repo::Role;
 use crate::report::findings;
+use crate::report::table::counted;
 
 /// Find everything that is wrong or useless in a repo
 ///
@@ -78,9 +79,9 @@ impl Check {
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {
     let errors = found.iter().filter(|f| f.severity == Severity::Error).count();
-    let checked = format!("{templates} templates, {clusters} clusters");
+    let checked = format!("{}, {}", counted(templates, "template"), counted(clusters, "cluster"));
     match found.len() {
         0 => format!("clean: {checked}\n"),
-        all => format!("{errors} errors, {} warnings: {checked}\n", all - errors),
+        all => format!("{}, {}: {checked}\n", counted(errors, "error"), counted(all - errors, "warning")),
     }
 }

@@ -85,7 +85,7 @@ impl Explain {
 
 fn explain(repo: &Repo, engine: &Engine<'_>, plan: &Plan, id: &ObjectRef) -> Option<Explained> {
     let origin = &repo.template(id)?.object.origin;
-    let explanation = engine.explain(id)?;
+    let explanation = engine.explain(id, plan)?;
     let changed = engine.variants(plan, id).into_iter().map(|variant| match variant.rendered {
         Ok(rendered) => Changed { clusters: variant.clusters, overrides: rendered.changes, failed: None },
         Err(finding) => {

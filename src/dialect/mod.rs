@@ -55,6 +55,9 @@ pub trait ControlPlane: Sync {
     /// How many independent decisions there are.
     fn units(&self) -> usize;
 
+    /// Which decision is about an object.
+    fn unit(&self, object: &ObjectRef) -> Option<usize>;
+
     /// Takes decision number `unit` (below [`units`](Self::units)).
     fn place(&self, unit: usize, previous: &Previous) -> Decided;
 
@@ -66,8 +69,14 @@ pub trait ControlPlane: Sync {
     /// its own (a policy's own row) has none.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
-    /// Why an object is where it is: `None` when the dialect has no say in it.
-    fn explain(&self, object: &ObjectRef, previous: &Previous) -> Option<Explanation>;
+    /// Why an object is where it is: `None` when the dialect has no say in it. `placed` is its row of
+    /// the plan, if it has one.
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation>;
 }
 
 /// The previous plan, by object.

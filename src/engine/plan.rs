@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 
 use super::{Engine, conflict};
-use crate::dialect::{Decided, Explanation, Placement, Plan};
+use crate::dialect::{ControlPlane, Decided, Explanation, Placement, Plan};
 use crate::k8s::{Finding, ObjectRef};
 use crate::repo::Role;
 
@@ -38,6 +38,12 @@ impl Engine<'_> {
         Planned { plan: Plan { placements, unmatched, ..Plan::default() }, findings }
     }
 
+    /// Decides about one template alone: what depends on other placements is left out.
+    pub fn place(&self, object: &ObjectRef) -> Vec<Placement> {
+        let decide = |plane: &dyn ControlPlane| Some(plane.place(plane.unit(object)?, &self.previous));
+        self.planes.iter().filter_map(|(_, plane)| decide(plane.as_ref())).flat_map(|d| d.placements).collect()
+    }
+
     /// Templates without a placement; those that an error keeps from one are not unmatched.
     fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
         let known: BTreeSet<&ObjectRef> = placements
@@ -59,8 +65,9 @@ impl Engine<'_> {
     }
 
     /// Why an object is where it is, from the dialect that has a say in it.
-    pub fn explain(&self, object: &ObjectRef) -> Option<Explanation> {
-        self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous))
+    pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
+        let placed = plan.placements.iter().find(|p| p.object == *object);
+        self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, placed))
     }
 
     /// Policies that decide about no object.

@@ -84,14 +84,18 @@ pub fn summary(plan: &Plan, clusters: usize) -> String {
     let unschedulable = placements.iter().filter(|p| p.unschedulable.is_some()).count();
     let replicas: i64 = placements.iter().flat_map(|p| &p.clusters).filter_map(|c| c.replicas).sum();
     let objects = placements.len() + plan.unmatched.len();
-    let mut line = format!(
-        "{objects} objects, {clusters} clusters: {placed} placed with {replicas} replicas, {unschedulable} unschedulable, {} unmatched",
+    format!(
+        "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
+        counted(objects, "object"),
+        counted(clusters, "cluster"),
+        counted(usize::try_from(replicas).unwrap_or(0), "replica"),
         plan.unmatched.len()
-    );
-    if objects == 0 {
-        line = format!("no objects to place, {clusters} clusters");
-    }
-    line
+    )
+}
+
+/// `1 object`, `2 objects`
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn cells(placement: &Placement) -> [String; 3] {
@@ -150,24 +154,24 @@ fn placed(placement: &Placement, inventory: usize, room: usize, look: Look) -> V
     lines
 }
 
-/// Cluster names with replicas, at most `most` lines; then how many more.
+/// Cluster names with replicas, at most `most` lines; then how many more. Where all clusters have the
+/// same, their number says it.
 fn names(clusters: &[Placed], inventory: usize, room: usize, most: usize) -> Vec<String> {
     let first = clusters.first().and_then(|c| c.replicas);
-    let same = clusters.iter().all(|c| c.replicas == first);
+    let same = clusters.len() > 1 && clusters.iter().all(|c| c.replicas == first);
+    let head = match (same, first) {
+        (true, Some(replicas)) => format!("{} × {replicas}", clusters.len()),
+        (true, None) => clusters.len().to_string(),
+        (false, _) => String::new(),
+    };
+    if same && clusters.len() == inventory && most != usize::MAX {
+        return vec![format!("all {head}")];
+    }
     let word = |c: &Placed| match c.replicas {
-        Some(replicas) if !same || clusters.len() == 1 => format!("{}:{replicas}", c.name),
+        Some(replicas) if !same => format!("{}:{replicas}", c.name),
         _ => c.name.to_string(),
     };
-    let mut head = String::new();
-    if clusters.len() > 1 {
-        let all = if clusters.len() == inventory { "all " } else { "" };
-        head = match first {
-            Some(replicas) if same => format!("{all}{} × {replicas}: ", clusters.len()),
-            _ if clusters.len() > 8 || !all.is_empty() => format!("{all}{}: ", clusters.len()),
-            _ => String::new(),
-        };
-    }
-    let mut lines = vec![head];
+    let mut lines = vec![if head.is_empty() { head } else { format!("{head}: ") }];
     for (at, cluster) in clusters.iter().enumerate() {
         let left = clusters.len() - at;
         let tail = format!("… {left} more");

@@ -11,6 +11,7 @@
 mod sandbox;
 
 mod check;
+mod examples;
 mod explain;
 mod plan;
 mod render;

@@ -11,9 +11,9 @@ fn a_divided_deployment_is_shown_with_its_replicas() {
         ran.out,
         "\
 OBJECT               POLICY                      REPLICAS  CLUSTERS
-Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2: m1 m2
+Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2
 
-1 objects, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched
+1 object, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched
 "
     );
     assert_eq!(ran.err, "");

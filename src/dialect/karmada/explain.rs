@@ -1,8 +1,6 @@
 //! Why a template is where it is: the policy's victory, the filter that refused each cluster, scores,
 //! room and the arithmetic of the division.
 
-use std::fmt::Write as _;
-
 use super::decide::Decision;
 use super::matching::{self, Match};
 use super::schedule::Trace;
@@ -11,22 +9,65 @@ use super::{Karmadas, NAME};
 use crate::dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use crate::k8s::Object;
 
-/// Explains a template's placement; `None` when no policy matches it.
-pub(super) fn explain(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Option<Explanation> {
+/// Explains a template's placement; `None` when nothing places it. `placed` is its row of the plan.
+pub(super) fn explain(
+    plane: &Karmadas<'_>,
+    template: &Object,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Option<Explanation> {
     let matches = plane.policies.matches(template);
-    let reserved = matching::reserved(template);
-    let everywhere = matching::propagates_everywhere(template);
-    let winner = matches.first().filter(|_| reserved.is_none() && !everywhere)?;
+    let undecided = matching::reserved(template).is_some() || matching::propagates_everywhere(template);
+    let Some(winner) = matches.first().filter(|_| !undecided) else {
+        return placed.map(|placement| without_policy(plane, placement));
+    };
     let mut trace = Trace::recording();
     let decision = Decision::new(plane, template, winner.policy, previous.of(&template.id));
     let placement = decision.place(&mut trace);
+    let mut clusters = verdicts(plane, &decision, &placement);
+    let placement = placed.cloned().unwrap_or(placement);
+    let needed = placement.required_by.first().map(|by| format!("needed by {by}"));
+    for row in clusters.iter_mut().filter(|row| !row.chosen) {
+        if placement.clusters.iter().any(|p| p.name == row.cluster) {
+            row.chosen = true;
+            row.why = needed.clone().unwrap_or_default();
+        }
+    }
     Some(Explanation {
         dialect: NAME,
         policy: policy_words(&matches),
         steps: trace.into_steps(),
-        clusters: verdicts(plane, &decision, &placement),
+        clusters,
         placement,
     })
+}
+
+/// Namespaces, and objects that others need.
+fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
+    let needed = |by: &crate::k8s::ObjectRef| format!("no policy selects it; {by} needs it where it runs");
+    let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
+    if policy.is_empty() {
+        policy.push("a Namespace goes to every cluster without any policy".to_owned());
+    }
+    let row = |cluster: &crate::k8s::Cluster| {
+        let chosen = placement.clusters.iter().any(|p| p.name == cluster.name);
+        let why = if chosen { "goes along" } else { "not needed there" };
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen,
+            refused_by: None,
+            score: None,
+            replicas: None,
+            why: why.to_owned(),
+        }
+    };
+    Explanation {
+        dialect: NAME,
+        policy,
+        steps: Vec::new(),
+        clusters: plane.clusters.iter().map(row).collect(),
+        placement: placement.clone(),
+    }
 }
 
 fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
@@ -60,7 +101,10 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
         let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
         let mut why = reason(placement, refusal.as_ref().map(|r| r.1.as_str()), placed.is_some());
         if decision.workload.replicas > 0 && refusal.is_none() {
-            let _ = write!(why, "; room for {} more", room[index]);
+            match cluster.capacity {
+                Some(_) => why.push_str(&format!("; room for {} more", room[index])),
+                None => why.push_str("; its free resources are not known"),
+            }
         }
         ClusterVerdict {
             cluster: cluster.name.clone(),

@@ -161,6 +161,10 @@ impl ControlPlane for Karmadas<'_> {
         self.templates.len()
     }
 
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.templates.binary_search_by(|t| t.object.id.cmp(object)).ok()
+    }
+
     fn place(&self, unit: usize, previous: &Previous) -> Decided {
         match self.templates.get(unit) {
             Some(template) => decide::decide(self, &template.object, previous),
@@ -179,7 +183,12 @@ impl ControlPlane for Karmadas<'_> {
         }
     }
 
-    fn explain(&self, object: &ObjectRef, previous: &Previous) -> Option<Explanation> {
-        explain::explain(self, &self.template(object)?.object, previous)
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        explain::explain(self, &self.template(object)?.object, previous, placed)
     }
 }

@@ -1,0 +1,87 @@
+//! How long decisions take: `cargo bench --bench plan`.
+//!
+//! One workload over 1,000 clusters for each way of dividing, policies compiled beforehand; and
+//! reading a repo of 1,000 objects.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark fails loudly")]
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use federate::engine::{self, Engine, Settings};
+use federate::k8s::Cluster;
+use federate::repo::{self, Config, File, Repo};
+
+fn main() {
+    divan::main();
+}
+
+const CLUSTERS: usize = 1000;
+
+const SCHEDULING: [(&str, &str); 4] = [
+    ("duplicated", "{replicaSchedulingType: Duplicated}"),
+    ("static weight", "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}"),
+    (
+        "dynamic weight",
+        "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {dynamicWeight: AvailableReplicas}}",
+    ),
+    ("aggregated", "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}"),
+];
+
+fn file(path: String, text: &str) -> File {
+    File { path: path.into(), bytes: Arc::from(text.as_bytes()) }
+}
+
+fn cluster(index: usize) -> File {
+    let text = format!(
+        "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:04}}}\nspec: {{region: r{}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary:\n    allocatable: {{pods: {}, cpu: {}, memory: {}Gi}}\n    allocated: {{pods: {}, cpu: {}}}\n",
+        index % 7,
+        1000 + index * 31 % 900,
+        300 + index * 7 % 200,
+        900 + index * 13 % 500,
+        index % 300,
+        index % 90
+    );
+    file(format!("clusters/{index}.yaml"), &text)
+}
+
+fn app(index: usize) -> File {
+    let text = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: 300m, memory: 1Gi}}}}}}]}}\n",
+        2000 + index
+    );
+    file(format!("apps/{index}.yaml"), &text)
+}
+
+fn fleet(scheduling: &str, apps: usize) -> (Repo, Vec<Cluster>) {
+    let policy = format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement: {{replicaScheduling: {scheduling}}}\n"
+    );
+    let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
+    files.push(file("policy.yaml".to_owned(), &policy));
+    let loaded = repo::load_bytes(files, Config::default(), &engine::claims);
+    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    assert!(findings.is_empty());
+    let repo = loaded.expand(&clusters);
+    (repo, clusters)
+}
+
+/// One decision: 2,000 replicas with requests over 1,000 clusters.
+#[divan::bench(args = SCHEDULING.map(|(name, _)| name))]
+fn one_decision(bencher: Bencher<'_, '_>, name: &str) {
+    let scheduling = SCHEDULING.iter().find(|(known, _)| *known == name).unwrap().1;
+    let (repo, clusters) = fleet(scheduling, 1);
+    let settings = Settings::default();
+    let engine = Engine::new(&repo, &clusters, &settings);
+    let id = &repo.templates[0].object.id;
+    assert_eq!(engine.plan().plan.placements[0].clusters.is_empty(), false);
+    bencher.bench_local(|| black_box(engine.place(black_box(id))));
+}
+
+/// Everything but reading files: compile policies and decide about 1,000 workloads on 1,000 clusters.
+#[divan::bench]
+fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
+    let (repo, clusters) = fleet(SCHEDULING[2].1, 1000);
+    let settings = Settings::default();
+    bencher.bench_local(|| Engine::new(&repo, &clusters, &settings).plan());
+}

@@ -1,0 +1,41 @@
+//! The examples do what they show: `examples/rendered` is what rendering them gives.
+//! `UPDATE_EXAMPLES=1 cargo test --test cli examples` renders them anew.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::sandbox::Sandbox;
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
+}
+
+fn federate(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_federate")).args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.success(), text)
+}
+
+#[track_caller]
+fn current(name: &str) {
+    let (repo, kept) = (examples().join(name), examples().join("rendered").join(name));
+    let sandbox = Sandbox::new();
+    let fresh = if std::env::var_os("UPDATE_EXAMPLES").is_some() { kept.clone() } else { sandbox.path("out") };
+    let paths = [repo.to_string_lossy(), fresh.to_string_lossy()];
+    let (clean, text) = federate(&["check", &paths[0]]);
+    assert!(clean, "{text}");
+    let (rendered, text) = federate(&["render", &paths[0], "--out", &paths[1], "--fresh"]);
+    assert!(rendered, "{text}");
+    let diff = Command::new("diff").arg("-ru").arg(&kept).arg(&fresh).output().unwrap();
+    assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+}
+
+#[test]
+fn the_platform_teams_repo() {
+    current("repo");
+}
+
+#[test]
+fn karmadas_nginx() {
+    current("karmada-nginx");
+}
