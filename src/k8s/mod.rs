@@ -11,6 +11,7 @@ pub mod names;
 pub mod object;
 pub mod pods;
 pub mod quantity;
+pub mod schema;
 pub mod selector;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
