@@ -9,7 +9,6 @@ use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, styled};
 use crate::engine::{self, Engine};
 use crate::k8s::{Finding, ObjectRef, Severity};
-use crate::repo::Role;
 use crate::report::findings;
 use crate::report::table::counted;
 
@@ -38,20 +37,10 @@ impl Check {
         let manifests = engine.manifests(&planned.plan);
         let mut found = std::mem::take(&mut loaded.findings);
         found.extend(planned.findings);
-        found.extend(engine.unused_policies(&planned.plan));
-        let changing: BTreeSet<&ObjectRef> = manifests
-            .manifests
-            .iter()
-            .flat_map(|m| &m.changes)
-            .filter(|c| !c.paths.is_empty())
-            .map(|c| &c.policy)
-            .collect();
-        let overrides = loaded.repo.claimed.iter().filter(|c| c.role == Role::Override);
-        found.extend(overrides.filter(|c| !changing.contains(&c.object.id)).map(|c| {
-            let message = format!("{} changes no manifest", c.object.id);
-            Finding::warning("unused-override", &c.object, message)
-                .help("its selectors match no template that is placed, or the values are there already")
-        }));
+        let refused: BTreeSet<ObjectRef> = found.iter().filter_map(refused).collect();
+        let useless = |f: &Finding| f.object.as_ref().is_none_or(|id| !refused.contains(id));
+        found.extend(engine.unused_policies(&planned.plan).into_iter().filter(useless));
+        found.extend(engine.unused_overrides(&manifests).into_iter().filter(useless));
         found.extend(manifests.findings);
         self.args.judge(&mut found);
         if self.args.quiet {
@@ -75,6 +64,11 @@ impl Check {
             (false, false) => Exit::Findings,
         })
     }
+}
+
+/// What an error is about: that it has no effect needs no saying.
+fn refused(finding: &Finding) -> Option<ObjectRef> {
+    finding.object.clone().filter(|_| finding.severity == Severity::Error)
 }
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {

@@ -1,6 +1,7 @@
 //! From placements to manifests: each built and written as text once for all clusters that receive
 //! the same.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -8,6 +9,7 @@ use rayon::prelude::*;
 use super::Engine;
 use crate::dialect::{OverrideChange, Plan, Variant};
 use crate::k8s::{ClusterName, Finding, ObjectRef};
+use crate::repo::Role;
 
 /// One object for some clusters.
 #[derive(Debug)]
@@ -49,6 +51,21 @@ impl Engine<'_> {
             all.findings.extend(part.findings);
         }
         all
+    }
+
+    /// Override policies that change no manifest.
+    pub fn unused_overrides(&self, manifests: &Manifests<'_>) -> Vec<Finding> {
+        let changes = manifests.manifests.iter().flat_map(|m| &m.changes).filter(|c| !c.paths.is_empty());
+        let changing: BTreeSet<&ObjectRef> = changes.map(|c| &c.policy).collect();
+        let overrides = self.repo.claimed.iter().filter(|c| c.role == Role::Override);
+        overrides
+            .filter(|c| !changing.contains(&c.object.id))
+            .map(|c| {
+                let message = format!("{} changes no manifest", c.object.id);
+                Finding::warning("unused-override", &c.object, message)
+                    .help("its selectors match no template that is placed, or the values are there already")
+            })
+            .collect()
     }
 
     /// What each cluster receives of one object of the plan, as values rather than text.

@@ -41,7 +41,11 @@ impl Engine<'_> {
     /// Decides about one template alone: what depends on other placements is left out.
     pub fn place(&self, object: &ObjectRef) -> Vec<Placement> {
         let decide = |plane: &dyn ControlPlane| Some(plane.place(plane.unit(object)?, &self.previous));
-        self.planes.iter().filter_map(|(_, plane)| decide(plane.as_ref())).flat_map(|d| d.placements).collect()
+        self.planes
+            .iter()
+            .filter_map(|(_, plane)| decide(plane.as_ref()))
+            .flat_map(|d| d.placements)
+            .collect()
     }
 
     /// Templates without a placement; those that an error keeps from one are not unmatched.

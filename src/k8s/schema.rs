@@ -75,7 +75,10 @@ fn walk(value: &Value, is: Type, pointer: &str, misfits: &mut Vec<Misfit>) {
         misfits.push(Misfit { pointer: pointer.to_owned(), message, meant: None, dropped: false });
     };
     match (is, value) {
-        (_, Value::Null) | (Type::Any, _) | (Type::Text, Value::String(_)) | (Type::Boolean, Value::Bool(_)) => {}
+        (_, Value::Null)
+        | (Type::Any, _)
+        | (Type::Text, Value::String(_))
+        | (Type::Boolean, Value::Bool(_)) => {}
         (Type::Integer(least), Value::Number(number)) => match number.as_i64() {
             Some(number) if number >= least => {}
             Some(number) => wrong(format!("{number} is too small: it must be at least {least}")),
@@ -159,7 +162,8 @@ fn kind(value: &Value) -> &'static str {
 
 /// Whether one word becomes the other, case aside, by at most two edits.
 fn close(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];
@@ -192,15 +196,20 @@ mod tests {
 
     #[test]
     fn fits() {
-        let value = json!({"name": "n", "weight": 2, "mode": null, "labels": {"a": "b"}, "items": [{"on": true}]});
+        let value =
+            json!({"name": "n", "weight": 2, "mode": null, "labels": {"a": "b"}, "items": [{"on": true}]});
         assert_eq!(found(&value), []);
     }
 
     #[test]
     fn every_misfit_is_found_at_its_place() {
-        let value = json!({"name": "", "weight": 0, "mode": "C", "labels": {"a/b": 1}, "items": [{"on": "yes"}]});
+        let value =
+            json!({"name": "", "weight": 0, "mode": "C", "labels": {"a/b": 1}, "items": [{"on": "yes"}]});
         let pointers: Vec<String> = found(&value).into_iter().map(|(pointer, _)| pointer).collect();
-        assert_eq!(pointers, ["/spec", "/spec/weight", "/spec/mode", "/spec/labels/a~1b", "/spec/items/0/on"]);
+        assert_eq!(
+            pointers,
+            ["/spec", "/spec/weight", "/spec/mode", "/spec/labels/a~1b", "/spec/items/0/on"]
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ fn an_invalid_policy_is_refused_at_its_line() {
     repo.write("policy.yaml", policy);
     let ran = repo.run("check").code(2);
     assert!(ran.out.contains("error[invalid-policy]"), "{}", ran.out);
-    assert!(ran.out.contains("policy.yaml:14:"), "{}", ran.out);
+    assert!(ran.out.contains("policy.yaml:15:"), "{}", ran.out);
     assert!(ran.out.contains("spreadByField: cluster, minGroups: 3"), "the line is shown: {}", ran.out);
 }
 

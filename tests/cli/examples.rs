@@ -20,7 +20,8 @@ fn federate(arguments: &[&str]) -> (bool, String) {
 fn current(name: &str) {
     let (repo, kept) = (examples().join(name), examples().join("rendered").join(name));
     let sandbox = Sandbox::new();
-    let fresh = if std::env::var_os("UPDATE_EXAMPLES").is_some() { kept.clone() } else { sandbox.path("out") };
+    let fresh =
+        if std::env::var_os("UPDATE_EXAMPLES").is_some() { kept.clone() } else { sandbox.path("out") };
     let paths = [repo.to_string_lossy(), fresh.to_string_lossy()];
     let (clean, text) = federate(&["check", &paths[0]]);
     assert!(clean, "{text}");

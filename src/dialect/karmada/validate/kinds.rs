@@ -16,11 +16,8 @@ pub(super) fn spec(kind: &str) -> Option<Type> {
     })
 }
 
-const REQUIREMENTS: Type = List(&Object(&[
-    required("key", Text),
-    required("operator", Text),
-    optional("values", List(&Text)),
-]));
+const REQUIREMENTS: Type =
+    List(&Object(&[required("key", Text), required("operator", Text), optional("values", List(&Text))]));
 
 const LABEL_SELECTOR: Type =
     Object(&[optional("matchLabels", TextMap), optional("matchExpressions", REQUIREMENTS)]);
@@ -129,11 +126,8 @@ const WORDS: Type = List(&Object(&[
 
 const TEXTS: Type = List(&Object(&[required("operator", OPERATOR), optional("value", TextMap)]));
 
-const DOCUMENT: Type = List(&Object(&[
-    required("subPath", Text),
-    required("operator", OPERATOR),
-    optional("value", Any),
-]));
+const DOCUMENT: Type =
+    List(&Object(&[required("subPath", Text), required("operator", OPERATOR), optional("value", Any)]));
 
 const OVERRIDERS: Type = Object(&[
     optional(
@@ -155,11 +149,7 @@ const OVERRIDERS: Type = Object(&[
     optional("annotationsOverrider", TEXTS),
     optional(
         "fieldOverrider",
-        List(&Object(&[
-            required("fieldPath", Text),
-            optional("json", DOCUMENT),
-            optional("yaml", DOCUMENT),
-        ])),
+        List(&Object(&[required("fieldPath", Text), optional("json", DOCUMENT), optional("yaml", DOCUMENT)])),
     ),
 ]);
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::api::{
-    AffinityTerm, ClusterAffinity, Placement, PropagationSpec, ReplicaScheduling, SpreadConstraint, Toleration,
+    AffinityTerm, ClusterAffinity, Placement, PropagationSpec, ReplicaScheduling, SpreadConstraint,
+    Toleration,
 };
 use super::super::defaults;
 use super::Report;
@@ -19,7 +20,8 @@ pub(super) fn check(report: &mut Report<'_>) {
     placement(report, &spec.placement);
     if let Some(suspension) = &spec.suspension {
         if suspension.dispatching == Some(true) && suspension.dispatching_on_clusters.is_some() {
-            let why = "`dispatching: true` suspends every cluster, so `dispatchingOnClusters` cannot be given too";
+            let why =
+                "`dispatching: true` suspends every cluster, so `dispatchingOnClusters` cannot be given too";
             report.error("/spec/suspension/dispatchingOnClusters", why);
         }
     }
@@ -126,7 +128,10 @@ fn overflow(report: &mut Report<'_>, at: &str, term: &AffinityTerm, scheduling: 
     for (index, overflow) in term.overflow_affinities.iter().enumerate() {
         let name = overflow.affinity_name.as_str();
         if !name.is_empty() && !names.insert(name) {
-            report.error(format!("{at}/{index}/affinityName"), format!("the affinity name `{name}` is given twice"));
+            report.error(
+                format!("{at}/{index}/affinityName"),
+                format!("the affinity name `{name}` is given twice"),
+            );
         }
         affinity(report, &format!("{at}/{index}"), &overflow.affinity);
     }
@@ -150,7 +155,10 @@ fn tolerates(report: &mut Report<'_>, at: &str, toleration: &Toleration) {
         }
     }
     if toleration.toleration_seconds.is_some() && toleration.effect != "NoExecute" {
-        report.error(format!("{at}/tolerationSeconds"), "`tolerationSeconds` goes with `effect: NoExecute` only");
+        report.error(
+            format!("{at}/tolerationSeconds"),
+            "`tolerationSeconds` goes with `effect: NoExecute` only",
+        );
     }
 }
 
@@ -166,7 +174,10 @@ fn spread(report: &mut Report<'_>, at: &str, constraints: &[SpreadConstraint]) {
             report.error(format!("{at}/maxGroups"), "`maxGroups` cannot be negative");
         }
         if max > 0 && max < min {
-            report.error(format!("{at}/maxGroups"), format!("`maxGroups` {max} is less than `minGroups` {min}"));
+            report.error(
+                format!("{at}/maxGroups"),
+                format!("`maxGroups` {max} is less than `minGroups` {min}"),
+            );
         }
         if !constraint.spread_by_field.is_empty() && !constraint.spread_by_label.is_empty() {
             report.error(at.clone(), "`spreadByField` and `spreadByLabel` exclude each other");

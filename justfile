@@ -1,0 +1,38 @@
+# How to work here; `.ci/run` runs the same steps.
+
+# All that CI checks.
+all: format lint test deny example action
+
+format:
+    cargo fmt --check
+
+lint:
+    cargo clippy --all-targets --locked -- -D warnings
+
+test:
+    cargo test --locked
+
+deny:
+    cargo deny check licenses bans sources
+
+# The example, as the README renders it.
+example:
+    rm -rf out
+    cargo run --release --locked -- render examples/repo --out out
+    diff -r out examples/rendered/repo
+    rm -rf out
+
+action:
+    action/test.sh
+
+# Recorded decisions of real control planes: `just conformance karmada/scheduling`.
+conformance part="":
+    cargo test --test conformance -- {{part}}
+
+# Writes generated files anew: schemas and rendered examples.
+update:
+    UPDATE_SCHEMAS=1 cargo test --test schemas
+    UPDATE_EXAMPLES=1 cargo test --test cli examples
+
+bench:
+    cargo bench
