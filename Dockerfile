@@ -4,7 +4,8 @@ WORKDIR /src
 # Dependencies change less often than sources: build them against an empty program first.
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
 RUN mkdir -p src benches examples tests/conformance \
-    && echo 'fn main() {}' | tee src/main.rs benches/plan.rs benches/publish.rs examples/fleet.rs tests/conformance/main.rs >/dev/null \
+    && for file in src/main.rs benches/plan.rs benches/publish.rs examples/fleet.rs tests/conformance/main.rs; do \
+         echo 'fn main() {}' > "$file"; done \
     && touch src/lib.rs \
     && cargo build --release --locked --bin federate \
     && rm -rf src
