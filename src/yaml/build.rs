@@ -13,15 +13,24 @@ use serde_json::{Map, Value};
 use super::scalar::{self, Scalar};
 use super::{Error, Position};
 
-/// Nodes that aliases may add to one document.
-const ALIASED_NODES: usize = 1_000_000;
+/// Values that anchors and aliases may copy in one document.
+const COPIED_VALUES: usize = 1_000_000;
 
 type Result<T> = std::result::Result<T, Error>;
 
 /// A collection that is being filled.
 enum Frame {
-    List { items: Vec<Value>, anchor: usize },
-    Mapping { map: Map<String, Value>, lines: Vec<u32>, key: Option<Key>, anchor: usize },
+    List {
+        items: Vec<Value>,
+        anchor: usize,
+    },
+    /// `from` is where its keys' lines begin in the builder's `lines`.
+    Mapping {
+        map: Map<String, Value>,
+        from: usize,
+        key: Option<Key>,
+        anchor: usize,
+    },
 }
 
 /// A key that waits for its value.
@@ -33,8 +42,12 @@ enum Key {
 /// Builds the value of one document.
 pub(super) struct Builder {
     stack: Vec<Frame>,
+    /// The line of each key of the open mappings, in the order of their maps; 0 for merged keys, which
+    /// may be given again.
+    lines: Vec<u32>,
     anchors: BTreeMap<usize, (Value, usize)>,
-    aliased: usize,
+    /// Values that anchors and aliases have copied so far.
+    copied: usize,
     /// Lines before the text that the parser sees.
     offset: u32,
     pub(super) done: Option<Value>,
@@ -52,7 +65,15 @@ fn error(at: Position, message: impl Into<String>) -> Error {
 
 impl Builder {
     pub(super) fn new(offset: u32) -> Self {
-        Self { stack: Vec::new(), anchors: BTreeMap::new(), aliased: 0, offset, done: None, first: None }
+        Self {
+            stack: Vec::new(),
+            lines: Vec::new(),
+            anchors: BTreeMap::new(),
+            copied: 0,
+            offset,
+            done: None,
+            first: None,
+        }
     }
 
     /// Takes one event of the document.
@@ -70,7 +91,8 @@ impl Builder {
             }
             Event::MappingStart(_, anchor, _) => {
                 self.first.get_or_insert(at);
-                self.stack.push(Frame::Mapping { map: Map::new(), lines: Vec::new(), key: None, anchor });
+                let from = self.lines.len();
+                self.stack.push(Frame::Mapping { map: Map::new(), from, key: None, anchor });
                 Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(at),
@@ -79,19 +101,34 @@ impl Builder {
         }
     }
 
-    fn keep(&mut self, anchor: usize, value: &Value) {
+    fn keep(&mut self, anchor: usize, value: &Value, at: Position) -> Result<()> {
         if anchor > 0 {
-            self.anchors.insert(anchor, (value.clone(), size(value)));
+            let size = size(value);
+            self.copy(size, at)?;
+            self.anchors.insert(anchor, (value.clone(), size));
         }
+        Ok(())
+    }
+
+    /// Counts values before they are copied.
+    fn copy(&mut self, size: usize, at: Position) -> Result<()> {
+        self.copied += size;
+        if self.copied > COPIED_VALUES {
+            return Err(error(at, format!("anchors and aliases copy more than {COPIED_VALUES} values")));
+        }
+        Ok(())
     }
 
     fn close(&mut self, at: Position) -> Result<()> {
         let (value, anchor) = match self.stack.pop() {
             Some(Frame::List { items, anchor }) => (Value::Array(items), anchor),
-            Some(Frame::Mapping { map, anchor, .. }) => (Value::Object(map), anchor),
+            Some(Frame::Mapping { map, anchor, from, .. }) => {
+                self.lines.truncate(from);
+                (Value::Object(map), anchor)
+            }
             None => return Err(error(at, "a collection ends that never began")),
         };
-        self.keep(anchor, &value);
+        self.keep(anchor, &value, at)?;
         if self.expects_key() {
             return Err(error(at, "a key must be text, a number or a boolean, not a list or mapping"));
         }
@@ -110,7 +147,7 @@ impl Builder {
         let (resolved, text) = resolve(text, plain, tag).map_err(|why| error(at, why))?;
         if anchor > 0 {
             let value = scalar::value(&resolved, &text).map_err(|why| error(at, why))?;
-            self.keep(anchor, &value);
+            self.keep(anchor, &value, at)?;
         }
         if !self.expects_key() {
             let value = match resolved {
@@ -132,14 +169,11 @@ impl Builder {
     }
 
     fn alias(&mut self, anchor: usize, at: Position) -> Result<()> {
-        let Some((value, size)) = self.anchors.get(&anchor) else {
+        let Some((_, size)) = self.anchors.get(&anchor) else {
             return Err(error(at, "an alias inside the value it stands for"));
         };
-        self.aliased += size;
-        if self.aliased > ALIASED_NODES {
-            return Err(error(at, format!("aliases make this document larger than {ALIASED_NODES} values")));
-        }
-        let value = value.clone();
+        self.copy(*size, at)?;
+        let value = self.anchors.get(&anchor).map(|(value, _)| value.clone()).unwrap_or_default();
         if !self.expects_key() {
             return self.value(value);
         }
@@ -167,9 +201,9 @@ impl Builder {
         match self.stack.last_mut() {
             None => self.done = Some(value),
             Some(Frame::List { items, .. }) => items.push(value),
-            Some(Frame::Mapping { map, lines, key, .. }) => match key.take() {
-                Some(Key::Named(name, at)) => assign(map, lines, name, at, value)?,
-                Some(Key::Merge(at)) => merge(map, lines, value, at)?,
+            Some(Frame::Mapping { map, key, from, .. }) => match key.take() {
+                Some(Key::Named(name, at)) => assign(map, &mut self.lines, *from, (name, at), value)?,
+                Some(Key::Merge(at)) => merge(map, &mut self.lines, value, at)?,
                 None => {}
             },
         }
@@ -186,12 +220,12 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// `lines` holds the line of each key in the map's order, 0 for merged ones, which may be given again.
+/// Sets a key of the innermost mapping, whose keys' lines begin at `from`.
 fn assign(
     map: &mut Map<String, Value>,
     lines: &mut Vec<u32>,
-    name: String,
-    at: Position,
+    from: usize,
+    (name, at): (String, Position),
     value: Value,
 ) -> Result<()> {
     match map.entry(name) {
@@ -204,7 +238,7 @@ fn assign(
             entry.insert(value);
             let name = entry.key().clone();
             let index = map.keys().position(|key| *key == name);
-            match index.and_then(|index| lines.get_mut(index)) {
+            match index.and_then(|index| lines.get_mut(from + index)) {
                 Some(line) if *line > 0 => Err(error(
                     at,
                     format!(

@@ -27,6 +27,7 @@ pub(super) fn parser(text: &str) -> Parser<'_, granit_parser::StrInput<'_>> {
     let mut options = Options::default();
     options.flow_nesting_limit = DEEPEST;
     options.block_nesting_limit = DEEPEST;
+    options.emit_anchor_events = true;
     Parser::new_from_str_with_options(text, options)
 }
 
@@ -115,14 +116,9 @@ fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
                 continue;
             }
             Some(Ok((event, span))) => {
-                if escaped_slash(&event, &span, chunk.text) {
-                    Some(Error {
-                        at: position(chunk.offset, &span),
-                        message: "`\\/` is no escape in YAML 1.1: write `/`".to_owned(),
-                    })
-                } else {
-                    builder.event(event, &span).err()
-                }
+                let refused = refusal(&event, &span, chunk.text)
+                    .map(|message| Error { at: position(chunk.offset, &span), message: message.to_owned() });
+                refused.or_else(|| builder.event(event, &span).err())
             }
             Some(Err(error)) => {
                 let span = Span::empty(*error.marker());
@@ -139,13 +135,20 @@ fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     }
 }
 
-/// YAML 1.2 took this escape from JSON; the reader that `kubectl` uses does not know it.
-fn escaped_slash(event: &Event<'_>, span: &Span, text: &str) -> bool {
-    if !matches!(event, Event::Scalar(_, ScalarStyle::DoubleQuoted, ..)) {
-        return false;
+/// What `kubectl`'s reader refuses and the parser, which reads YAML 1.2, does not.
+fn refusal(event: &Event<'_>, span: &Span, text: &str) -> Option<&'static str> {
+    match event {
+        Event::Scalar(_, ScalarStyle::DoubleQuoted, ..) => {
+            let raw = span.slice(text).unwrap_or_default();
+            let escaped = raw.contains("\\/") && raw.replace("\\\\", "").contains("\\/");
+            escaped.then_some("`\\/` is no escape in YAML 1.1: write `/`")
+        }
+        Event::Anchor(_, name) => {
+            let word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            (!name.bytes().all(word)).then_some("the name of an anchor has letters, digits, `_` and `-` only")
+        }
+        _ => None,
     }
-    let raw = span.slice(text).unwrap_or_default();
-    raw.contains("\\/") && raw.replace("\\\\", "").contains("\\/")
 }
 
 /// The parser's words, without its own idea of the position.
