@@ -10,6 +10,7 @@ pub mod names;
 pub mod image;
 pub mod object;
 pub mod quantity;
+pub mod schema;
 pub mod selector;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
