@@ -1,4 +1,4 @@
-//! The rules of OverridePolicy and ClusterOverridePolicy beyond their schema.
+//! The rules of `OverridePolicy` and `ClusterOverridePolicy` beyond their schema.
 
 use super::{Refusals, cluster_affinity, resource_selectors};
 use crate::k8s::schema::Cursor;

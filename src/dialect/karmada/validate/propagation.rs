@@ -1,4 +1,4 @@
-//! The rules of PropagationPolicy and ClusterPropagationPolicy beyond their schema.
+//! The rules of `PropagationPolicy` and `ClusterPropagationPolicy` beyond their schema.
 
 use std::collections::BTreeSet;
 

@@ -3,6 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::k8s::{ObjectRef, Origin};
 
+mod readable;
+
 fn object(kind: &str, body: Value) -> Object {
     let namespaced = matches!(kind, "PropagationPolicy" | "OverridePolicy");
     let id = ObjectRef {
@@ -317,18 +319,4 @@ fn a_typo_is_a_warning_with_what_was_meant() {
             Some("did you mean `clusterAffinity`?")
         )]
     );
-}
-
-#[test]
-fn what_the_schema_accepts_can_be_read() {
-    let spec = propagation(&json!({
-        "placement": {
-            "clusterAffinity": null, "spreadConstraints": [{"minGroups": null, "spreadByLabel": null}],
-            "clusterAffinities": [{"affinityName": "a", "labelSelector": null, "exclude": null}],
-            "replicaScheduling": {"weightPreference": {"staticWeightList": [{"weight": 1, "targetCluster": null}]}},
-        },
-        "priority": null, "suspension": {"dispatchingOnClusters": {"clusterNames": null}},
-    }));
-    assert_eq!(refused("PropagationPolicy", &spec), Vec::<String>::new());
-    super::super::api::PropagationSpec::deserialize(&spec).unwrap();
 }
