@@ -4,7 +4,7 @@
 //! types, missing and unknown fields, values outside an enumeration or a range. `null` counts as
 //! absent, as it does in Go; an unknown field is dropped by the API server and so is only a warning.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::finding::list as listed;
 use super::quantity::Quantity;
@@ -64,99 +64,110 @@ impl Field {
 /// Everything in which `object` differs from `shape`: errors under `code`, unknown fields as warnings
 /// under `unknown-field`, in the order of the object's fields.
 pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
-    let mut checker = Checker { object, code, findings: Vec::new() };
-    checker.value(&Cursor::new(&object.body), shape, true);
+    let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
+    checker.value(&object.body, shape, true);
     checker.findings
 }
 
 struct Checker<'o> {
     object: &'o Object,
     code: &'static str,
+    /// Where the walk is.
+    pointer: String,
     findings: Vec<Finding>,
 }
 
 impl Checker<'_> {
-    fn value(&mut self, at: &Cursor<'_>, shape: &Shape, required: bool) {
-        match (shape, at.value()) {
+    fn value(&mut self, value: &Value, shape: &Shape, required: bool) {
+        match (shape, value) {
             (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
-            (Shape::Filled, Value::String(text)) if text.is_empty() => {
-                self.refuse(at, "must not be empty", None);
+            (Shape::Filled, Value::String(text)) => {
+                if text.is_empty() {
+                    self.refuse("must not be empty", None);
+                }
             }
-            (Shape::Filled, Value::String(_)) => {}
-            (Shape::OneOf(allowed), Value::String(text)) => self.one_of(at, allowed, text, required),
-            (Shape::Integer(least, most), Value::Number(number)) => {
-                self.integer(at, (*least, *most), number.as_i64());
-            }
+            (Shape::OneOf(allowed), Value::String(text)) => self.one_of(allowed, text, required),
+            (Shape::Integer(least, most), Value::Number(_)) => self.integer(value, *least, *most),
             (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
-                if Quantity::from_json(at.value()).is_none() {
-                    self.refuse(at, "is no quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
+                if Quantity::from_json(value).is_none() {
+                    self.refuse("is no quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
                 }
             }
             (Shape::Map(of), Value::Object(map)) => {
-                for key in map.keys() {
-                    self.value(&at.entry(key), of, true);
+                for (key, value) in map {
+                    self.below(&cursor::token(key), |c| c.value(value, of, true));
                 }
             }
             (Shape::List(least, of), Value::Array(items)) => {
                 if items.len() < *least {
-                    self.refuse(at, "must have at least one item", None);
+                    self.refuse("must have at least one item", None);
                 }
-                for item in at.items() {
-                    self.value(&item, of, true);
+                for (index, item) in items.iter().enumerate() {
+                    self.below(&index.to_string(), |c| c.value(item, of, true));
                 }
             }
-            (Shape::Object(groups), Value::Object(_)) => self.fields(at, groups),
-            (_, found) => self.wrong_type(at, shape, found),
+            (Shape::Object(groups), Value::Object(map)) => self.fields(map, groups),
+            _ => self.wrong_type(shape, value),
         }
     }
 
-    fn fields(&mut self, at: &Cursor<'_>, groups: &[&[Field]]) {
+    /// Does something one step further down.
+    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
+        let length = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(token);
+        act(self);
+        self.pointer.truncate(length);
+    }
+
+    fn fields(&mut self, map: &Map<String, Value>, groups: &[&[Field]]) {
         let fields = || groups.iter().copied().flatten();
-        for key in at.value().as_object().into_iter().flat_map(serde_json::Map::keys) {
+        for (key, value) in map {
             match fields().find(|f| f.name == key) {
-                Some(field) if at.field(key).present() => {
-                    self.value(&at.field(key), &field.shape, field.required);
+                Some(_) if value.is_null() => {}
+                Some(field) => self.below(field.name, |c| c.value(value, &field.shape, field.required)),
+                None => {
+                    let known: Vec<&str> = fields().map(|f| f.name).collect();
+                    self.below(&cursor::token(key), |c| c.unknown(key, &known));
                 }
-                Some(_) => {}
-                None => self.unknown(&at.entry(key), key, &fields().map(|f| f.name).collect::<Vec<_>>()),
             }
         }
-        for missing in fields().filter(|f| f.required && !at.field(f.name).present()) {
-            let message = format!("{} lacks the required field `{}`", at.described(), missing.name);
+        for missing in fields().filter(|f| f.required && map.get(f.name).is_none_or(Value::is_null)) {
             let help = format!("add `{}:` {}", missing.name, expected(&missing.shape));
-            self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
+            self.refuse(&format!("lacks the required field `{}`", missing.name), Some(help));
         }
     }
 
-    fn unknown(&mut self, at: &Cursor<'_>, key: &str, known: &[&str]) {
-        let message = format!("there is no field {}: the API server drops it silently", at.described());
+    fn unknown(&mut self, key: &str, known: &[&str]) {
+        let message =
+            format!("there is no field {}: the API server drops it silently", described(&self.pointer));
         let help = match nearest(key, known) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
         };
         let warning = Finding::warning("unknown-field", self.object, message);
-        self.findings.push(warning.at(at.pointer()).help(help));
+        self.findings.push(warning.at(self.pointer.clone()).help(help));
     }
 
-    fn one_of(&mut self, at: &Cursor<'_>, allowed: &[&str], text: &str, required: bool) {
+    fn one_of(&mut self, allowed: &[&str], text: &str, required: bool) {
         if allowed.contains(&text) || (text.is_empty() && !required) {
             return;
         }
         let help = nearest(text, allowed).map(|name| format!("did you mean `{name}`?"));
-        self.refuse(at, &format!("is `{text}`, but must be one of {}", allowed.join(", ")), help);
+        self.refuse(&format!("is `{text}`, but must be one of {}", allowed.join(", ")), help);
     }
 
-    fn integer(&mut self, at: &Cursor<'_>, (least, most): (i64, i64), number: Option<i64>) {
-        match number {
-            None => self.wrong_type(at, &Shape::Integer(least, most), at.value()),
-            Some(number) if number < least => self.refuse(at, &format!("must be {least} or more"), None),
-            Some(number) if number > most => self.refuse(at, &format!("must be {most} or less"), None),
+    fn integer(&mut self, value: &Value, least: i64, most: i64) {
+        match value.as_i64() {
+            None => self.wrong_type(&Shape::Integer(least, most), value),
+            Some(number) if number < least => self.refuse(&format!("must be {least} or more"), None),
+            Some(number) if number > most => self.refuse(&format!("must be {most} or less"), None),
             Some(_) => {}
         }
     }
 
     /// The value itself is not shown: it may be a secret put in the wrong place.
-    fn wrong_type(&mut self, at: &Cursor<'_>, shape: &Shape, found: &Value) {
+    fn wrong_type(&mut self, shape: &Shape, found: &Value) {
         let help = match (shape, found) {
             (Shape::Text | Shape::Filled | Shape::OneOf(_), Value::Bool(_) | Value::Number(_)) => {
                 Some("put the value in quotes to make it text")
@@ -168,15 +179,29 @@ impl Checker<'_> {
             _ => None,
         };
         let what = format!("must be {}, but is {}", expected(shape), actual(found));
-        self.refuse(at, &what, help.map(str::to_owned));
+        self.refuse(&what, help.map(str::to_owned));
     }
 
-    fn refuse(&mut self, at: &Cursor<'_>, what: &str, help: Option<String>) {
-        let message = format!("{} {what}", at.described());
-        let mut finding = Finding::error(self.code, self.object, message).at(at.pointer());
+    fn refuse(&mut self, what: &str, help: Option<String>) {
+        let message = format!("{} {what}", described(&self.pointer));
+        let mut finding = Finding::error(self.code, self.object, message).at(self.pointer.clone());
         finding.help = help;
         self.findings.push(finding);
     }
+}
+
+/// A JSON pointer in a person's words: `` `spec.taints[0].key` ``, or `the object`.
+fn described(pointer: &str) -> String {
+    let mut path = String::new();
+    for token in pointer.split('/').skip(1) {
+        if token.parse::<usize>().is_ok() {
+            path.extend(["[", token, "]"]);
+        } else {
+            let dot = if path.is_empty() { "" } else { "." };
+            path.extend([dot, &token.replace("~1", "/").replace("~0", "~")]);
+        }
+    }
+    if path.is_empty() { "the object".to_owned() } else { format!("`{path}`") }
 }
 
 fn expected(shape: &Shape) -> String {

@@ -38,10 +38,9 @@ impl<'v> Cursor<'v> {
     /// The entry of a mapping under `key`.
     #[must_use]
     pub fn entry(&self, key: &str) -> Self {
-        let token = key.replace('~', "~0").replace('/', "~1");
         Self {
             value: self.value.get(key).unwrap_or(&Value::Null),
-            pointer: format!("{}/{token}", self.pointer),
+            pointer: format!("{}/{}", self.pointer, token(key)),
         }
     }
 
@@ -92,23 +91,9 @@ impl<'v> Cursor<'v> {
     pub fn is_true(&self) -> bool {
         self.value.as_bool().unwrap_or_default()
     }
+}
 
-    /// The place in a person's words: `` `spec.taints[0].key` ``, or `the object`.
-    pub fn described(&self) -> String {
-        if self.pointer.is_empty() {
-            return "the object".to_owned();
-        }
-        let mut path = String::new();
-        for token in self.pointer.split('/').skip(1) {
-            if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
-                path.push_str(&format!("[{token}]"));
-            } else {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(&token.replace("~1", "/").replace("~0", "~"));
-            }
-        }
-        format!("`{path}`")
-    }
+/// A key as one step of a JSON pointer.
+pub(super) fn token(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }
