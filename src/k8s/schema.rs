@@ -1,158 +1,227 @@
-//! Holds an object against a compact description of its kind: types, required fields, enumerations,
-//! unknown fields.
+//! A small schema language for the objects that dialects read, and the one checker that walks it.
 //!
-//! A description says no more than what people get wrong; an API server says the same and more. `null`
-//! counts as absent, as in Go. Unknown fields are only warned of, because the server drops them.
+//! It says what a Kubernetes API server says of an object before anything else looks at it: wrong
+//! types, missing and unknown fields, values outside an enumeration or a range. `null` counts as
+//! absent, as it does in Go; an unknown field is dropped by the API server and so is only a warning.
 
 use serde_json::{Map, Value};
 
-use crate::patch::escape;
+use super::finding::list as listed;
+use super::quantity::Quantity;
+use super::{Finding, Object};
 
-/// What a field may hold.
-#[derive(Clone, Copy)]
-pub enum Type {
-    /// Text.
+mod cursor;
+mod nearest;
+
+pub use cursor::Cursor;
+pub use nearest::nearest;
+
+/// What a value has to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// A string.
     Text,
-    /// A whole number, at least this.
-    Integer(i64),
-    /// `true` or `false`.
-    Boolean,
-    /// One of these words; the empty text counts as absent.
+    /// A string that is not empty.
+    Filled,
+    /// One of these strings; an optional field may also be empty.
     OneOf(&'static [&'static str]),
-    /// A mapping of text to text.
-    TextMap,
-    /// A list.
-    List(&'static Type),
-    /// A mapping with these fields.
-    Object(&'static [Field]),
+    /// An integer from the first number to the second.
+    Integer(i64, i64),
+    /// `true` or `false`.
+    Bool,
+    /// A quantity such as `500m` or `2Gi`.
+    Quantity,
+    /// A mapping with keys of one's own choice.
+    Map(&'static Shape),
+    /// A list with at least so many items.
+    List(usize, &'static Shape),
+    /// A mapping with the fields of all these groups.
+    Object(&'static [&'static [Field]]),
     /// Anything.
     Any,
 }
 
 /// A field of an object.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    /// What it holds.
-    pub is: Type,
-    /// Whether it must be there; a list must also not be empty, nor a text.
-    pub required: bool,
+    name: &'static str,
+    shape: Shape,
+    required: bool,
 }
 
-/// A field that may be left out.
-pub const fn optional(name: &'static str, is: Type) -> Field {
-    Field { name, is, required: false }
-}
+impl Field {
+    /// A field that has to be there.
+    pub const fn required(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, required: true }
+    }
 
-/// A field that must be there.
-pub const fn required(name: &'static str, is: Type) -> Field {
-    Field { name, is, required: true }
-}
-
-/// Something that does not fit a description.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
-    /// Where, as a JSON pointer.
-    pub pointer: String,
-    /// What is wrong.
-    pub message: String,
-    /// The field that was probably meant.
-    pub meant: Option<&'static str>,
-    /// Whether the server would only drop it.
-    pub dropped: bool,
-}
-
-/// Everything below `value` (at `pointer`) that does not fit.
-pub fn check(value: &Value, is: Type, pointer: &str) -> Vec<Misfit> {
-    let mut misfits = Vec::new();
-    walk(value, is, pointer, &mut misfits);
-    misfits
-}
-
-fn walk(value: &Value, is: Type, pointer: &str, misfits: &mut Vec<Misfit>) {
-    let mut wrong = |message: String| {
-        misfits.push(Misfit { pointer: pointer.to_owned(), message, meant: None, dropped: false });
-    };
-    match (is, value) {
-        (_, Value::Null)
-        | (Type::Any, _)
-        | (Type::Text, Value::String(_))
-        | (Type::Boolean, Value::Bool(_)) => {}
-        (Type::Integer(least), Value::Number(number)) => match number.as_i64() {
-            Some(number) if number >= least => {}
-            Some(number) => wrong(format!("{number} is too small: it must be at least {least}")),
-            None => wrong(format!("{number} is no whole number")),
-        },
-        (Type::OneOf(words), Value::String(text)) => {
-            if !text.is_empty() && !words.contains(&text.as_str()) {
-                wrong(format!("`{text}` is not one of {}", words.join(", ")));
-            }
-        }
-        (Type::TextMap, Value::Object(map)) => {
-            for (key, value) in map {
-                walk(value, Type::Text, &format!("{pointer}/{}", escape(key)), misfits);
-            }
-        }
-        (Type::List(of), Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                walk(item, *of, &format!("{pointer}/{index}"), misfits);
-            }
-        }
-        (Type::Object(fields), Value::Object(map)) => object(map, fields, pointer, misfits),
-        (is, value) => wrong(format!("{} is expected here, not {}", noun(is), kind(value))),
+    /// A field that may be absent.
+    pub const fn optional(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, required: false }
     }
 }
 
-fn object(map: &Map<String, Value>, fields: &'static [Field], pointer: &str, misfits: &mut Vec<Misfit>) {
-    for field in fields {
-        match map.get(field.name) {
-            Some(value) if !(field.required && is_empty(value)) => {
-                walk(value, field.is, &format!("{pointer}/{}", field.name), misfits);
+/// Everything in which `object` differs from `shape`: errors under `code`, unknown fields as warnings
+/// under `unknown-field`, in the order of the object's fields.
+pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
+    let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
+    checker.value(&object.body, shape, true);
+    checker.findings
+}
+
+struct Checker<'o> {
+    object: &'o Object,
+    code: &'static str,
+    /// Where the walk is.
+    pointer: String,
+    findings: Vec<Finding>,
+}
+
+impl Checker<'_> {
+    fn value(&mut self, value: &Value, shape: &Shape, required: bool) {
+        match (shape, value) {
+            (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
+            (Shape::Filled, Value::String(text)) => {
+                if text.is_empty() {
+                    self.refuse("must not be empty", None);
+                }
             }
-            _ if field.required => misfits.push(Misfit {
-                pointer: pointer.to_owned(),
-                message: format!("`{}` is missing", field.name),
-                meant: None,
-                dropped: false,
-            }),
-            _ => {}
+            (Shape::OneOf(allowed), Value::String(text)) => self.one_of(allowed, text, required),
+            (Shape::Integer(least, most), Value::Number(_)) => self.integer(value, *least, *most),
+            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+                if Quantity::from_json(value).is_none() {
+                    self.refuse("is no quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
+                }
+            }
+            (Shape::Map(of), Value::Object(map)) => {
+                for (key, value) in map {
+                    self.below(&cursor::token(key), |c| c.value(value, of, true));
+                }
+            }
+            (Shape::List(least, of), Value::Array(items)) => {
+                if items.len() < *least {
+                    self.refuse("must have at least one item", None);
+                }
+                for (index, item) in items.iter().enumerate() {
+                    self.below(&index.to_string(), |c| c.value(item, of, true));
+                }
+            }
+            (Shape::Object(groups), Value::Object(map)) => self.fields(map, groups),
+            _ => self.wrong_type(shape, value),
         }
     }
-    for key in map.keys().filter(|key| fields.iter().all(|field| field.name != *key)) {
-        misfits.push(Misfit {
-            pointer: format!("{pointer}/{}", escape(key)),
-            message: format!("`{key}` is no field here, so it has no effect"),
-            meant: fields.iter().map(|f| f.name).find(|name| close(key, name)),
-            dropped: true,
-        });
+
+    /// Does something one step further down.
+    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
+        let length = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(token);
+        act(self);
+        self.pointer.truncate(length);
+    }
+
+    fn fields(&mut self, map: &Map<String, Value>, groups: &[&[Field]]) {
+        let fields = || groups.iter().copied().flatten();
+        for (key, value) in map {
+            match fields().find(|f| f.name == key) {
+                Some(_) if value.is_null() => {}
+                Some(field) => self.below(field.name, |c| c.value(value, &field.shape, field.required)),
+                None => {
+                    let known: Vec<&str> = fields().map(|f| f.name).collect();
+                    self.below(&cursor::token(key), |c| c.unknown(key, &known));
+                }
+            }
+        }
+        for missing in fields().filter(|f| f.required && map.get(f.name).is_none_or(Value::is_null)) {
+            let help = format!("add `{}:` {}", missing.name, expected(&missing.shape));
+            self.refuse(&format!("lacks the required field `{}`", missing.name), Some(help));
+        }
+    }
+
+    fn unknown(&mut self, key: &str, known: &[&str]) {
+        let message =
+            format!("there is no field {}: the API server drops it silently", described(&self.pointer));
+        let help = match nearest(key, known) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("remove it; fields known here: {}", listed(known, 12)),
+        };
+        let warning = Finding::warning("unknown-field", self.object, message);
+        self.findings.push(warning.at(self.pointer.clone()).help(help));
+    }
+
+    fn one_of(&mut self, allowed: &[&str], text: &str, required: bool) {
+        if allowed.contains(&text) || (text.is_empty() && !required) {
+            return;
+        }
+        let help = nearest(text, allowed).map(|name| format!("did you mean `{name}`?"));
+        self.refuse(&format!("is `{text}`, but must be one of {}", allowed.join(", ")), help);
+    }
+
+    fn integer(&mut self, value: &Value, least: i64, most: i64) {
+        match value.as_i64() {
+            None => self.wrong_type(&Shape::Integer(least, most), value),
+            Some(number) if number < least => self.refuse(&format!("must be {least} or more"), None),
+            Some(number) if number > most => self.refuse(&format!("must be {most} or less"), None),
+            Some(_) => {}
+        }
+    }
+
+    /// The value itself is not shown: it may be a secret put in the wrong place.
+    fn wrong_type(&mut self, shape: &Shape, found: &Value) {
+        let help = match (shape, found) {
+            (Shape::Text | Shape::Filled | Shape::OneOf(_), Value::Bool(_) | Value::Number(_)) => {
+                Some("put the value in quotes to make it text")
+            }
+            (Shape::Integer(..) | Shape::Bool, Value::String(_)) => Some("write the value without quotes"),
+            (Shape::List(..), Value::String(_) | Value::Object(_)) => {
+                Some("write it as a list: `- ` before each item")
+            }
+            _ => None,
+        };
+        let what = format!("must be {}, but is {}", expected(shape), actual(found));
+        self.refuse(&what, help.map(str::to_owned));
+    }
+
+    fn refuse(&mut self, what: &str, help: Option<String>) {
+        let message = format!("{} {what}", described(&self.pointer));
+        let mut finding = Finding::error(self.code, self.object, message).at(self.pointer.clone());
+        finding.help = help;
+        self.findings.push(finding);
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
+/// A JSON pointer in a person's words: `` `spec.taints[0].key` ``, or `the object`.
+fn described(pointer: &str) -> String {
+    let mut path = String::new();
+    for token in pointer.split('/').skip(1) {
+        if token.parse::<usize>().is_ok() {
+            path.extend(["[", token, "]"]);
+        } else {
+            let dot = if path.is_empty() { "" } else { "." };
+            path.extend([dot, &token.replace("~1", "/").replace("~0", "~")]);
+        }
+    }
+    if path.is_empty() { "the object".to_owned() } else { format!("`{path}`") }
+}
+
+fn expected(shape: &Shape) -> String {
+    match shape {
+        Shape::Text | Shape::Filled => "text".to_owned(),
+        Shape::OneOf(allowed) => format!("one of {}", allowed.join(", ")),
+        Shape::Integer(..) => "a whole number".to_owned(),
+        Shape::Bool => "true or false".to_owned(),
+        Shape::Quantity => "a quantity".to_owned(),
+        Shape::Map(_) | Shape::Object(_) => "a mapping".to_owned(),
+        Shape::List(..) => "a list".to_owned(),
+        Shape::Any => "a value".to_owned(),
     }
 }
 
-fn noun(is: Type) -> &'static str {
-    match is {
-        Type::Text | Type::OneOf(_) => "text",
-        Type::Integer(_) => "a whole number",
-        Type::Boolean => "true or false",
-        Type::TextMap | Type::Object(_) => "a mapping",
-        Type::List(_) => "a list",
-        Type::Any => "anything",
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
+fn actual(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "true or false without quotes",
+        Value::Number(n) if n.as_i64().is_none() => "a number with a fraction or beyond 64 bits",
         Value::Number(_) => "a number",
         Value::String(_) => "text",
         Value::Array(_) => "a list",
@@ -160,61 +229,5 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether one word becomes the other, case aside, by at most two edits.
-fn close(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) =
-        (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().is_some_and(|edits| *edits <= 2)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    const KIND: Type = Type::Object(&[
-        required("name", Type::Text),
-        optional("weight", Type::Integer(1)),
-        optional("mode", Type::OneOf(&["A", "B"])),
-        optional("labels", Type::TextMap),
-        optional("items", Type::List(&Type::Object(&[optional("on", Type::Boolean)]))),
-    ]);
-
-    fn found(value: &Value) -> Vec<(String, bool)> {
-        check(value, KIND, "/spec").into_iter().map(|m| (m.pointer, m.dropped)).collect()
-    }
-
-    #[test]
-    fn fits() {
-        let value =
-            json!({"name": "n", "weight": 2, "mode": null, "labels": {"a": "b"}, "items": [{"on": true}]});
-        assert_eq!(found(&value), []);
-    }
-
-    #[test]
-    fn every_misfit_is_found_at_its_place() {
-        let value =
-            json!({"name": "", "weight": 0, "mode": "C", "labels": {"a/b": 1}, "items": [{"on": "yes"}]});
-        let pointers: Vec<String> = found(&value).into_iter().map(|(pointer, _)| pointer).collect();
-        assert_eq!(
-            pointers,
-            ["/spec", "/spec/weight", "/spec/mode", "/spec/labels/a~1b", "/spec/items/0/on"]
-        );
-    }
-
-    #[test]
-    fn a_typo_is_dropped_with_a_suggestion() {
-        let misfits = check(&json!({"name": "n", "wieght": 2}), KIND, "/spec");
-        assert_eq!((misfits[0].meant, misfits[0].dropped), (Some("weight"), true));
-    }
-}
+mod tests;

@@ -1,78 +1,102 @@
-//! What Karmada's API server and admission refuse, with the field to blame.
+//! What Karmada's API server and admission webhooks refuse, told before anything is placed.
 //!
-//! Invalid objects never reach the scheduler, so they are errors, and left out of every decision.
+//! The schema says which fields there are; the rules say how they go together. Where the schema has
+//! found an error, no rule adds another. All rules read the object as Go does: `null` is absent, and
+//! so is an empty list.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use crate::k8s::selector::LabelSelector;
-use crate::k8s::{Finding, Object, schema};
+use serde::Deserialize;
 
-mod kinds;
+use crate::k8s::schema::{Cursor, Shape};
+use crate::k8s::selector::{LabelSelector, invalid_key};
+use crate::k8s::{self, Finding, Object, Severity};
+
 mod overrides;
 mod propagation;
+mod schema;
 
-/// Everything wrong with one of the dialect's objects.
+/// Everything that is wrong with one of Karmada's own objects.
 pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let Some(kind) = kinds::spec(&object.id.kind) else { return Vec::new() };
-    let spec = object.at(&["spec"]).cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-    let mut report = Report { object, findings: Vec::new() };
-    for misfit in schema::check(&spec, kind, "/spec") {
-        report.misfit(&misfit);
-    }
-    if report.findings.iter().any(|f| f.severity == crate::k8s::Severity::Error) {
-        // The rules below read the fields by their types.
-        return report.findings;
-    }
-    match object.id.kind.as_str() {
-        "PropagationPolicy" | "ClusterPropagationPolicy" => propagation::check(&mut report),
-        "OverridePolicy" | "ClusterOverridePolicy" => overrides::check(&mut report, &spec),
-        _ => {}
-    }
-    report.findings
+    let (shape, code, rules): (&Shape, _, fn(&mut Refusals<'_>, &Cursor<'_>)) = match object.id.kind.as_str()
+    {
+        "PropagationPolicy" | "ClusterPropagationPolicy" => {
+            (&schema::PROPAGATION, "invalid-policy", propagation::rules)
+        }
+        "OverridePolicy" | "ClusterOverridePolicy" => (&schema::OVERRIDE, "invalid-policy", overrides::rules),
+        "Cluster" => (&schema::CLUSTER, "invalid-cluster", |_, _| {}),
+        "WorkloadRebalancer" => (&schema::REBALANCER, "invalid-policy", |_, _| {}),
+        _ => return Vec::new(),
+    };
+    let mut findings = k8s::schema::check(object, shape, code);
+    let broken: BTreeSet<String> =
+        findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.pointer.clone()).collect();
+    let mut refusals = Refusals { object, code, findings: Vec::new() };
+    rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
+    findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));
+    findings
 }
 
-/// The findings about one object.
-struct Report<'o> {
+/// The refusals of one object so far.
+struct Refusals<'o> {
     object: &'o Object,
+    code: &'static str,
     findings: Vec<Finding>,
 }
 
-impl Report<'_> {
-    fn code(&self) -> &'static str {
-        if self.object.id.kind == "Cluster" { "invalid-cluster" } else { "invalid-policy" }
+impl Refusals<'_> {
+    /// Refuses the object for what stands at `at`.
+    fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
+        self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
     }
+}
 
-    fn misfit(&mut self, misfit: &schema::Misfit) {
-        let field = misfit.pointer.rsplit('/').next().unwrap_or_default();
-        let mut finding = if misfit.dropped {
-            Finding::warning("unknown-field", self.object, misfit.message.clone())
-        } else {
-            let message = format!("{} is invalid at `{field}`: {}", self.object.id, misfit.message);
-            Finding::error(self.code(), self.object, message)
-        };
-        if let Some(meant) = misfit.meant {
-            finding = finding.help(format!("did you mean `{meant}`?"));
+/// The selectors of a policy: a namespaced policy speaks of its own namespace only.
+fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+    let own = refusals.object.id.namespace.clone();
+    for selector in selectors.items() {
+        let namespace = selector.field("namespace");
+        if let Some(own) = own.as_deref().filter(|own| !["", own].contains(&namespace.text())) {
+            let message = format!(
+                "this policy is in namespace `{own}` and may select nothing in namespace `{}`",
+                namespace.text()
+            );
+            let help = "leave `namespace` out, or write a cluster-wide policy";
+            refusals.add(&namespace, message, help);
         }
-        self.findings.push(finding.at(misfit.pointer.clone()));
+        label_selector(refusals, &selector.field("labelSelector"));
     }
+}
 
-    /// An error at a field.
-    fn error(&mut self, pointer: impl Into<String>, why: impl std::fmt::Display) {
-        let message = format!("{} is invalid: {why}", self.object.id);
-        self.findings.push(Finding::error(self.code(), self.object, message).at(pointer));
-    }
-
-    /// An error at a field, with a remedy.
-    fn error_with_help(&mut self, pointer: impl Into<String>, why: impl std::fmt::Display, help: &str) {
-        self.error(pointer, why);
-        if let Some(finding) = self.findings.pop() {
-            self.findings.push(finding.help(help));
+/// Label and field selector of a `clusterAffinity`, wherever it stands.
+fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
+    label_selector(refusals, &affinity.field("labelSelector"));
+    for requirement in affinity.field("fieldSelector").field("matchExpressions").items() {
+        let (key, operator) = (requirement.field("key"), requirement.field("operator"));
+        if !["provider", "region", "zone"].contains(&key.text()) {
+            let message = format!("clusters have no field `{}` to select by", key.text());
+            refusals.add(&key, message, "use `provider`, `region` or `zone`, or select by label");
         }
-    }
-
-    fn label_selector(&mut self, pointer: &str, selector: Option<&LabelSelector>) {
-        if let Some((below, why)) = selector.and_then(LabelSelector::invalid) {
-            self.error(format!("{pointer}{below}"), why);
+        if !["In", "NotIn"].contains(&operator.text()) {
+            let message = format!("a field selector has no operator `{}`", operator.text());
+            refusals.add(&operator, message, "use `In` or `NotIn`");
         }
     }
 }
+
+fn label_selector(refusals: &mut Refusals<'_>, selector: &Cursor<'_>) {
+    let invalid = LabelSelector::deserialize(selector.value()).ok().and_then(|s| s.invalid());
+    if let Some((below, why)) = invalid {
+        let message = format!("this label selector is invalid, so it would match nothing: {why}");
+        refusals.add(&selector.below(&below), message, "write it as Kubernetes defines label selectors");
+    }
+}
+
+fn label_key(refusals: &mut Refusals<'_>, at: &Cursor<'_>) {
+    if let Some(why) = invalid_key(at.text()) {
+        refusals.add(at, why, "choose a name that can be the key of a label");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,197 +1,224 @@
-//! The rules of admission for PropagationPolicy and ClusterPropagationPolicy.
+//! The rules of `PropagationPolicy` and `ClusterPropagationPolicy` beyond their schema.
 
 use std::collections::BTreeSet;
 
-use super::super::api::{
-    AffinityTerm, ClusterAffinity, Placement, PropagationSpec, ReplicaScheduling, SpreadConstraint,
-    Toleration,
-};
-use super::super::defaults;
-use super::Report;
-use crate::k8s::selector::invalid_key;
+use super::{Refusals, cluster_affinity, label_key, resource_selectors};
+use crate::k8s::schema::Cursor;
 
-/// Checks a policy whose fields have the right types.
-pub(super) fn check(report: &mut Report<'_>) {
-    let spec = match defaults::propagation_spec(report.object) {
-        Ok(spec) => spec,
-        Err(finding) => return report.findings.push(finding),
-    };
-    selectors(report, &spec);
-    placement(report, &spec.placement);
-    if let Some(suspension) = &spec.suspension {
-        if suspension.dispatching == Some(true) && suspension.dispatching_on_clusters.is_some() {
-            let why =
-                "`dispatching: true` suspends every cluster, so `dispatchingOnClusters` cannot be given too";
-            report.error("/spec/suspension/dispatchingOnClusters", why);
-        }
+/// The length of an affinity's name, in characters.
+const LONGEST_NAME: usize = 32;
+
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let placement = spec.field("placement");
+    affinities(refusals, &placement);
+    spread_constraints(refusals, &placement.field("spreadConstraints"));
+    for toleration in placement.field("clusterTolerations").items() {
+        tolerate(refusals, &toleration);
     }
-    let failover = spec.failover.as_ref().and_then(|f| f.application.as_ref());
-    if failover.is_some() && !spec.propagate_deps {
-        report.error_with_help(
-            "/spec/failover/application",
-            "application failover needs `propagateDeps: true`, or the application would move without what it needs",
-            "set `propagateDeps: true`",
-        );
+    let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
+    for weight in weights.items() {
+        cluster_affinity(refusals, &weight.field("targetCluster"));
     }
+    workload_affinity(refusals, &placement.field("workloadAffinity"));
+    let selectors = spec.field("resourceSelectors");
+    resource_selectors(refusals, &selectors);
+    if spec.field("preemption").text() == "Always" {
+        preemption(refusals, &selectors);
+    }
+    suspension(refusals, &spec.field("suspension"));
+    failover(refusals, spec);
 }
 
-fn selectors(report: &mut Report<'_>, spec: &PropagationSpec) {
-    let own = report.object.id.namespace.clone();
-    let always = spec.preemption.as_deref() == Some("Always");
-    for (index, selector) in spec.resource_selectors.iter().enumerate() {
-        let at = format!("/spec/resourceSelectors/{index}");
-        if own.as_ref().is_some_and(|own| *own != selector.namespace) {
-            let why = format!(
-                "a PropagationPolicy selects in its own namespace only, not in `{}`",
-                selector.namespace
-            );
-            report.error_with_help(format!("{at}/namespace"), why, "use a ClusterPropagationPolicy for that");
-        }
-        if always && selector.name.is_empty() {
-            report.error(at.clone(), "`preemption: Always` needs a name in every selector");
-        }
-        report.label_selector(&format!("{at}/labelSelector"), selector.label_selector.as_ref());
-    }
-}
-
-fn placement(report: &mut Report<'_>, placement: &Placement) {
-    const AT: &str = "/spec/placement";
-    if placement.cluster_affinity.is_some() && !placement.cluster_affinities.is_empty() {
-        report.error(
-            format!("{AT}/clusterAffinities"),
+fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
+    let (single, terms) = (placement.field("clusterAffinity"), placement.field("clusterAffinities"));
+    if single.present() && terms.filled() {
+        refusals.add(
+            &terms,
             "`clusterAffinity` and `clusterAffinities` exclude each other",
+            "move `clusterAffinity` into the list as a named term, or remove one of the two",
         );
     }
-    if let Some(one) = &placement.cluster_affinity {
-        affinity(report, &format!("{AT}/clusterAffinity"), one);
-    }
+    cluster_affinity(refusals, &single);
     let mut names = BTreeSet::new();
-    for (index, term) in placement.cluster_affinities.iter().enumerate() {
-        let at = format!("{AT}/clusterAffinities/{index}");
-        if let Some(why) = invalid_key(&term.affinity_name) {
-            report.error(format!("{at}/affinityName"), why);
-        }
-        if !names.insert(&term.affinity_name) {
-            let why = format!("the affinity name `{}` is given twice", term.affinity_name);
-            report.error(format!("{at}/affinityName"), why);
-        }
-        affinity(report, &at, &term.affinity);
-        overflow(report, &at, term, placement.replica_scheduling.as_ref());
-    }
-    for (index, toleration) in placement.cluster_tolerations.iter().enumerate() {
-        tolerates(report, &format!("{AT}/clusterTolerations/{index}"), toleration);
-    }
-    spread(report, &format!("{AT}/spreadConstraints"), &placement.spread_constraints);
-    let weights = placement.replica_scheduling.as_ref().and_then(|s| s.weight_preference.as_ref());
-    for (index, weight) in weights.iter().flat_map(|w| &w.static_weight_list).enumerate() {
-        let at = format!("{AT}/replicaScheduling/weightPreference/staticWeightList/{index}/targetCluster");
-        affinity(report, &at, &weight.target_cluster);
-    }
-}
-
-/// An affinity, in policies and overrides alike.
-pub(super) fn affinity(report: &mut Report<'_>, at: &str, affinity: &ClusterAffinity) {
-    report.label_selector(&format!("{at}/labelSelector"), affinity.label_selector.as_ref());
-    let requirements = affinity.field_selector.iter().flat_map(|s| &s.match_expressions);
-    for (index, requirement) in requirements.enumerate() {
-        let at = format!("{at}/fieldSelector/matchExpressions/{index}");
-        if !matches!(requirement.key.as_str(), "provider" | "region" | "zone") {
-            let why = format!("`{}` is no field of a cluster: use provider, region or zone", requirement.key);
-            report.error(format!("{at}/key"), why);
-        }
-        if !matches!(requirement.operator.as_str(), "In" | "NotIn") {
-            let why = format!("fields are compared with In or NotIn, not with `{}`", requirement.operator);
-            report.error(format!("{at}/operator"), why);
+    for term in terms.items() {
+        name(refusals, &term, &mut names);
+        cluster_affinity(refusals, &term);
+        if term.field("overflowAffinities").filled() {
+            overflow(refusals, &term, overflow_allowed(&placement.field("replicaScheduling")));
         }
     }
 }
 
-fn overflow(report: &mut Report<'_>, at: &str, term: &AffinityTerm, scheduling: Option<&ReplicaScheduling>) {
-    if term.overflow_affinities.is_empty() {
-        return;
+/// The name of an affinity: a label key that none of those before has.
+fn name<'v>(refusals: &mut Refusals<'_>, term: &Cursor<'v>, taken: &mut BTreeSet<&'v str>) {
+    let name = term.field("affinityName");
+    label_key(refusals, &name);
+    if name.text().chars().count() > LONGEST_NAME {
+        let message = format!("the name of an affinity has at most {LONGEST_NAME} characters");
+        refusals.add(&name, message, "shorten the name");
     }
-    let at = format!("{at}/overflowAffinities");
-    let by_room = scheduling.is_some_and(|s| {
-        let dynamic = s.weight_preference.as_ref().is_some_and(|w| !w.dynamic_weight.is_empty());
-        s.replica_scheduling_type == "Divided" && (dynamic || s.replica_division_preference == "Aggregated")
-    });
-    if !by_room {
-        report.error(
-            at.clone(),
-            "clusters can only overflow when replicas are divided by room: with Aggregated or a dynamic weight",
+    if !taken.insert(name.text()) {
+        let message = format!("there are two affinities with the name `{}`", name.text());
+        refusals.add(&name, message, "give each affinity a name of its own");
+    }
+}
+
+/// Whether replicas are divided as room allows, so that some can be left over.
+fn overflow_allowed(scheduling: &Cursor<'_>) -> bool {
+    let divided =
+        scheduling.present() && ["", "Divided"].contains(&scheduling.field("replicaSchedulingType").text());
+    match scheduling.field("replicaDivisionPreference").text() {
+        "Aggregated" => divided,
+        _ => divided && !scheduling.field("weightPreference").field("dynamicWeight").text().is_empty(),
+    }
+}
+
+fn overflow(refusals: &mut Refusals<'_>, term: &Cursor<'_>, allowed: bool) {
+    let overflow = term.field("overflowAffinities");
+    if !allowed {
+        refusals.add(
+            &overflow,
+            "`overflowAffinities` needs replicas that are divided by what clusters have room for",
+            "set `replicaDivisionPreference: Aggregated`, or `Weighted` with `dynamicWeight: AvailableReplicas`",
         );
     }
-    if term.affinity == ClusterAffinity::default() {
-        report.error(at.clone(), "the group selects every cluster itself, so nothing is left to overflow to");
-    }
-    let mut names = BTreeSet::from([term.affinity_name.as_str()]);
-    for (index, overflow) in term.overflow_affinities.iter().enumerate() {
-        let name = overflow.affinity_name.as_str();
-        if !name.is_empty() && !names.insert(name) {
-            report.error(
-                format!("{at}/{index}/affinityName"),
-                format!("the affinity name `{name}` is given twice"),
-            );
-        }
-        affinity(report, &format!("{at}/{index}"), &overflow.affinity);
-    }
-}
-
-fn tolerates(report: &mut Report<'_>, at: &str, toleration: &Toleration) {
-    match toleration.operator.as_str() {
-        "Exists" if !toleration.value.is_empty() => {
-            report.error(format!("{at}/value"), "`operator: Exists` takes no value");
-        }
-        "" | "Equal" if toleration.key.is_empty() => {
-            report.error_with_help(
-                at,
-                "a toleration without key must have `operator: Exists`",
-                "name the taint's key, or tolerate everything with `operator: Exists`",
-            );
-        }
-        "Exists" | "" | "Equal" => {}
-        other => {
-            report.error(format!("{at}/operator"), format!("`{other}` is not one of Exists, Equal"));
-        }
-    }
-    if toleration.toleration_seconds.is_some() && toleration.effect != "NoExecute" {
-        report.error(
-            format!("{at}/tolerationSeconds"),
-            "`tolerationSeconds` goes with `effect: NoExecute` only",
+    let selects = ["labelSelector", "fieldSelector"].iter().any(|key| term.field(key).present())
+        || ["clusterNames", "exclude"].iter().any(|key| term.field(key).filled());
+    if !selects {
+        refusals.add(
+            &overflow,
+            "`overflowAffinities` needs an affinity in the term itself to overflow from",
+            "say beside `affinityName` which clusters come first",
         );
     }
+    let mut names = BTreeSet::from([term.field("affinityName").text()]);
+    for affinity in overflow.items() {
+        name(refusals, &affinity, &mut names);
+        cluster_affinity(refusals, &affinity);
+    }
 }
 
-fn spread(report: &mut Report<'_>, at: &str, constraints: &[SpreadConstraint]) {
+fn spread_constraints(refusals: &mut Refusals<'_>, constraints: &Cursor<'_>) {
     let mut fields = BTreeSet::new();
-    for (index, constraint) in constraints.iter().enumerate() {
-        let at = format!("{at}/{index}");
-        let (min, max) = (constraint.min_groups, constraint.max_groups);
-        if min < 0 {
-            report.error(format!("{at}/minGroups"), "`minGroups` cannot be negative");
+    for constraint in constraints.items() {
+        let (field, label) = (constraint.field("spreadByField"), constraint.field("spreadByLabel"));
+        if !field.text().is_empty() && !label.text().is_empty() {
+            let help = "use two constraints, or remove one of the two";
+            refusals.add(&label, "`spreadByField` and `spreadByLabel` exclude each other", help);
         }
-        if max < 0 {
-            report.error(format!("{at}/maxGroups"), "`maxGroups` cannot be negative");
-        }
-        if max > 0 && max < min {
-            report.error(
-                format!("{at}/maxGroups"),
-                format!("`maxGroups` {max} is less than `minGroups` {min}"),
-            );
-        }
-        if !constraint.spread_by_field.is_empty() && !constraint.spread_by_label.is_empty() {
-            report.error(at.clone(), "`spreadByField` and `spreadByLabel` exclude each other");
-        }
-        let field = constraint.spread_by_field.as_str();
-        if !field.is_empty() && !fields.insert(field) {
-            report.error(format!("{at}/spreadByField"), format!("there are two constraints by `{field}`"));
+        groups(refusals, &constraint);
+        let spread_by = match (field.text(), label.text()) {
+            ("", "") => "cluster",
+            (field, _) => field,
+        };
+        if !spread_by.is_empty() && !fields.insert(spread_by) {
+            let message = format!("there are two spread constraints by `{spread_by}`");
+            refusals.add(&field, message, "make them one constraint");
         }
     }
     if !fields.is_empty() && !fields.contains("cluster") {
-        report.error_with_help(
-            at,
-            "with constraints by field, one of them must be by `cluster`",
-            "add `- {spreadByField: cluster, minGroups: 1, maxGroups: …}`",
+        refusals.add(
+            constraints,
+            "with spread constraints by field, one of them must be by `cluster`",
+            "add `spreadByField: cluster` with the number of clusters wanted in all",
         );
     }
+}
+
+fn groups(refusals: &mut Refusals<'_>, constraint: &Cursor<'_>) {
+    let (min, max) = (constraint.field("minGroups"), constraint.field("maxGroups"));
+    for (at, name) in [(&min, "minGroups"), (&max, "maxGroups")] {
+        if at.integer() < 0 {
+            refusals.add(at, format!("`{name}` must be 0 or more"), "leave it out for no bound");
+        }
+    }
+    if max.integer() > 0 && max.integer() < min.integer() {
+        let message = format!("`maxGroups` {} is less than `minGroups` {}", max.integer(), min.integer());
+        refusals.add(&max, message, "raise `maxGroups` or lower `minGroups`");
+    }
+}
+
+fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>) {
+    let (operator, value) = (toleration.field("operator"), toleration.field("value"));
+    if !["", "Equal", "Exists"].contains(&operator.text()) {
+        let message = format!("clusters are not tolerated by operator `{}`", operator.text());
+        refusals.add(&operator, message, "use `Equal` or `Exists`");
+    }
+    if operator.text() == "Exists" && !value.text().is_empty() {
+        let help = "remove `value`, or use `Equal`";
+        refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+    }
+    let effect = toleration.field("effect");
+    if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.text()) {
+        let message = format!("there is no taint effect `{}`", effect.text());
+        let help = "use `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or leave it out for all";
+        refusals.add(&effect, message, help);
+    }
+}
+
+fn workload_affinity(refusals: &mut Refusals<'_>, workload: &Cursor<'_>) {
+    let keys = ["affinity", "antiAffinity"].map(|side| workload.field(side).field("groupByLabelKey"));
+    for key in keys.iter().filter(|key| key.present()) {
+        label_key(refusals, key);
+    }
+    let [together, apart] = &keys;
+    if together.present() && together.text() == apart.text() {
+        refusals.add(
+            workload,
+            "`affinity` and `antiAffinity` group by the same label, so they contradict each other",
+            "use different labels, or remove one of the two",
+        );
+    }
+}
+
+fn preemption(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+    for selector in selectors.items().filter(|s| s.field("name").text().is_empty()) {
+        refusals.add(
+            &selector,
+            "with `preemption: Always` every selector must give a `name`, lest it takes more objects than meant",
+            "add `name`, or remove `preemption`",
+        );
+    }
+}
+
+fn suspension(refusals: &mut Refusals<'_>, suspension: &Cursor<'_>) {
+    let some = suspension.field("dispatchingOnClusters");
+    if suspension.field("dispatching").is_true() && some.field("clusterNames").filled() {
+        refusals.add(
+            &some,
+            "`dispatching: true` already suspends every cluster, so it excludes `dispatchingOnClusters`",
+            "remove one of the two",
+        );
+    }
+}
+
+fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let failover = spec.field("failover");
+    let application = failover.field("application");
+    if application.present() && !propagates_dependencies(spec) {
+        refusals.add(
+            &application,
+            "application failover moves an application with all it needs, so it requires `propagateDeps`",
+            "set `propagateDeps: true`",
+        );
+    }
+    let grace = application.field("gracePeriodSeconds");
+    if grace.present() && !["", "Gracefully"].contains(&application.field("purgeMode").text()) {
+        let help = "remove `gracePeriodSeconds`, or set `purgeMode: Gracefully`";
+        refusals.add(&grace, "`gracePeriodSeconds` is for `purgeMode: Gracefully` only", help);
+    }
+    for side in [application, failover.field("cluster")] {
+        for rule in side.field("statePreservation").field("rules").items() {
+            label_key(refusals, &rule.field("aliasLabelName"));
+        }
+    }
+}
+
+/// Whether `propagateDeps` is set, or admission sets it because the policy selects `ServiceImport`s.
+fn propagates_dependencies(spec: &Cursor<'_>) -> bool {
+    spec.field("propagateDeps").is_true()
+        || spec.field("resourceSelectors").items().any(|selector| {
+            selector.field("apiVersion").text() == "multicluster.x-k8s.io/v1alpha1"
+                && selector.field("kind").text() == "ServiceImport"
+        })
 }
