@@ -1,3 +1,5 @@
+//! Invalid objects and where each is refused.
+
 use serde_json::{Value, json};
 
 use super::*;
