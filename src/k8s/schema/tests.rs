@@ -1,3 +1,5 @@
+//! A shape with one field of each sort, and what differs from it.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -12,6 +12,7 @@ use crate::k8s::schema::{Cursor, Shape};
 use crate::k8s::selector::{LabelSelector, invalid_key};
 use crate::k8s::{self, Finding, Object, Severity};
 
+mod cluster;
 mod overrides;
 mod propagation;
 mod schema;
@@ -24,7 +25,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
             (&schema::PROPAGATION, "invalid-policy", propagation::rules)
         }
         "OverridePolicy" | "ClusterOverridePolicy" => (&schema::OVERRIDE, "invalid-policy", overrides::rules),
-        "Cluster" => (&schema::CLUSTER, "invalid-cluster", |_, _| {}),
+        "Cluster" => (&schema::CLUSTER, "invalid-cluster", cluster::rules),
         "WorkloadRebalancer" => (&schema::REBALANCER, "invalid-policy", |_, _| {}),
         _ => return Vec::new(),
     };

@@ -1,3 +1,5 @@
+//! Invalid objects and where each is refused.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -297,6 +299,12 @@ fn overriders() {
 fn clusters_and_rebalancers() {
     let taint = json!({"taints": [{"key": "a", "effect": "NoEntry"}, {"effect": "NoExecute"}]});
     assert_eq!(refused("Cluster", &taint), ["/spec/taints/0/effect", "/spec/taints/1"]);
+    let taints = json!([{"key": "a b", "effect": "NoExecute", "value": "c d"},
+        {"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]);
+    assert_eq!(
+        refused("Cluster", &json!({"region": "e u", "zones": ["a", "-"], "taints": taints})),
+        ["/spec/region", "/spec/zones/1", "/spec/taints/0/key", "/spec/taints/0/value", "/spec/taints/3"]
+    );
     assert_eq!(refused("WorkloadRebalancer", &json!({"workloads": []})), ["/spec/workloads"]);
     let found =
         check(&object("Cluster", json!({"status": {"resourceSummary": {"allocatable": {"cpu": "x"}}}})));
