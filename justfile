@@ -33,6 +33,7 @@ conformance part="":
 update:
     UPDATE_SCHEMAS=1 cargo test --test schemas
     UPDATE_EXAMPLES=1 cargo test --test cli examples
+    UPDATE_DOCUMENTATION=1 cargo test --test documentation
 
 bench:
     cargo bench
