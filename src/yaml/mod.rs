@@ -1,5 +1,11 @@
 //! YAML as `kubectl` reads and writes it.
 
+mod build;
+mod json;
+mod scalar;
+mod stream;
+mod tag;
+
 use serde_json::Value;
 
 /// One document of a YAML stream, as the JSON value that `kubectl` makes of it.
@@ -43,8 +49,7 @@ pub struct Stream {
 
 /// Reads a stream of documents.
 pub fn read(bytes: &[u8]) -> Stream {
-    let _ = bytes;
-    Stream::default()
+    stream::read(bytes)
 }
 
 /// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a

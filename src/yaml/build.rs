@@ -1,0 +1,414 @@
+//! Builds JSON values from parser events: anchors and aliases, merge keys, duplicate keys, limits.
+//!
+//! A merge key takes effect where it stands, as with `kubectl`: it overrides what came before it in the
+//! mapping, and what comes after it overrides it.
+
+use super::scalar::{self, Plain};
+use super::{Error, Position, tag};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use serde_json::map::Entry;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Collections nested deeper than this are refused.
+pub(super) const MAX_DEPTH: usize = 512;
+/// Bytes that anchors and aliases of one document may copy in all.
+const MAX_COPIED: usize = 64 << 20;
+
+/// Builds the documents of one text.
+pub(super) struct Builder<'a> {
+    text: &'a str,
+    parser: Parser<'a, StrInput<'a>>,
+    /// Lines of the file before `text`.
+    first_line: u32,
+    anchors: BTreeMap<usize, Anchor>,
+    /// For every mapping that is open, the line of each of its keys (0: came by a merge).
+    key_lines: Vec<u32>,
+    /// Duplicate keys of the document so far.
+    duplicates: Vec<Error>,
+    depth: usize,
+    /// Nodes of the document so far, and how many of them came by aliases.
+    nodes: usize,
+    aliased: usize,
+    copied: usize,
+}
+
+/// What an alias repeats; `None` while its node is still open.
+struct Anchor {
+    value: Option<Value>,
+    nodes: usize,
+    bytes: usize,
+}
+
+/// What the text holds next.
+pub(super) enum Next {
+    /// A document: line of its first node, and its value or the reasons why it has none.
+    Document(u32, Result<Value, Vec<Error>>),
+    /// Nothing more.
+    End,
+}
+
+type Spanned<'a> = (Event<'a>, Span);
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(text: &'a str, first_line: u32) -> Self {
+        Self {
+            text,
+            parser: Parser::new_from_str_with_options(text, options()),
+            first_line,
+            anchors: BTreeMap::new(),
+            key_lines: Vec::new(),
+            duplicates: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            aliased: 0,
+            copied: 0,
+        }
+    }
+
+    /// The next document. After an error there is nothing more to read from this text.
+    pub(super) fn next(&mut self) -> Next {
+        loop {
+            match self.event() {
+                Ok((Event::DocumentStart(..), _)) => break,
+                Ok((Event::StreamEnd, _)) => return Next::End,
+                Ok(_) => {}
+                Err(error) => return Next::Document(error.at.line, Err(vec![error])),
+            }
+        }
+        (self.nodes, self.aliased, self.copied, self.depth) = (0, 0, 0, 0);
+        self.anchors.clear();
+        self.key_lines.clear();
+        let mut line = 0;
+        let result = self.event().and_then(|event| {
+            line = self.position(&event.1).line;
+            self.node(event)
+        });
+        let mut errors = std::mem::take(&mut self.duplicates);
+        let value = match result {
+            Ok(value) if errors.is_empty() => Ok(value),
+            Ok(_) => Err(errors),
+            Err(error) => {
+                errors.push(error);
+                Err(errors)
+            }
+        };
+        Next::Document(line, value)
+    }
+
+    fn event(&mut self) -> Result<Spanned<'a>, Error> {
+        match self.parser.next_event() {
+            Some(Ok((Event::Anchor(_, name), span))) => {
+                self.anchor_name(&name, &span)?;
+                self.event()
+            }
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(self.syntax(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    /// YAML 1.1 is stricter about these names than the parser.
+    fn anchor_name(&self, name: &str, span: &Span) -> Result<(), Error> {
+        if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+            return Ok(());
+        }
+        self.error(span, format!("the anchor `&{name}` may only have ASCII letters, digits, `-` and `_`"))
+    }
+
+    fn position(&self, span: &Span) -> Position {
+        position(self.first_line, span.start.line(), span.start.col())
+    }
+
+    fn syntax(&self, error: &ScanError) -> Error {
+        let at = position(self.first_line, error.marker().line(), error.marker().col());
+        Error { at, message: error.info() }
+    }
+
+    fn error<T>(&self, span: &Span, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error { at: self.position(span), message: message.into() })
+    }
+
+    fn node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
+        self.nodes += 1;
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = self.scalar(text, style, tag.as_deref(), &span)?;
+                if anchor != 0 {
+                    self.keep(anchor, &value, 1, &span)?;
+                }
+                Ok(value)
+            }
+            Event::SequenceStart(_, anchor, _) => self.anchored(anchor, &span, Self::sequence),
+            Event::MappingStart(_, anchor, _) => self.anchored(anchor, &span, Self::mapping),
+            Event::Alias(anchor) => self.alias(anchor, &span),
+            _ => self.error(&span, "a value is missing here"),
+        }
+    }
+
+    /// Builds a collection one level deeper and keeps it if it has an anchor.
+    fn anchored(
+        &mut self,
+        anchor: usize,
+        span: &Span,
+        build: fn(&mut Self) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        if self.depth == MAX_DEPTH {
+            return self.error(span, format!("collections are nested deeper than {MAX_DEPTH} levels here"));
+        }
+        if anchor != 0 {
+            self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
+        }
+        let before = self.nodes - 1;
+        self.depth += 1;
+        let value = build(self)?;
+        self.depth -= 1;
+        if anchor != 0 {
+            self.keep(anchor, &value, self.nodes - before, span)?;
+        }
+        Ok(value)
+    }
+
+    fn sequence(&mut self) -> Result<Value, Error> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                event => items.push(self.node(event)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self) -> Result<Value, Error> {
+        let base = self.key_lines.len();
+        let mut map = Map::new();
+        loop {
+            let (event, span) = self.event()?;
+            match event {
+                Event::MappingEnd => {
+                    self.key_lines.truncate(base);
+                    return Ok(Value::Object(map));
+                }
+                Event::Scalar(text, style, _, tag) if is_merge(&text, style, tag.as_deref()) => {
+                    self.merge(&mut map)?;
+                }
+                event => {
+                    let key = self.key(event, &span)?;
+                    let next = self.event()?;
+                    let value = self.node(next)?;
+                    self.insert(&mut map, base, key, value, &span);
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, map: &mut Map<String, Value>, base: usize, key: String, value: Value, span: &Span) {
+        let at = self.position(span);
+        match map.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(value);
+                self.key_lines.push(at.line);
+            }
+            Entry::Occupied(mut entry) => {
+                entry.insert(value);
+                let key = entry.key().clone();
+                let slot = base + map.keys().position(|other| *other == key).unwrap_or_default();
+                match self.key_lines.get_mut(slot) {
+                    Some(line) if *line == 0 => *line = at.line,
+                    Some(line) => {
+                        let first = *line;
+                        self.duplicates.push(Error { at, message: duplicate(&key, first, at.line) });
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {
+        self.nodes += 1;
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let (plain, text) = self.resolve(text, style, tag.as_deref(), span)?;
+                if anchor != 0 {
+                    let value = self.value(plain, &text, span)?;
+                    self.keep(anchor, &value, 1, span)?;
+                }
+                match scalar::key(plain, &text) {
+                    Ok(None) => Ok(text.into_owned()),
+                    Ok(Some(key)) => Ok(key),
+                    Err(message) => self.error(span, message),
+                }
+            }
+            Event::Alias(anchor) => match self.alias(anchor, span)? {
+                Value::String(text) => Ok(text),
+                Value::Bool(value) => Ok(value.to_string()),
+                Value::Number(number) => match scalar::key(scalar::plain(&number.to_string()), "") {
+                    Ok(Some(key)) => Ok(key),
+                    _ => self.error(span, "this alias cannot be a mapping key"),
+                },
+                _ => self.error(span, "this alias cannot be a mapping key: it does not stand for a scalar"),
+            },
+            _ => self.error(span, "a mapping key must be a scalar, not a mapping or a list"),
+        }
+    }
+
+    fn merge(&mut self, map: &mut Map<String, Value>) -> Result<(), Error> {
+        let (event, span) = self.event()?;
+        let sequence = matches!(event, Event::SequenceStart(..));
+        let sources = match self.node((event, span))? {
+            Value::Object(source) => vec![Value::Object(source)],
+            Value::Array(sources) if sequence => sources,
+            _ => vec![Value::Null],
+        };
+        // The first of several sources wins.
+        for source in sources.into_iter().rev() {
+            let Value::Object(source) = source else {
+                return self.error(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
+            };
+            for (key, value) in source {
+                if map.insert(key, value).is_none() {
+                    self.key_lines.push(0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scalar(
+        &self,
+        text: Cow<'a, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Span,
+    ) -> Result<Value, Error> {
+        let (plain, text) = self.resolve(text, style, tag, span)?;
+        if plain == Plain::Text {
+            return Ok(Value::String(text.into_owned()));
+        }
+        self.value(plain, &text, span)
+    }
+
+    fn value(&self, plain: Plain, text: &str, span: &Span) -> Result<Value, Error> {
+        scalar::value(plain, text).or_else(|message| self.error(span, message))
+    }
+
+    fn resolve(
+        &self,
+        text: Cow<'a, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Span,
+    ) -> Result<(Plain, Cow<'a, str>), Error> {
+        if style == ScalarStyle::DoubleQuoted && text.contains('/') && escapes_slash(self.text, span) {
+            return self.error(span, "`\\/` is no escape in YAML: write `/`");
+        }
+        match tag {
+            Some(tag) => tag::resolve(tag, text).or_else(|message| self.error(span, message)),
+            None if style == ScalarStyle::Plain => Ok((scalar::plain(&text), text)),
+            None => Ok((Plain::Text, text)),
+        }
+    }
+
+    fn keep(&mut self, anchor: usize, value: &Value, nodes: usize, span: &Span) -> Result<(), Error> {
+        let bytes = weight(value);
+        self.copy(bytes, span)?;
+        self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
+        Ok(())
+    }
+
+    fn copy(&mut self, bytes: usize, span: &Span) -> Result<(), Error> {
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > MAX_COPIED {
+            return self.error(span, TOO_MANY_ALIASES);
+        }
+        Ok(())
+    }
+
+    fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
+        let Some(found) = self.anchors.get(&anchor) else {
+            return self.error(span, "this alias has no anchor before it");
+        };
+        let (nodes, bytes) = (found.nodes, found.bytes);
+        if found.value.is_none() {
+            return self.error(span, "this alias stands inside the value that it repeats");
+        }
+        self.nodes += nodes;
+        self.aliased += nodes;
+        if excessive(self.nodes, self.aliased) {
+            return self.error(span, TOO_MANY_ALIASES);
+        }
+        self.copy(bytes, span)?;
+        let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
+        Ok(value.unwrap_or_default())
+    }
+}
+
+const TOO_MANY_ALIASES: &str = "aliases repeat too much of this document: write the values out";
+
+fn options() -> granit_parser::Options {
+    granit_parser::options! {
+        emit_comments: false,
+        emit_anchor_events: true,
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
+    }
+}
+
+/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
+pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
+    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
+}
+
+fn duplicate(key: &str, first: u32, again: u32) -> String {
+    format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
+}
+
+fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
+    text == "<<"
+        && match tag {
+            None => style == ScalarStyle::Plain,
+            Some(tag) => {
+                (tag.handle().is_empty() && tag.suffix() == "!")
+                    || (tag.handle() == "!" && tag.suffix().is_empty())
+                    || tag::core_name(tag).as_deref() == Some("merge")
+            }
+        }
+}
+
+/// Whether a double-quoted scalar of the source has a backslash before a slash.
+fn escapes_slash(text: &str, span: &Span) -> bool {
+    let mut bytes = span.slice(text).unwrap_or_default().bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' && bytes.next() == Some(b'/') {
+            return true;
+        }
+    }
+    false
+}
+
+/// Bytes that a copy of `value` takes, roughly.
+fn weight(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(weight).sum(),
+            Value::Object(map) => map.iter().map(|(key, value)| 40 + key.len() + weight(value)).sum(),
+            _ => 0,
+        }
+}
+
+/// How much of a document may come by aliases: nearly all of a small one, a tenth of a large one.
+#[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
+fn excessive(nodes: usize, aliased: usize) -> bool {
+    const SMALL: f64 = 400_000.0;
+    const LARGE: f64 = 4_000_000.0;
+    if aliased <= 100 || nodes <= 1000 {
+        return false;
+    }
+    let (nodes, aliased) = (nodes as f64, aliased as f64);
+    let allowed = 0.99 - 0.89 * ((nodes - SMALL) / (LARGE - SMALL)).clamp(0.0, 1.0);
+    aliased / nodes > allowed
+}

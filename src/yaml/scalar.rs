@@ -1,0 +1,222 @@
+//! What a scalar means: `kubectl`'s reading of plain text, of tags, and of mapping keys.
+//!
+//! The rules are those of a YAML 1.1 reader written in Go, followed by a conversion to JSON: `yes`, `on`
+//! and `y` are booleans, a leading `0` means octal, `_` may stand in numbers, sexagesimal numbers and
+//! timestamps stay text, integers beyond 64 bits become floats, and floats are printed the way Go prints
+//! JSON and then read again as an integer where they look like one.
+
+use serde_json::{Number, Value};
+
+/// What plain text resolves to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Plain {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true`, `yes`, `on`, `y` and their opposites.
+    Bool(bool),
+    /// An integer of 64 bits with sign.
+    Int(i64),
+    /// An integer above [`i64::MAX`].
+    Uint(u64),
+    /// Any other number, infinities and not-a-number included.
+    Float(f64),
+    /// Nothing but text.
+    Text,
+}
+
+/// Resolves untagged plain text.
+#[inline]
+pub(super) fn plain(text: &str) -> Plain {
+    match text.as_bytes().first() {
+        None => Plain::Null,
+        Some(b'0'..=b'9' | b'+' | b'-' | b'.') => number(text),
+        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~')
+            if text.len() <= 5 =>
+        {
+            word(text)
+        }
+        Some(_) => Plain::Text,
+    }
+}
+
+fn word(text: &str) -> Plain {
+    match text {
+        "~" | "null" | "Null" | "NULL" => Plain::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            Plain::Bool(true)
+        }
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            Plain::Bool(false)
+        }
+        _ => Plain::Text,
+    }
+}
+
+fn number(text: &str) -> Plain {
+    match text {
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Plain::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => return Plain::Float(f64::NAN),
+        _ => {}
+    }
+    if text.starts_with('.') && !underscores_between_digits(text) {
+        return Plain::Text;
+    }
+    if text.contains('_') { digits(&text.replace('_', "")) } else { digits(text) }
+}
+
+/// A number that begins with a point takes underscores only between two digits, other numbers anywhere.
+fn underscores_between_digits(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    bytes.iter().enumerate().all(|(at, &byte)| byte != b'_' || (at > 0 && digit(at - 1) && digit(at + 1)))
+}
+
+fn digits(text: &str) -> Plain {
+    let (negative, rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let signed = rest.len() < text.len();
+    if let Some(magnitude) = magnitude(rest) {
+        if let Some(value) = with_sign(magnitude, negative) {
+            return Plain::Int(value);
+        }
+        if !signed {
+            return Plain::Uint(magnitude);
+        }
+    }
+    if is_decimal_float(rest)
+        && let Ok(value) = text.parse::<f64>()
+        && value.is_finite()
+    {
+        return Plain::Float(value);
+    }
+    signed_binary(text).map_or(Plain::Text, Plain::Int)
+}
+
+/// The digits of an integer in the base that its prefix names: `0x`, `0b`, `0o`, `0` (octal) or none.
+fn magnitude(text: &str) -> Option<u64> {
+    let (base, digits) = match text.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &text[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &text[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &text[2..]),
+        [b'0'] => return Some(0),
+        [b'0', ..] => (8, &text[1..]),
+        _ => (10, text),
+    };
+    if digits.starts_with('+') {
+        return None; // from_str_radix would take the sign
+    }
+    u64::from_str_radix(digits, base).ok()
+}
+
+fn with_sign(magnitude: u64, negative: bool) -> Option<i64> {
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// `0b-1` and `0b+1` are numbers for `kubectl`: the sign may follow the prefix.
+fn signed_binary(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0b")?;
+    i64::from_str_radix(digits, 2).ok()
+}
+
+/// `1`, `1.`, `1.5` or `.5`, then perhaps an exponent; the sign is already gone.
+fn is_decimal_float(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let run = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = run(0);
+    let mut at = whole;
+    if bytes.get(at) == Some(&b'.') {
+        let fraction = run(at + 1);
+        if whole == 0 && fraction == 0 {
+            return false;
+        }
+        at += 1 + fraction;
+    } else if whole == 0 {
+        return false;
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let exponent = run(at);
+        if exponent == 0 {
+            return false;
+        }
+        at += exponent;
+    }
+    at == bytes.len()
+}
+
+/// The JSON number that `kubectl` makes of a float: whole numbers below 1e21 are printed without a
+/// point, with the shortest digits that name the float, and are integers from then on if they fit.
+/// `None` for infinities and not-a-number, which JSON does not have.
+pub(super) fn float(value: f64) -> Option<Number> {
+    if value.fract() == 0.0 && value.abs() < 1e21 {
+        let text = value.to_string();
+        if let Ok(whole) = text.parse::<i64>() {
+            return Some(whole.into());
+        }
+        if let Ok(whole) = text.parse::<u64>() {
+            return Some(whole.into());
+        }
+    }
+    Number::from_f64(value)
+}
+
+/// The JSON value of what plain text resolved to.
+pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
+    Ok(match plain {
+        Plain::Null => Value::Null,
+        Plain::Bool(value) => Value::Bool(value),
+        Plain::Int(value) => Value::Number(value.into()),
+        Plain::Uint(value) => wide(value).map_or(Value::Null, Value::Number),
+        Plain::Float(value) => Value::Number(float(value).ok_or_else(|| {
+            format!("`{text}` is not a number that JSON can hold; quote it to keep it as text")
+        })?),
+        Plain::Text => Value::String(text.to_owned()),
+    })
+}
+
+/// Integers above [`i64::MAX`] lose digits: `kubectl` holds them as floats.
+#[allow(clippy::cast_precision_loss)] // the loss is the rule
+pub(super) fn wide(value: u64) -> Option<Number> {
+    float(value as f64)
+}
+
+/// The JSON key that `kubectl` makes of a mapping key. `None` stands for the text itself.
+pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
+    Ok(Some(match plain {
+        Plain::Text => return Ok(None),
+        Plain::Null => return Err("a mapping key cannot be null; quote it to use it as text".to_owned()),
+        Plain::Uint(_) => {
+            return Err(format!(
+                "the mapping key `{text}` is too large an integer; quote it to use it as text"
+            ));
+        }
+        Plain::Bool(value) => value.to_string(),
+        Plain::Int(value) => value.to_string(),
+        Plain::Float(value) => float_key(value),
+    }))
+}
+
+/// A float key is rounded to 32 bits and printed the shortest way, with an exponent of at least two digits
+/// below 1e-4 and from 1e6 on.
+#[allow(clippy::cast_possible_truncation)] // the loss is the rule
+fn float_key(value: f64) -> String {
+    let value = value as f32;
+    if value.is_nan() {
+        return ".nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return value.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}

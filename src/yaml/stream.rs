@@ -1,0 +1,184 @@
+//! Splits a file into documents the way `kubectl` does, and reads each by itself.
+//!
+//! A line that begins with `---` and has nothing else on it but blanks or a comment ends the text of one
+//! document before any of it is parsed, so that an error in one document does not touch the others. Text
+//! that begins like JSON is read as JSON if it is; otherwise as YAML.
+
+use super::build::{Builder, Next};
+use super::{Document, Error, Position, Stream, json};
+
+/// Files larger than this are refused.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The text between two separator lines.
+pub(super) struct Chunk<'a> {
+    /// Its bytes, without a byte order mark.
+    pub(super) bytes: &'a [u8],
+    /// How many lines of the file stand before it.
+    pub(super) first_line: u32,
+}
+
+/// Reads all documents of a file.
+pub(super) fn read(bytes: &[u8]) -> Stream {
+    let mut stream = Stream::default();
+    if bytes.len() > MAX_BYTES {
+        let message = format!("this file is larger than {} MiB: split it", MAX_BYTES >> 20);
+        stream.errors.push(Error { at: Position { line: 1, column: 1 }, message });
+        return stream;
+    }
+    let mut index = 0;
+    for chunk in chunks(bytes) {
+        read_chunk(&chunk, &mut index, &mut stream);
+    }
+    stream
+}
+
+fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
+    let first = *index;
+    match text(chunk) {
+        Ok(text) => match json::read(text, chunk.first_line) {
+            Some(values) => {
+                for (line, value) in values {
+                    push(stream, index, line, value);
+                }
+            }
+            None => read_yaml(text, chunk.first_line, index, stream),
+        },
+        Err(error) => {
+            stream.errors.push(error);
+            *index += 1;
+        }
+    }
+    *index = (*index).max(first + 1);
+}
+
+fn push(stream: &mut Stream, index: &mut u32, line: u32, value: serde_json::Value) {
+    if !value.is_null() {
+        stream.documents.push(Document { index: *index, line, value });
+    }
+    *index += 1;
+}
+
+fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {
+    let mut builder = Builder::new(text, first_line);
+    while let Next::Document(line, result) = builder.next() {
+        match result {
+            Ok(value) => push(stream, index, line, value),
+            Err(mut errors) => {
+                errors.sort_by_key(|error| error.at);
+                stream.errors.append(&mut errors);
+                *index += 1;
+                return;
+            }
+        }
+    }
+}
+
+/// The text of a chunk: UTF-8 without the characters that YAML refuses.
+pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
+    let refuse = |at: usize, message: String| {
+        let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
+        let line = before.matches('\n').count();
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+        Error { at: super::build::position(chunk.first_line, line + 1, column), message }
+    };
+    let text = std::str::from_utf8(chunk.bytes).map_err(|error| {
+        refuse(error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned())
+    })?;
+    match forbidden(text) {
+        None => Ok(text),
+        Some((at, found)) => {
+            let code = u32::from(found);
+            Err(refuse(
+                at,
+                format!(
+                    "the control character U+{code:04X} is not allowed in YAML: remove it, or write it as an escape in double quotes"
+                ),
+            ))
+        }
+    }
+}
+
+/// The first character that YAML does not allow in a file.
+fn forbidden(text: &str) -> Option<(usize, char)> {
+    let suspect =
+        |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF);
+    if !text.as_bytes().iter().fold(false, |any, &byte| any | suspect(byte)) {
+        return None;
+    }
+    text.char_indices().find(|&(_, found)| {
+        !matches!(found, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{FFFD}' | '\u{10000}'..)
+    })
+}
+
+/// Splits a file at its separator lines.
+pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
+    let mut chunks = Vec::new();
+    let (mut start, mut line, mut from) = (0, 0u32, 0);
+    while let Some((at, end)) = separator(bytes, from) {
+        from = end;
+        let body = bytes.get(start..at).unwrap_or_default();
+        if only_directives(body) {
+            continue;
+        }
+        if !body.is_empty() || start > 0 {
+            chunks.push(Chunk { bytes: without_mark(body), first_line: line });
+        }
+        line += lines(bytes.get(start..end).unwrap_or_default());
+        start = end;
+    }
+    let body = bytes.get(start..).unwrap_or_default();
+    chunks.push(Chunk { bytes: without_mark(body), first_line: line });
+    chunks
+}
+
+/// The next separator line at or after `from`, which is the beginning of a line: where it begins, and where
+/// the next line begins.
+fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
+    loop {
+        let rest = bytes.get(from..)?;
+        if !rest.starts_with(b"---") {
+            from += find_dashes(rest)? + 1;
+            continue;
+        }
+        let length = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1);
+        let tail = rest.get(3..length)?.trim_ascii();
+        if tail.is_empty() || tail.starts_with(b"#") {
+            return Some((from, from + length));
+        }
+        from += 3;
+    }
+}
+
+fn find_dashes(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + bytes.get(from..)?.iter().position(|&byte| byte == b'\n')?;
+        if bytes.get(at + 1..)?.starts_with(b"---") {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// Whether a text has directives (`%YAML 1.1`) and nothing else: they belong to the document after them.
+fn only_directives(body: &[u8]) -> bool {
+    let mut found = false;
+    for line in without_mark(body).split(|&byte| byte == b'\n') {
+        match line.trim_ascii_start().first() {
+            None | Some(b'#') => {}
+            Some(b'%') if line.starts_with(b"%") => found = true,
+            Some(_) => return false,
+        }
+    }
+    found
+}
+
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+fn lines(bytes: &[u8]) -> u32 {
+    let count = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
