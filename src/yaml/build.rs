@@ -347,7 +347,7 @@ impl<'a> Builder<'a> {
 
 const TOO_MANY_ALIASES: &str = "aliases repeat too much of this document: write the values out";
 
-fn options() -> granit_parser::Options {
+pub(super) fn options() -> granit_parser::Options {
     granit_parser::options! {
         emit_comments: false,
         emit_anchor_events: true,
@@ -366,7 +366,7 @@ fn duplicate(key: &str, first: u32, again: u32) -> String {
     format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
 }
 
-fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
+pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
     text == "<<"
         && match tag {
             None => style == ScalarStyle::Plain,

@@ -9,8 +9,8 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The values of `text` with their lines, if it is JSON.
-pub(super) fn read(text: &str, first_line: u32) -> Option<Vec<(u32, Value)>> {
+/// The values of `text` and where in it they begin, in bytes, if it is JSON.
+pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     if !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
     }
@@ -19,8 +19,7 @@ pub(super) fn read(text: &str, first_line: u32) -> Option<Vec<(u32, Value)>> {
     while !rest.is_empty() {
         let mut reader = serde_json::Deserializer::from_str(rest).into_iter::<Exact>();
         let value = reader.next()?.ok()?.0;
-        let before = text.get(..text.len() - rest.len())?;
-        values.push((super::build::position(first_line, 1 + before.matches('\n').count(), 0).line, value));
+        values.push((text.len() - rest.len(), value));
         rest = rest.get(reader.byte_offset()..)?.trim_ascii_start();
     }
     Some(values)

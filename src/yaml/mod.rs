@@ -1,7 +1,9 @@
 //! YAML as `kubectl` reads and writes it.
 
 mod build;
+mod emit;
 mod json;
+mod locate;
 mod scalar;
 mod stream;
 mod tag;
@@ -55,11 +57,13 @@ pub fn read(bytes: &[u8]) -> Stream {
 /// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a
 /// mapping's entry. `None` when there is no such value.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    let _ = (bytes, index, pointer);
-    None
+    locate::locate(bytes, index, pointer)
 }
 
 /// Appends `value` as one block-style document that `kubectl` reads back as the same value.
 pub fn write(value: &Value, out: &mut String) {
-    let _ = (value, out);
+    emit::document(value, out);
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,13 +33,14 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
     stream
 }
 
-fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
+pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     let first = *index;
     match text(chunk) {
-        Ok(text) => match json::read(text, chunk.first_line) {
+        Ok(text) => match json::read(text) {
             Some(values) => {
-                for (line, value) in values {
-                    push(stream, index, line, value);
+                for (start, value) in values {
+                    let before = text.get(..start).unwrap_or_default();
+                    push(stream, index, chunk.first_line + lines(before.as_bytes()) + 1, value);
                 }
             }
             None => read_yaml(text, chunk.first_line, index, stream),
@@ -178,7 +179,8 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
-fn lines(bytes: &[u8]) -> u32 {
+#[allow(clippy::naive_bytecount)] // vectorised well enough, and no dependency
+pub(super) fn lines(bytes: &[u8]) -> u32 {
     let count = bytes.iter().filter(|&&byte| byte == b'\n').count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -26,8 +26,11 @@ pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, S
         _ => return Ok((Plain::Text, text)),
     };
     match (&*name, plain) {
-        ("int", Plain::Int(_) | Plain::Uint(_)) | ("float", Plain::Float(_)) => Ok((plain, text)),
-        ("bool", Plain::Bool(_)) | ("null", Plain::Null) | ("timestamp", _) => Ok((plain, text)),
+        ("int", Plain::Int(_) | Plain::Uint(_))
+        | ("float", Plain::Float(_))
+        | ("bool", Plain::Bool(_))
+        | ("null", Plain::Null)
+        | ("timestamp", _) => Ok((plain, text)),
         #[allow(clippy::cast_precision_loss)] // what was asked for
         ("float", Plain::Int(value)) => Ok((Plain::Float(value as f64), text)),
         _ => Err(mismatch(&text, &name)),
