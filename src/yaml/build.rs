@@ -4,7 +4,7 @@
 //! mapping, and what comes after it overrides it.
 
 use super::scalar::{self, Plain};
-use super::{Error, Position, tag};
+use super::{Error, Position, syntax, tag};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
 
     fn syntax(&self, error: &ScanError) -> Error {
         let at = position(self.first_line, error.marker().line(), error.marker().col());
-        Error { at, message: error.info() }
+        Error { at, message: syntax::message(error) }
     }
 
     fn error<T>(&self, span: &Span, message: impl Into<String>) -> Result<T, Error> {
@@ -301,8 +301,15 @@ impl<'a> Builder<'a> {
         tag: Option<&Tag>,
         span: &Span,
     ) -> Result<(Plain, Cow<'a, str>), Error> {
-        if style == ScalarStyle::DoubleQuoted && text.contains('/') && escapes_slash(self.text, span) {
-            return self.error(span, "`\\/` is no escape in YAML: write `/`");
+        // Only these characters can come from the escapes that YAML 1.1 does not have.
+        if style == ScalarStyle::DoubleQuoted
+            && text.bytes().any(|byte| byte == b'/' || byte >= 0xF0)
+            && let Some(escape) = foreign_escape(self.text, span)
+        {
+            return self.error(
+                span,
+                format!("`{escape}` is an escape of JSON, not of YAML: write the character itself"),
+            );
         }
         match tag {
             Some(tag) => tag::resolve(tag, text).or_else(|message| self.error(span, message)),
@@ -378,15 +385,23 @@ pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> boo
         }
 }
 
-/// Whether a double-quoted scalar of the source has a backslash before a slash.
-fn escapes_slash(text: &str, span: &Span) -> bool {
-    let mut bytes = span.slice(text).unwrap_or_default().bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'\\' && bytes.next() == Some(b'/') {
-            return true;
+/// An escape of a double-quoted scalar that JSON has and YAML 1.1 has not: `\/` or half a character.
+fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
+    let source = span.slice(text)?;
+    let mut from = 0;
+    while let Some(at) = source.get(from..)?.find('\\') {
+        let escape = source.get(from + at..)?;
+        let surrogate =
+            |hex: &str| u32::from_str_radix(hex, 16).is_ok_and(|code| (0xD800..0xE000).contains(&code));
+        if escape.starts_with("\\/") {
+            return escape.get(..2);
         }
+        if escape.starts_with("\\u") && escape.get(2..6).is_some_and(surrogate) {
+            return escape.get(..6);
+        }
+        from += at + 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
     }
-    false
+    None
 }
 
 /// Bytes that a copy of `value` takes, roughly.

@@ -6,6 +6,7 @@ mod json;
 mod locate;
 mod scalar;
 mod stream;
+mod syntax;
 mod tag;
 
 use serde_json::Value;
