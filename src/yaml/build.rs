@@ -3,18 +3,16 @@
 //! A merge key takes effect where it stands, as with `kubectl`: it overrides what came before it in the
 //! mapping, and what comes after it overrides it.
 
+use super::alias::Aliases;
 use super::scalar::{self, Plain};
-use super::{Error, Position, syntax, tag};
+use super::{Error, Position, repair, syntax, tag};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// Collections nested deeper than this are refused.
 pub(super) const MAX_DEPTH: usize = 512;
-/// Bytes that anchors and aliases of one document may copy in all.
-const MAX_COPIED: usize = 64 << 20;
 
 /// Builds the documents of one text.
 pub(super) struct Builder<'a> {
@@ -22,23 +20,14 @@ pub(super) struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// Lines of the file before `text`.
     first_line: u32,
-    anchors: BTreeMap<usize, Anchor>,
+    aliases: Aliases,
     /// For every mapping that is open, the line of each of its keys (0: came by a merge).
     key_lines: Vec<u32>,
     /// Duplicate keys of the document so far.
     duplicates: Vec<Error>,
     depth: usize,
-    /// Nodes of the document so far, and how many of them came by aliases.
-    nodes: usize,
-    aliased: usize,
-    copied: usize,
-}
-
-/// What an alias repeats; `None` while its node is still open.
-struct Anchor {
-    value: Option<Value>,
-    nodes: usize,
-    bytes: usize,
+    /// The last error could be mended with blanks.
+    lacks_blanks: bool,
 }
 
 /// What the text holds next.
@@ -57,13 +46,11 @@ impl<'a> Builder<'a> {
             text,
             parser: Parser::new_from_str_with_options(text, options()),
             first_line,
-            anchors: BTreeMap::new(),
+            aliases: Aliases::default(),
             key_lines: Vec::new(),
             duplicates: Vec::new(),
             depth: 0,
-            nodes: 0,
-            aliased: 0,
-            copied: 0,
+            lacks_blanks: false,
         }
     }
 
@@ -77,8 +64,8 @@ impl<'a> Builder<'a> {
                 Err(error) => return Next::Document(error.at.line, Err(vec![error])),
             }
         }
-        (self.nodes, self.aliased, self.copied, self.depth) = (0, 0, 0, 0);
-        self.anchors.clear();
+        self.depth = 0;
+        self.aliases = Aliases::default();
         self.key_lines.clear();
         let mut line = 0;
         let result = self.event().and_then(|event| {
@@ -121,7 +108,8 @@ impl<'a> Builder<'a> {
         position(self.first_line, span.start.line(), span.start.col())
     }
 
-    fn syntax(&self, error: &ScanError) -> Error {
+    fn syntax(&mut self, error: &ScanError) -> Error {
+        self.lacks_blanks = repair::blanks(error).is_some();
         let at = position(self.first_line, error.marker().line(), error.marker().col());
         Error { at, message: syntax::message(error) }
     }
@@ -131,12 +119,12 @@ impl<'a> Builder<'a> {
     }
 
     fn node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
-        self.nodes += 1;
+        self.aliases.nodes += 1;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = self.scalar(text, style, tag.as_deref(), &span)?;
                 if anchor != 0 {
-                    self.keep(anchor, &value, 1, &span)?;
+                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(&span, message))?;
                 }
                 Ok(value)
             }
@@ -158,14 +146,16 @@ impl<'a> Builder<'a> {
             return self.error(span, format!("collections are nested deeper than {MAX_DEPTH} levels here"));
         }
         if anchor != 0 {
-            self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
+            self.aliases.open(anchor);
         }
-        let before = self.nodes - 1;
+        let before = self.aliases.nodes - 1;
         self.depth += 1;
         let value = build(self)?;
         self.depth -= 1;
         if anchor != 0 {
-            self.keep(anchor, &value, self.nodes - before, span)?;
+            self.aliases
+                .keep(anchor, &value, self.aliases.nodes - before)
+                .or_else(|message| self.error(span, message))?;
         }
         Ok(value)
     }
@@ -227,13 +217,13 @@ impl<'a> Builder<'a> {
     }
 
     fn key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {
-        self.nodes += 1;
+        self.aliases.nodes += 1;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let (plain, text) = self.resolve(text, style, tag.as_deref(), span)?;
                 if anchor != 0 {
                     let value = self.value(plain, &text, span)?;
-                    self.keep(anchor, &value, 1, span)?;
+                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(span, message))?;
                 }
                 match scalar::key(plain, &text) {
                     Ok(None) => Ok(text.into_owned()),
@@ -274,6 +264,15 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
+    }
+
+    fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
+        self.aliases.repeat(anchor).or_else(|message| self.error(span, message))
+    }
+
+    /// Whether the text could be read with more blanks in it; to be asked after an error.
+    pub(super) fn lacks_blanks(&self) -> bool {
+        self.lacks_blanks
     }
 
     fn scalar(
@@ -317,42 +316,7 @@ impl<'a> Builder<'a> {
             None => Ok((Plain::Text, text)),
         }
     }
-
-    fn keep(&mut self, anchor: usize, value: &Value, nodes: usize, span: &Span) -> Result<(), Error> {
-        let bytes = weight(value);
-        self.copy(bytes, span)?;
-        self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
-        Ok(())
-    }
-
-    fn copy(&mut self, bytes: usize, span: &Span) -> Result<(), Error> {
-        self.copied = self.copied.saturating_add(bytes);
-        if self.copied > MAX_COPIED {
-            return self.error(span, TOO_MANY_ALIASES);
-        }
-        Ok(())
-    }
-
-    fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
-        let Some(found) = self.anchors.get(&anchor) else {
-            return self.error(span, "this alias has no anchor before it");
-        };
-        let (nodes, bytes) = (found.nodes, found.bytes);
-        if found.value.is_none() {
-            return self.error(span, "this alias stands inside the value that it repeats");
-        }
-        self.nodes += nodes;
-        self.aliased += nodes;
-        if excessive(self.nodes, self.aliased) {
-            return self.error(span, TOO_MANY_ALIASES);
-        }
-        self.copy(bytes, span)?;
-        let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
-        Ok(value.unwrap_or_default())
-    }
 }
-
-const TOO_MANY_ALIASES: &str = "aliases repeat too much of this document: write the values out";
 
 pub(super) fn options() -> granit_parser::Options {
     granit_parser::options! {
@@ -402,28 +366,4 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
         from += at + 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
     }
     None
-}
-
-/// Bytes that a copy of `value` takes, roughly.
-fn weight(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(weight).sum(),
-            Value::Object(map) => map.iter().map(|(key, value)| 40 + key.len() + weight(value)).sum(),
-            _ => 0,
-        }
-}
-
-/// How much of a document may come by aliases: nearly all of a small one, a tenth of a large one.
-#[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
-fn excessive(nodes: usize, aliased: usize) -> bool {
-    const SMALL: f64 = 400_000.0;
-    const LARGE: f64 = 4_000_000.0;
-    if aliased <= 100 || nodes <= 1000 {
-        return false;
-    }
-    let (nodes, aliased) = (nodes as f64, aliased as f64);
-    let allowed = 0.99 - 0.89 * ((nodes - SMALL) / (LARGE - SMALL)).clamp(0.0, 1.0);
-    aliased / nodes > allowed
 }

@@ -112,6 +112,7 @@ fn text(text: &str, block: Option<usize>, out: &mut String) {
 }
 
 /// What stands in a text, as far as the choice of its style goes.
+#[allow(clippy::struct_excessive_bools)] // independent facts
 struct Survey {
     /// It can stand without quotes.
     plain: bool,
@@ -163,12 +164,10 @@ fn must_escape(c: char) -> bool {
 /// Whether the first and the last character allow a text to stand without quotes.
 fn plain_ends(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let begins = match bytes {
-        [] => false,
-        [b'-', next, ..] => !matches!(next, b' ' | b'\t') && !text.starts_with("---"),
-        [b'-' | b'?' | b':' | b',' | b'[' | b']' | b'{' | b'}' | b'#' | b'&' | b'*' | b'!' | b'|', ..]
-        | [b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b' ' | b'=' | b'<', ..] => false,
-        _ => !text.starts_with("..."),
+    let begins = match bytes.first() {
+        None => false,
+        Some(b'-') => !matches!(bytes.get(1), None | Some(b' ' | b'\t')) && !text.starts_with("---"),
+        Some(first) => !b"?:,[]{}#&*!|>'\"%@` =<".contains(first) && !text.starts_with("..."),
     };
     begins && bytes.last() != Some(&b' ')
 }

@@ -5,7 +5,7 @@
 
 use super::build::{self, MAX_DEPTH};
 use super::stream::{self, Chunk};
-use super::{Position, Stream, json, scalar, tag};
+use super::{Position, Stream, json, repair, scalar, tag};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::collections::BTreeMap;
 
@@ -36,12 +36,13 @@ fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str) -> Option<Position> {
         }
         None => (text, chunk.first_line, nth),
     };
-    let mut tree = Tree::new(text, first_line);
+    let text = repair::repaired(text)?;
+    let mut tree = Tree::new(&text, first_line);
     for _ in 0..=nth {
         while !matches!(tree.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
     }
     let (event, span) = tree.event()?;
-    let root = tree.node(event, &span)?;
+    let root = tree.node(&event, &span)?;
     tree.follow(root, pointer)
 }
 
@@ -100,7 +101,7 @@ impl<'a> Tree<'a> {
         build::position(self.first_line, span.start.line(), span.start.col())
     }
 
-    fn node(&mut self, event: Event<'a>, span: &Span) -> Option<usize> {
+    fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<usize> {
         let number = self.nodes.len();
         self.nodes.push(Node { at: self.position(span), kind: Kind::Scalar });
         if let Some(anchor) = event.anchor_id() {
@@ -111,7 +112,7 @@ impl<'a> Tree<'a> {
             return None;
         }
         let kind = match event {
-            Event::Alias(anchor) => Kind::Alias(*self.anchors.get(&anchor)?),
+            Event::Alias(anchor) => Kind::Alias(*self.anchors.get(anchor)?),
             Event::SequenceStart(..) => self.sequence()?,
             Event::MappingStart(..) => self.mapping()?,
             _ => Kind::Scalar,
@@ -126,7 +127,7 @@ impl<'a> Tree<'a> {
         loop {
             match self.event()? {
                 (Event::SequenceEnd, _) => return Some(Kind::Sequence(items)),
-                (event, span) => items.push(self.node(event, &span)?),
+                (event, span) => items.push(self.node(&event, &span)?),
             }
         }
     }
@@ -140,9 +141,9 @@ impl<'a> Tree<'a> {
                 Event::Scalar(text, style, _, tag) => key(text, *style, tag.as_deref())?,
                 _ => return None,
             };
-            self.node(event, &span)?;
+            self.node(&event, &span)?;
             let (event, value) = self.event()?;
-            let value = self.node(event, &value)?;
+            let value = self.node(&event, &value)?;
             entries.push(Entry { key, at: self.position(&span), value });
         }
     }

@@ -1,9 +1,11 @@
 //! YAML as `kubectl` reads and writes it.
 
+mod alias;
 mod build;
 mod emit;
 mod json;
 mod locate;
+mod repair;
 mod scalar;
 mod stream;
 mod syntax;

@@ -5,7 +5,7 @@
 //! that begins like JSON is read as JSON if it is; otherwise as YAML.
 
 use super::build::{Builder, Next};
-use super::{Document, Error, Position, Stream, json};
+use super::{Document, Error, Position, Stream, json, repair};
 
 /// Files larger than this are refused.
 const MAX_BYTES: usize = 64 << 20;
@@ -38,9 +38,11 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
     match text(chunk) {
         Ok(text) => match json::read(text) {
             Some(values) => {
+                let (mut line, mut from) = (chunk.first_line + 1, 0);
                 for (start, value) in values {
-                    let before = text.get(..start).unwrap_or_default();
-                    push(stream, index, chunk.first_line + lines(before.as_bytes()) + 1, value);
+                    line += lines(text.as_bytes().get(from..start).unwrap_or_default());
+                    from = start;
+                    push(stream, index, line, value);
                 }
             }
             None => read_yaml(text, chunk.first_line, index, stream),
@@ -61,11 +63,19 @@ fn push(stream: &mut Stream, index: &mut u32, line: u32, value: serde_json::Valu
 }
 
 fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {
+    let (first, before) = (*index, stream.documents.len());
     let mut builder = Builder::new(text, first_line);
     while let Next::Document(line, result) = builder.next() {
         match result {
             Ok(value) => push(stream, index, line, value),
             Err(mut errors) => {
+                if builder.lacks_blanks()
+                    && let Some(text) = repair::repaired(text)
+                {
+                    *index = first;
+                    stream.documents.truncate(before);
+                    return read_yaml(&text, first_line, index, stream);
+                }
                 errors.sort_by_key(|error| error.at);
                 stream.errors.append(&mut errors);
                 *index += 1;
