@@ -74,7 +74,7 @@ fn one_decision(bencher: Bencher<'_, '_>, name: &str) {
     let settings = Settings::default();
     let engine = Engine::new(&repo, &clusters, &settings);
     let id = &repo.templates[0].object.id;
-    assert_eq!(engine.plan().plan.placements[0].clusters.is_empty(), false);
+    assert!(!engine.plan().plan.placements[0].clusters.is_empty());
     bencher.bench_local(|| black_box(engine.place(black_box(id))));
 }
 

@@ -1,297 +1,369 @@
-//! From parser events to JSON values: keys, anchors and aliases, merge keys, duplicate keys, bounds.
+//! Builds JSON values from parser events: anchors and aliases, merge keys, duplicate keys, limits.
 //!
-//! Facts: a merge key (`<<`) assigns at its place, so keys after it win; of several merged mappings
-//! the earlier wins; aliases are copies. The builder keeps its own stack, so depth costs no call stack.
+//! A merge key takes effect where it stands, as with `kubectl`: it overrides what came before it in the
+//! mapping, and what comes after it overrides it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use granit_parser::{Event, ScalarStyle, Span, Tag};
+use super::alias::Aliases;
+use super::scalar::{self, Plain};
+use super::{Error, Position, repair, syntax, tag};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
-use super::scalar::{self, Scalar};
-use super::{Error, Position};
+/// Collections nested deeper than this are refused.
+pub(super) const MAX_DEPTH: usize = 512;
 
-/// Values that anchors and aliases may copy in one document.
-const COPIED_VALUES: usize = 1_000_000;
-
-type Result<T> = std::result::Result<T, Error>;
-
-/// A collection that is being filled.
-enum Frame {
-    List {
-        items: Vec<Value>,
-        anchor: usize,
-    },
-    /// `from` is where its keys' lines begin in the builder's `lines`.
-    Mapping {
-        map: Map<String, Value>,
-        from: usize,
-        key: Option<Key>,
-        anchor: usize,
-    },
+/// Builds the documents of one text.
+pub(super) struct Builder<'a> {
+    text: &'a str,
+    parser: Parser<'a, StrInput<'a>>,
+    /// Lines of the file before `text`.
+    first_line: u32,
+    aliases: Aliases,
+    /// For every mapping that is open, the line of each of its keys (0: came by a merge).
+    key_lines: Vec<u32>,
+    /// Duplicate keys of the document so far.
+    duplicates: Vec<Error>,
+    depth: usize,
+    /// The last error could be mended with blanks.
+    lacks_blanks: bool,
 }
 
-/// A key that waits for its value.
-enum Key {
-    Named(String, Position),
-    Merge(Position),
+/// What the text holds next.
+pub(super) enum Next {
+    /// A document: line of its first node, and its value or the reasons why it has none.
+    Document(u32, Result<Value, Vec<Error>>),
+    /// Nothing more.
+    End,
 }
 
-/// Builds the value of one document.
-pub(super) struct Builder {
-    stack: Vec<Frame>,
-    /// The line of each key of the open mappings, in the order of their maps; 0 for merged keys, which
-    /// may be given again.
-    lines: Vec<u32>,
-    anchors: BTreeMap<usize, (Value, usize)>,
-    /// Values that anchors and aliases have copied so far.
-    copied: usize,
-    /// Lines before the text that the parser sees.
-    offset: u32,
-    pub(super) done: Option<Value>,
-    pub(super) first: Option<Position>,
-}
+type Spanned<'a> = (Event<'a>, Span);
 
-pub(super) fn position(offset: u32, span: &Span) -> Position {
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Position { line: offset + number(span.start.line()), column: number(span.start.col()) + 1 }
-}
-
-fn error(at: Position, message: impl Into<String>) -> Error {
-    Error { at, message: message.into() }
-}
-
-impl Builder {
-    pub(super) fn new(offset: u32) -> Self {
+impl<'a> Builder<'a> {
+    pub(super) fn new(text: &'a str, first_line: u32) -> Self {
         Self {
-            stack: Vec::new(),
-            lines: Vec::new(),
-            anchors: BTreeMap::new(),
-            copied: 0,
-            offset,
-            done: None,
-            first: None,
+            text,
+            parser: Parser::new_from_str_with_options(text, options()),
+            first_line,
+            aliases: Aliases::default(),
+            key_lines: Vec::new(),
+            duplicates: Vec::new(),
+            depth: 0,
+            lacks_blanks: false,
         }
     }
 
-    /// Takes one event of the document.
-    pub(super) fn event(&mut self, event: Event<'_>, span: &Span) -> Result<()> {
-        let at = position(self.offset, span);
+    /// The next document. After an error there is nothing more to read from this text.
+    pub(super) fn next(&mut self) -> Next {
+        loop {
+            match self.event() {
+                Ok((Event::DocumentStart(..), _)) => break,
+                Ok((Event::StreamEnd, _)) => return Next::End,
+                Ok(_) => {}
+                Err(error) => return Next::Document(error.at.line, Err(vec![error])),
+            }
+        }
+        self.depth = 0;
+        self.aliases = Aliases::default();
+        self.key_lines.clear();
+        let mut line = 0;
+        let result = self.event().and_then(|event| {
+            line = self.position(&event.1).line;
+            self.node(event)
+        });
+        let mut errors = std::mem::take(&mut self.duplicates);
+        let value = match result {
+            Ok(value) if errors.is_empty() => Ok(value),
+            Ok(_) => Err(errors),
+            Err(error) => {
+                errors.push(error);
+                Err(errors)
+            }
+        };
+        Next::Document(line, value)
+    }
+
+    fn event(&mut self) -> Result<Spanned<'a>, Error> {
+        match self.parser.next_event() {
+            Some(Ok((Event::Anchor(_, name), span))) => {
+                self.anchor_name(&name, &span)?;
+                self.event()
+            }
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(self.syntax(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    /// YAML 1.1 is stricter about these names than the parser.
+    fn anchor_name(&self, name: &str, span: &Span) -> Result<(), Error> {
+        if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+            return Ok(());
+        }
+        self.error(span, format!("the anchor `&{name}` may only have ASCII letters, digits, `-` and `_`"))
+    }
+
+    fn position(&self, span: &Span) -> Position {
+        position(self.first_line, span.start.line(), span.start.col())
+    }
+
+    fn syntax(&mut self, error: &ScanError) -> Error {
+        self.lacks_blanks = repair::blanks(error).is_some();
+        let at = position(self.first_line, error.marker().line(), error.marker().col());
+        Error { at, message: syntax::message(error) }
+    }
+
+    fn error<T>(&self, span: &Span, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error { at: self.position(span), message: message.into() })
+    }
+
+    fn node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
+        self.aliases.nodes += 1;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.first.get_or_insert(at);
-                self.scalar(text, style, anchor, tag.as_deref(), at)
+                let value = self.scalar(text, style, tag.as_deref(), &span)?;
+                if anchor != 0 {
+                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(&span, message))?;
+                }
+                Ok(value)
             }
-            Event::SequenceStart(_, anchor, _) => {
-                self.first.get_or_insert(at);
-                self.stack.push(Frame::List { items: Vec::new(), anchor });
-                Ok(())
-            }
-            Event::MappingStart(_, anchor, _) => {
-                self.first.get_or_insert(at);
-                let from = self.lines.len();
-                self.stack.push(Frame::Mapping { map: Map::new(), from, key: None, anchor });
-                Ok(())
-            }
-            Event::SequenceEnd | Event::MappingEnd => self.close(at),
-            Event::Alias(anchor) => self.alias(anchor, at),
-            _ => Ok(()),
+            Event::SequenceStart(_, anchor, _) => self.anchored(anchor, &span, Self::sequence),
+            Event::MappingStart(_, anchor, _) => self.anchored(anchor, &span, Self::mapping),
+            Event::Alias(anchor) => self.alias(anchor, &span),
+            _ => self.error(&span, "a value is missing here"),
         }
     }
 
-    fn keep(&mut self, anchor: usize, value: &Value, at: Position) -> Result<()> {
-        if anchor > 0 {
-            let size = size(value);
-            self.copy(size, at)?;
-            self.anchors.insert(anchor, (value.clone(), size));
+    /// Builds a collection one level deeper and keeps it if it has an anchor.
+    fn anchored(
+        &mut self,
+        anchor: usize,
+        span: &Span,
+        build: fn(&mut Self) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        if self.depth == MAX_DEPTH {
+            return self.error(span, format!("collections are nested deeper than {MAX_DEPTH} levels here"));
         }
-        Ok(())
+        if anchor != 0 {
+            self.aliases.open(anchor);
+        }
+        let before = self.aliases.nodes - 1;
+        self.depth += 1;
+        let value = build(self)?;
+        self.depth -= 1;
+        if anchor != 0 {
+            self.aliases
+                .keep(anchor, &value, self.aliases.nodes - before)
+                .or_else(|message| self.error(span, message))?;
+        }
+        Ok(value)
     }
 
-    /// Counts values before they are copied.
-    fn copy(&mut self, size: usize, at: Position) -> Result<()> {
-        self.copied += size;
-        if self.copied > COPIED_VALUES {
-            return Err(error(at, format!("anchors and aliases copy more than {COPIED_VALUES} values")));
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, at: Position) -> Result<()> {
-        let (value, anchor) = match self.stack.pop() {
-            Some(Frame::List { items, anchor }) => (Value::Array(items), anchor),
-            Some(Frame::Mapping { map, anchor, from, .. }) => {
-                self.lines.truncate(from);
-                (Value::Object(map), anchor)
+    fn sequence(&mut self) -> Result<Value, Error> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Array(items)),
+                event => items.push(self.node(event)?),
             }
-            None => return Err(error(at, "a collection ends that never began")),
+        }
+    }
+
+    fn mapping(&mut self) -> Result<Value, Error> {
+        let base = self.key_lines.len();
+        let mut map = Map::new();
+        loop {
+            let (event, span) = self.event()?;
+            match event {
+                Event::MappingEnd => {
+                    self.key_lines.truncate(base);
+                    return Ok(Value::Object(map));
+                }
+                Event::Scalar(text, style, _, tag) if is_merge(&text, style, tag.as_deref()) => {
+                    self.merge(&mut map)?;
+                }
+                event => {
+                    let key = self.key(event, &span)?;
+                    let next = self.event()?;
+                    let value = self.node(next)?;
+                    self.insert(&mut map, base, key, value, &span);
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, map: &mut Map<String, Value>, base: usize, key: String, value: Value, span: &Span) {
+        let at = self.position(span);
+        match map.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(value);
+                self.key_lines.push(at.line);
+            }
+            Entry::Occupied(mut entry) => {
+                entry.insert(value);
+                let key = entry.key().clone();
+                let slot = base + map.keys().position(|other| *other == key).unwrap_or_default();
+                match self.key_lines.get_mut(slot) {
+                    Some(line) if *line == 0 => *line = at.line,
+                    Some(line) => {
+                        let first = *line;
+                        self.duplicates.push(Error { at, message: duplicate(&key, first, at.line) });
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {
+        self.aliases.nodes += 1;
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let (plain, text) = self.resolve(text, style, tag.as_deref(), span)?;
+                if anchor != 0 {
+                    let value = self.value(plain, &text, span)?;
+                    self.aliases.keep(anchor, &value, 1).or_else(|message| self.error(span, message))?;
+                }
+                match scalar::key(plain, &text) {
+                    Ok(None) => Ok(text.into_owned()),
+                    Ok(Some(key)) => Ok(key),
+                    Err(message) => self.error(span, message),
+                }
+            }
+            Event::Alias(anchor) => match self.alias(anchor, span)? {
+                Value::String(text) => Ok(text),
+                Value::Bool(value) => Ok(value.to_string()),
+                Value::Number(number) => match scalar::key(scalar::plain(&number.to_string()), "") {
+                    Ok(Some(key)) => Ok(key),
+                    _ => self.error(span, "this alias cannot be a mapping key"),
+                },
+                _ => self.error(span, "this alias cannot be a mapping key: it does not stand for a scalar"),
+            },
+            _ => self.error(span, "a mapping key must be a scalar, not a mapping or a list"),
+        }
+    }
+
+    fn merge(&mut self, map: &mut Map<String, Value>) -> Result<(), Error> {
+        let (event, span) = self.event()?;
+        let sequence = matches!(event, Event::SequenceStart(..));
+        let sources = match self.node((event, span))? {
+            Value::Object(source) => vec![Value::Object(source)],
+            Value::Array(sources) if sequence => sources,
+            _ => vec![Value::Null],
         };
-        self.keep(anchor, &value, at)?;
-        if self.expects_key() {
-            return Err(error(at, "a key must be text, a number or a boolean, not a list or mapping"));
+        // The first of several sources wins.
+        for source in sources.into_iter().rev() {
+            let Value::Object(source) = source else {
+                return self.error(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
+            };
+            for (key, value) in source {
+                if map.insert(key, value).is_none() {
+                    self.key_lines.push(0);
+                }
+            }
         }
-        self.value(value)
+        Ok(())
+    }
+
+    fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Error> {
+        self.aliases.repeat(anchor).or_else(|message| self.error(span, message))
+    }
+
+    /// Whether the text could be read with more blanks in it; to be asked after an error.
+    pub(super) fn lacks_blanks(&self) -> bool {
+        self.lacks_blanks
     }
 
     fn scalar(
-        &mut self,
-        text: Cow<'_, str>,
+        &self,
+        text: Cow<'a, str>,
         style: ScalarStyle,
-        anchor: usize,
         tag: Option<&Tag>,
-        at: Position,
-    ) -> Result<()> {
-        let plain = matches!(style, ScalarStyle::Plain);
-        let (resolved, text) = resolve(text, plain, tag).map_err(|why| error(at, why))?;
-        if anchor > 0 {
-            let value = scalar::value(&resolved, &text).map_err(|why| error(at, why))?;
-            self.keep(anchor, &value, at)?;
+        span: &Span,
+    ) -> Result<Value, Error> {
+        let (plain, text) = self.resolve(text, style, tag, span)?;
+        if plain == Plain::Text {
+            return Ok(Value::String(text.into_owned()));
         }
-        if !self.expects_key() {
-            let value = match resolved {
-                Scalar::Text => Value::String(text.into_owned()),
-                other => scalar::value(&other, &text).map_err(|why| error(at, why))?,
-            };
-            return self.value(value);
-        }
-        if plain && text == "<<" {
-            self.key(Key::Merge(at));
-            return Ok(());
-        }
-        let name = match resolved {
-            Scalar::Text => text.into_owned(),
-            other => scalar::key(&other, &text).map_err(|why| error(at, why))?,
-        };
-        self.key(Key::Named(name, at));
-        Ok(())
+        self.value(plain, &text, span)
     }
 
-    fn alias(&mut self, anchor: usize, at: Position) -> Result<()> {
-        let Some((_, size)) = self.anchors.get(&anchor) else {
-            return Err(error(at, "an alias inside the value it stands for"));
-        };
-        self.copy(*size, at)?;
-        let value = self.anchors.get(&anchor).map(|(value, _)| value.clone()).unwrap_or_default();
-        if !self.expects_key() {
-            return self.value(value);
-        }
-        let name = match value {
-            Value::String(text) => text,
-            Value::Bool(_) | Value::Number(_) => value.to_string(),
-            _ => return Err(error(at, "a key must be text, a number or a boolean")),
-        };
-        self.key(Key::Named(name, at));
-        Ok(())
+    fn value(&self, plain: Plain, text: &str, span: &Span) -> Result<Value, Error> {
+        scalar::value(plain, text).or_else(|message| self.error(span, message))
     }
 
-    fn expects_key(&self) -> bool {
-        matches!(self.stack.last(), Some(Frame::Mapping { key: None, .. }))
-    }
-
-    fn key(&mut self, given: Key) {
-        if let Some(Frame::Mapping { key, .. }) = self.stack.last_mut() {
-            *key = Some(given);
+    fn resolve(
+        &self,
+        text: Cow<'a, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        span: &Span,
+    ) -> Result<(Plain, Cow<'a, str>), Error> {
+        // Only these characters can come from the escapes that YAML 1.1 does not have.
+        if style == ScalarStyle::DoubleQuoted
+            && text.bytes().any(|byte| byte == b'/' || byte >= 0xF0)
+            && let Some(escape) = foreign_escape(self.text, span)
+        {
+            return self.error(
+                span,
+                format!("`{escape}` is an escape of JSON, not of YAML: write the character itself"),
+            );
         }
-    }
-
-    /// Puts a value where the innermost open collection wants it.
-    fn value(&mut self, value: Value) -> Result<()> {
-        match self.stack.last_mut() {
-            None => self.done = Some(value),
-            Some(Frame::List { items, .. }) => items.push(value),
-            Some(Frame::Mapping { map, key, from, .. }) => match key.take() {
-                Some(Key::Named(name, at)) => assign(map, &mut self.lines, *from, (name, at), value)?,
-                Some(Key::Merge(at)) => merge(map, &mut self.lines, value, at)?,
-                None => {}
-            },
+        match tag {
+            Some(tag) => tag::resolve(tag, text).or_else(|message| self.error(span, message)),
+            None if style == ScalarStyle::Plain => Ok((scalar::plain(&text), text)),
+            None => Ok((Plain::Text, text)),
         }
-        Ok(())
     }
 }
 
-/// How many values a value holds, itself included.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Value::Object(map) => 1 + map.values().map(size).sum::<usize>(),
-        _ => 1,
+pub(super) fn options() -> granit_parser::Options {
+    granit_parser::options! {
+        emit_comments: false,
+        emit_anchor_events: true,
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
     }
 }
 
-/// Sets a key of the innermost mapping, whose keys' lines begin at `from`.
-fn assign(
-    map: &mut Map<String, Value>,
-    lines: &mut Vec<u32>,
-    from: usize,
-    (name, at): (String, Position),
-    value: Value,
-) -> Result<()> {
-    match map.entry(name) {
-        Entry::Vacant(entry) => {
-            lines.push(at.line);
-            entry.insert(value);
-            Ok(())
-        }
-        Entry::Occupied(mut entry) => {
-            entry.insert(value);
-            let name = entry.key().clone();
-            let index = map.keys().position(|key| *key == name);
-            match index.and_then(|index| lines.get_mut(from + index)) {
-                Some(line) if *line > 0 => Err(error(
-                    at,
-                    format!(
-                        "the key `{name}` is given twice in this mapping: first on line {line}, again on line {}",
-                        at.line
-                    ),
-                )),
-                Some(line) => {
-                    *line = at.line;
-                    Ok(())
-                }
-                None => Ok(()),
+/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
+pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
+    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
+}
+
+fn duplicate(key: &str, first: u32, again: u32) -> String {
+    format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
+}
+
+pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
+    text == "<<"
+        && match tag {
+            None => style == ScalarStyle::Plain,
+            Some(tag) => {
+                (tag.handle().is_empty() && tag.suffix() == "!")
+                    || (tag.handle() == "!" && tag.suffix().is_empty())
+                    || tag::core_name(tag).as_deref() == Some("merge")
             }
         }
-    }
 }
 
-fn merge(map: &mut Map<String, Value>, lines: &mut Vec<u32>, value: Value, at: Position) -> Result<()> {
-    let refuse = || error(at, "the merge key `<<` needs a mapping or a list of mappings");
-    match value {
-        Value::Object(merged) => {
-            for (name, value) in merged {
-                if map.insert(name, value).is_none() {
-                    lines.push(0);
-                }
-            }
-            Ok(())
+/// An escape of a double-quoted scalar that JSON has and YAML 1.1 has not: `\/` or half a character.
+fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
+    let source = span.slice(text)?;
+    let mut from = 0;
+    while let Some(at) = source.get(from..)?.find('\\') {
+        let escape = source.get(from + at..)?;
+        let surrogate =
+            |hex: &str| u32::from_str_radix(hex, 16).is_ok_and(|code| (0xD800..0xE000).contains(&code));
+        if escape.starts_with("\\/") {
+            return escape.get(..2);
         }
-        Value::Array(items) => {
-            for item in items.into_iter().rev() {
-                if !item.is_object() {
-                    return Err(refuse());
-                }
-                merge(map, lines, item, at)?;
-            }
-            Ok(())
+        if escape.starts_with("\\u") && escape.get(2..6).is_some_and(surrogate) {
+            return escape.get(..6);
         }
-        _ => Err(refuse()),
+        from += at + 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
     }
-}
-
-/// The scalar's meaning, and its text (which a tag may have changed).
-fn resolve<'t>(
-    text: Cow<'t, str>,
-    plain: bool,
-    tag: Option<&Tag>,
-) -> std::result::Result<(Scalar, Cow<'t, str>), String> {
-    match tag.map(|tag| tag.suffix_in_namespace("tag:yaml.org,2002:")) {
-        None if plain => Ok((scalar::resolve(&text), text)),
-        Some(Some(name)) => {
-            let (resolved, replaced) = scalar::tagged(&name, &text)?;
-            Ok((resolved, replaced.map_or(text, Cow::Owned)))
-        }
-        None | Some(None) => Ok((Scalar::Text, text)),
-    }
+    None
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::scalar::{self, Scalar};
+use super::scalar::{self, Plain};
 
 /// Keys longer than this are written in the explicit form, since parsers bound how far they look for
 /// the `:` of a simple key.
@@ -115,7 +115,7 @@ fn inline(value: &Value, depth: usize, out: &mut String) {
 
 fn write_number(number: &serde_json::Number, out: &mut String) {
     match number.as_f64() {
-        Some(float) if number.is_f64() => out.push_str(&scalar::float_text(float)),
+        Some(float) if number.is_f64() => out.push_str(&float_text(float)),
         _ => {
             let written = write!(out, "{number}");
             debug_assert!(written.is_ok(), "a String takes everything");
@@ -140,7 +140,7 @@ fn plain(text: &str) -> bool {
 
 /// Whether a reader would take the bare text for something else than that text.
 fn reads_otherwise(text: &str) -> bool {
-    text == "<<" || scalar::is_date(text) || !matches!(scalar::resolve(text), Scalar::Text)
+    text == "<<" || is_date(text) || scalar::plain(text) != Plain::Text
 }
 
 /// Whether nothing in the text has a meaning in YAML's block style.
@@ -177,8 +177,8 @@ fn printable(c: char) -> bool {
 
 /// A literal block cannot end in a space, nor have one before a line break.
 fn literal_fits(text: &str) -> bool {
-    text.chars().all(|c| c == '\n' || printable(c))
-        && text.bytes().any(|b| !matches!(b, b'\n' | b' '))
+    text.chars().all(|c| matches!(c, '\n' | '\t') || printable(c))
+        && text.bytes().any(|b| !matches!(b, b'\n' | b' ' | b'\t'))
         && !text.ends_with(' ')
         && !text.contains(" \n")
 }
@@ -240,4 +240,25 @@ fn escape(code: u32, out: &mut String) {
         _ => write!(out, "\\U{code:08x}"),
     };
     debug_assert!(written.is_ok(), "a String takes everything");
+}
+
+/// Whether the text begins as an ISO date does, which other readers take for one.
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 8
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[5].is_ascii_digit()
+}
+
+/// A float as Go's `%g` writes it: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
+fn float_text(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) || value == 0.0 {
+        return value.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }

@@ -1,122 +1,220 @@
-//! Where a value stands in a text: for errors that show the line.
+//! Finds where in a file the value at a JSON pointer is written, for messages about it.
+//!
+//! The document is parsed again into a tree of places. Aliases and merge keys are followed, so that the
+//! place is the one where the value is written, not where it is repeated.
 
-use granit_parser::Event;
+use super::build::{self, MAX_DEPTH};
+use super::stream::{self, Chunk};
+use super::{Position, Stream, json, repair, scalar, tag};
+use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
+use std::collections::BTreeMap;
 
-use super::build::position;
-use super::stream::{chunks, parser, text};
-use super::{Position, scalar};
+/// Merge keys that one search may look into.
+const MAX_MERGES: u32 = 10_000;
 
-/// A collection on the way.
-enum Frame {
-    List { next: usize },
-    Mapping { key: Option<(String, Position)>, complex: bool },
-}
-
-/// The place of the value at `pointer` of document `index`; of its key, if it is a mapping's entry.
+/// See [`super::locate`].
 pub(super) fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    let wanted: Vec<String> =
-        pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
-    let mut current = 0;
-    for chunk in chunks(text(bytes).ok()?) {
-        let mut walk = Walk { stack: Vec::new(), path: Vec::new(), wanted: &wanted };
-        let mut parser = parser(chunk.text);
-        let mut any = false;
-        while let Some(Ok((event, span))) = parser.next_event() {
-            match event {
-                Event::DocumentEnd => {
-                    any = true;
-                    current += 1;
-                }
-                _ if current == index => {
-                    if let Some(at) = walk.event(&event, position(chunk.offset, &span)) {
-                        return Some(at);
-                    }
-                }
-                _ => {}
-            }
+    let mut next = 0;
+    for chunk in stream::chunks(bytes) {
+        let first = next;
+        stream::read_chunk(&chunk, &mut next, &mut Stream::default());
+        if index < next {
+            return locate_in(&chunk, index - first, pointer);
         }
-        current += u32::from(!any);
     }
     None
 }
 
-struct Walk<'w> {
-    stack: Vec<Frame>,
-    path: Vec<String>,
-    wanted: &'w [String],
+fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str) -> Option<Position> {
+    let text = stream::text(chunk).ok()?;
+    let nth = usize::try_from(nth).ok()?;
+    let (text, first_line, nth) = match json::read(text) {
+        Some(values) => {
+            let (start, _) = values.get(nth)?;
+            let end = values.get(nth + 1).map_or(text.len(), |(start, _)| *start);
+            (text.get(*start..end)?, chunk.first_line + stream::lines(text.get(..*start)?.as_bytes()), 0)
+        }
+        None => (text, chunk.first_line, nth),
+    };
+    let text = repair::repaired(text)?;
+    let mut tree = Tree::new(&text, first_line);
+    for _ in 0..=nth {
+        while !matches!(tree.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
+    }
+    let (event, span) = tree.event()?;
+    let root = tree.node(&event, &span)?;
+    tree.follow(root, pointer)
 }
 
-impl Walk<'_> {
-    fn event(&mut self, event: &Event<'_>, at: Position) -> Option<Position> {
-        match event {
-            Event::Scalar(text, style, _, _) => {
-                let plain = matches!(style, granit_parser::ScalarStyle::Plain);
-                self.node(at, plain, Some(text))?
-            }
-            Event::Alias(_) => self.node(at, false, None)?,
-            Event::SequenceStart(..) | Event::MappingStart(..) => {
-                let found = self.begin(at);
-                let list = matches!(event, Event::SequenceStart(..));
-                self.stack.push(if list {
-                    Frame::List { next: 0 }
-                } else {
-                    Frame::Mapping { key: None, complex: false }
-                });
-                found?
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                self.stack.pop();
-                self.leave();
-                return None;
-            }
-            _ => return None,
+/// The nodes of a document, by number.
+struct Tree<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    first_line: u32,
+    nodes: Vec<Node>,
+    /// Node of each anchor.
+    anchors: BTreeMap<usize, usize>,
+    depth: usize,
+    merges: u32,
+}
+
+struct Node {
+    at: Position,
+    kind: Kind,
+}
+
+enum Kind {
+    Scalar,
+    Alias(usize),
+    Sequence(Vec<usize>),
+    Mapping(Vec<Entry>),
+}
+
+struct Entry {
+    /// `None` for a merge key.
+    key: Option<String>,
+    at: Position,
+    value: usize,
+}
+
+impl<'a> Tree<'a> {
+    fn new(text: &'a str, first_line: u32) -> Self {
+        Self {
+            parser: Parser::new_from_str_with_options(text, build::options()),
+            first_line,
+            nodes: Vec::new(),
+            anchors: BTreeMap::new(),
+            depth: 0,
+            merges: 0,
         }
-        .into()
     }
 
-    /// A scalar or alias: a key, or a value. The outer `None` means "not it".
-    fn node(&mut self, at: Position, plain: bool, text: Option<&str>) -> Option<Position> {
-        if let Some(Frame::Mapping { key: key @ None, complex: false }) = self.stack.last_mut() {
-            let text = text.unwrap_or_default();
-            let resolved = if plain { scalar::resolve(text) } else { scalar::Scalar::Text };
-            *key = Some((scalar::key(&resolved, text).unwrap_or_else(|_| text.to_owned()), at));
+    fn event(&mut self) -> Option<(Event<'a>, Span)> {
+        loop {
+            match self.parser.next_event()?.ok()? {
+                (Event::Anchor(..), _) => {}
+                event => return Some(event),
+            }
+        }
+    }
+
+    fn position(&self, span: &Span) -> Position {
+        build::position(self.first_line, span.start.line(), span.start.col())
+    }
+
+    fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<usize> {
+        let number = self.nodes.len();
+        self.nodes.push(Node { at: self.position(span), kind: Kind::Scalar });
+        if let Some(anchor) = event.anchor_id() {
+            self.anchors.insert(anchor, number);
+        }
+        self.depth += 1;
+        if self.depth > MAX_DEPTH + 1 {
             return None;
         }
-        let found = self.begin(at);
-        self.leave();
-        found
+        let kind = match event {
+            Event::Alias(anchor) => Kind::Alias(*self.anchors.get(anchor)?),
+            Event::SequenceStart(..) => self.sequence()?,
+            Event::MappingStart(..) => self.mapping()?,
+            _ => Kind::Scalar,
+        };
+        self.depth -= 1;
+        self.nodes.get_mut(number)?.kind = kind;
+        Some(number)
     }
 
-    /// Enters a value: its path is complete now.
-    fn begin(&mut self, at: Position) -> Option<Position> {
-        let mut place = at;
-        match self.stack.last_mut() {
-            Some(Frame::List { next }) => {
-                self.path.push(next.to_string());
-                *next += 1;
-            }
-            Some(Frame::Mapping { key: Some((name, key_at)), .. }) => {
-                self.path.push(name.clone());
-                place = *key_at;
-            }
-            Some(Frame::Mapping { key: None, complex }) => {
-                *complex = true;
-                self.path.push(String::new());
-            }
-            None => {}
-        }
-        (self.path == self.wanted).then_some(place)
-    }
-
-    fn leave(&mut self) {
-        self.path.pop();
-        if let Some(Frame::Mapping { key, complex }) = self.stack.last_mut() {
-            if *complex && key.is_none() {
-                *complex = false;
-                *key = Some((String::new(), Position { line: 0, column: 0 }));
-            } else {
-                *key = None;
+    fn sequence(&mut self) -> Option<Kind> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, _) => return Some(Kind::Sequence(items)),
+                (event, span) => items.push(self.node(&event, &span)?),
             }
         }
     }
+
+    fn mapping(&mut self) -> Option<Kind> {
+        let mut entries = Vec::new();
+        loop {
+            let (event, span) = self.event()?;
+            let key = match &event {
+                Event::MappingEnd => return Some(Kind::Mapping(entries)),
+                Event::Scalar(text, style, _, tag) => key(text, *style, tag.as_deref())?,
+                _ => return None,
+            };
+            self.node(&event, &span)?;
+            let (event, value) = self.event()?;
+            let value = self.node(&event, &value)?;
+            entries.push(Entry { key, at: self.position(&span), value });
+        }
+    }
+
+    /// The place of the value at `pointer` below `root`.
+    fn follow(&mut self, root: usize, pointer: &str) -> Option<Position> {
+        let mut at = self.nodes.get(root)?.at;
+        let mut node = root;
+        for step in pointer.split('/').skip(1) {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            node = self.target(node)?;
+            (at, node) = match &self.nodes.get(node)?.kind {
+                Kind::Sequence(items) => {
+                    let item = *items.get(step.parse::<usize>().ok()?)?;
+                    (self.nodes.get(item)?.at, item)
+                }
+                _ => self.entry(node, &step, 0)?,
+            };
+        }
+        Some(at)
+    }
+
+    /// The node that an alias stands for, or the node itself.
+    fn target(&self, node: usize) -> Option<usize> {
+        match self.nodes.get(node)?.kind {
+            Kind::Alias(target) => Some(target),
+            _ => Some(node),
+        }
+    }
+
+    /// The entry of a mapping that has the last word on a key: of two, the later one.
+    fn entry(&mut self, mapping: usize, wanted: &str, depth: usize) -> Option<(Position, usize)> {
+        self.merges += 1;
+        if depth > MAX_DEPTH || self.merges > MAX_MERGES {
+            return None;
+        }
+        let mapping = self.target(mapping)?;
+        let Kind::Mapping(entries) = &self.nodes.get(mapping)?.kind else { return None };
+        let found: Vec<_> = entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.key.as_deref().is_none_or(|key| key == wanted))
+            .map(|entry| (entry.key.is_some(), entry.at, entry.value))
+            .collect();
+        for (explicit, at, value) in found {
+            if explicit {
+                return Some((at, value));
+            }
+            let sources = match &self.nodes.get(value)?.kind {
+                Kind::Sequence(items) => items.clone(),
+                _ => vec![value],
+            };
+            let merged = sources.into_iter().find_map(|source| self.entry(source, wanted, depth + 1));
+            if merged.is_some() {
+                return merged;
+            }
+        }
+        None
+    }
+}
+
+/// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that has none.
+#[allow(clippy::option_option)] // three outcomes
+fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
+    if build::is_merge(text, style, tag) {
+        return Some(None);
+    }
+    let (plain, text) = match tag {
+        Some(tag) => tag::resolve(tag, text.into()).ok()?,
+        None if style == ScalarStyle::Plain => (scalar::plain(text), text.into()),
+        None => (scalar::Plain::Text, text.into()),
+    };
+    Some(Some(scalar::key(plain, &text).ok()?.unwrap_or_else(|| text.into_owned())))
 }

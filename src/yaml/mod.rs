@@ -1,16 +1,18 @@
-//! YAML as `kubectl` reads and writes it: YAML 1.1 scalars, JSON's data model.
-//!
-//! The events come from `granit-parser`; what scalars, keys, tags, anchors and merge keys mean is
-//! resolved here, because no library resolves them as `kubectl` does.
+//! YAML as `kubectl` reads and writes it.
 
-use serde_json::Value;
-
+mod alias;
 mod build;
 mod emit;
+mod json;
 mod locate;
 mod order;
+mod repair;
 mod scalar;
 mod stream;
+mod syntax;
+mod tag;
+
+use serde_json::Value;
 
 /// One document of a YAML stream, as the JSON value that `kubectl` makes of it.
 #[derive(Clone, Debug)]
@@ -80,3 +82,6 @@ pub fn sorted(value: Value) -> Value {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

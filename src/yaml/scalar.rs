@@ -1,156 +1,209 @@
-//! What a scalar means: the resolution of YAML 1.1 as `kubectl`'s reader does it.
+//! What a scalar means: `kubectl`'s reading of plain text, of tags, and of mapping keys.
 //!
-//! Facts: the first character decides what is tried at all; words are looked up; integers are read
-//! with Go's base prefixes after `_` is dropped; dates and sexagesimal numbers stay text; an integer
-//! beyond int64 is a float in JSON, and cannot be a key.
+//! The rules are those of a YAML 1.1 reader written in Go, followed by a conversion to JSON: `yes`, `on`
+//! and `y` are booleans, a leading `0` means octal, `_` may stand in numbers, sexagesimal numbers and
+//! timestamps stay text, integers beyond 64 bits become floats, and floats are printed the way Go prints
+//! JSON and then read again as an integer where they look like one.
 
 use serde_json::{Number, Value};
 
-/// A resolved scalar.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Scalar {
+/// What plain text resolves to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Plain {
+    /// `null`, `~` or nothing.
     Null,
+    /// `true`, `yes`, `on`, `y` and their opposites.
     Bool(bool),
+    /// An integer of 64 bits with sign.
     Int(i64),
-    /// Beyond int64.
-    Unsigned(u64),
+    /// An integer above [`i64::MAX`].
+    Uint(u64),
+    /// Any other number, infinities and not-a-number included.
     Float(f64),
+    /// Nothing but text.
     Text,
 }
 
-/// Resolves an untagged plain scalar.
-pub(super) fn resolve(text: &str) -> Scalar {
-    let Some(first) = text.bytes().next() else { return Scalar::Null };
-    match first {
-        b'0'..=b'9' | b'+' | b'-' => word(text).unwrap_or_else(|| number(text)),
-        b'.' => word(text).or_else(|| float(text)).unwrap_or(Scalar::Text),
-        b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => {
-            word(text).unwrap_or(Scalar::Text)
+/// Resolves untagged plain text.
+#[inline]
+pub(super) fn plain(text: &str) -> Plain {
+    match text.as_bytes().first() {
+        None => Plain::Null,
+        Some(b'0'..=b'9' | b'+' | b'-' | b'.') => number(text),
+        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~')
+            if text.len() <= 5 =>
+        {
+            word(text)
         }
-        _ => Scalar::Text,
+        Some(_) => Plain::Text,
     }
 }
 
-fn word(text: &str) -> Option<Scalar> {
-    // The longest word is `false`; most text is longer.
-    if text.len() > 5 {
-        return None;
-    }
-    Some(match text {
-        "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
+fn word(text: &str) -> Plain {
+    match text {
+        "~" | "null" | "Null" | "NULL" => Plain::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
-            Scalar::Bool(true)
+            Plain::Bool(true)
         }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-            Scalar::Bool(false)
+            Plain::Bool(false)
         }
-        ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
-        "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
-        _ => return None,
-    })
+        _ => Plain::Text,
+    }
 }
 
-fn number(text: &str) -> Scalar {
-    let dropped;
-    let plain = if text.contains('_') {
-        dropped = text.replace('_', "");
-        dropped.as_str()
-    } else {
-        text
-    };
-    integer(plain).or_else(|| float(plain)).unwrap_or(Scalar::Text)
+fn number(text: &str) -> Plain {
+    match text {
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Plain::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => return Plain::Float(f64::NAN),
+        _ => {}
+    }
+    if text.starts_with('.') && !underscores_between_digits(text) {
+        return Plain::Text;
+    }
+    if text.contains('_') { digits(&text.replace('_', "")) } else { digits(text) }
 }
 
-/// An integer with an optional sign and one of Go's prefixes: `0x`, `0b`, `0o` or a bare `0` (octal).
-fn integer(text: &str) -> Option<Scalar> {
-    let (negative, rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
+/// A number that begins with a point takes underscores only between two digits, other numbers anywhere.
+fn underscores_between_digits(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    bytes.iter().enumerate().all(|(at, &byte)| byte != b'_' || (at > 0 && digit(at - 1) && digit(at + 1)))
+}
+
+fn digits(text: &str) -> Plain {
+    let (negative, rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let bytes = rest.as_bytes();
-    let (radix, digits) = match bytes {
-        [b'0', b'x' | b'X', ..] => (16, &rest[2..]),
-        [b'0', b'b' | b'B', ..] => (2, &rest[2..]),
-        [b'0', b'o' | b'O', ..] => (8, &rest[2..]),
-        [b'0', _, ..] => (8, &rest[1..]),
-        _ => (10, rest),
-    };
-    if !digits.bytes().all(|b| b.is_ascii_alphanumeric()) {
-        return None;
-    }
-    let magnitude = u64::from_str_radix(digits, radix).ok()?;
-    match (i64::try_from(magnitude), negative) {
-        (Ok(value), true) => Some(Scalar::Int(-value)),
-        (Ok(value), false) => Some(Scalar::Int(value)),
-        (Err(_), true) => (magnitude == 1 << 63).then_some(Scalar::Int(i64::MIN)),
-        // A sign keeps Go from reading it as unsigned.
-        (Err(_), false) if text.starts_with('+') => None,
-        (Err(_), false) => Some(Scalar::Unsigned(magnitude)),
-    }
-}
-
-/// `[sign] digits [. digits] [e [sign] digits]`, where digits may lack on one side of the point.
-fn float(text: &str) -> Option<Scalar> {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
-        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
-        None => (unsigned, None),
-    };
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let shaped = digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty());
-    let exponent_shaped = exponent.is_none_or(|e| {
-        let e = e.strip_prefix(['-', '+']).unwrap_or(e);
-        !e.is_empty() && digits(e)
-    });
-    let value: f64 = (shaped && exponent_shaped).then(|| text.parse().ok())??;
-    value.is_finite().then_some(Scalar::Float(value))
-}
-
-/// The scalar as JSON holds it; an error for the floats that JSON has no word for.
-pub(super) fn value(scalar: &Scalar, text: &str) -> Result<Value, String> {
-    Ok(match scalar {
-        Scalar::Null => Value::Null,
-        Scalar::Bool(value) => Value::Bool(*value),
-        Scalar::Int(value) => Value::from(*value),
-        #[expect(clippy::cast_precision_loss, reason = "Kubernetes has no integers beyond int64")]
-        Scalar::Unsigned(value) => float_value(*value as f64).unwrap_or_default(),
-        Scalar::Float(value) => {
-            float_value(*value).ok_or_else(|| format!("`{text}` is a number that JSON cannot express"))?
+    let signed = rest.len() < text.len();
+    if let Some(magnitude) = magnitude(rest) {
+        if let Some(value) = with_sign(magnitude, negative) {
+            return Plain::Int(value);
         }
-        Scalar::Text => Value::String(text.to_owned()),
-    })
-}
-
-/// A float as JSON: an integer when its shortest digits are one that fits int64.
-fn float_value(value: f64) -> Option<Value> {
-    if value.is_finite()
-        && value.fract() == 0.0
-        && value.abs() < 1e19
-        && let Ok(whole) = format!("{value}").parse::<i64>()
-    {
-        return Some(Value::from(whole));
+        if !signed {
+            return Plain::Uint(magnitude);
+        }
     }
-    Number::from_f64(value).map(Value::Number)
+    if is_decimal_float(rest)
+        && let Ok(value) = text.parse::<f64>()
+        && value.is_finite()
+    {
+        return Plain::Float(value);
+    }
+    signed_binary(text).map_or(Plain::Text, Plain::Int)
 }
 
-/// The scalar as a key of a JSON object; an error for what cannot be one.
-pub(super) fn key(scalar: &Scalar, text: &str) -> Result<String, String> {
-    Ok(match scalar {
-        Scalar::Text => text.to_owned(),
-        Scalar::Bool(value) => value.to_string(),
-        Scalar::Int(value) => value.to_string(),
-        Scalar::Float(value) => float_key(*value),
-        Scalar::Null => return Err("a key cannot be null: quote it if it is meant as text".to_owned()),
-        Scalar::Unsigned(_) => return Err(format!("the key {text} is too large for an integer: quote it")),
+/// The digits of an integer in the base that its prefix names: `0x`, `0b`, `0o`, `0` (octal) or none.
+fn magnitude(text: &str) -> Option<u64> {
+    let (base, digits) = match text.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &text[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &text[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &text[2..]),
+        [b'0'] => return Some(0),
+        [b'0', ..] => (8, &text[1..]),
+        _ => (10, text),
+    };
+    if digits.starts_with('+') {
+        return None; // from_str_radix would take the sign
+    }
+    u64::from_str_radix(digits, base).ok()
+}
+
+fn with_sign(magnitude: u64, negative: bool) -> Option<i64> {
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// `0b-1` and `0b+1` are numbers for `kubectl`: the sign may follow the prefix.
+fn signed_binary(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0b")?;
+    i64::from_str_radix(digits, 2).ok()
+}
+
+/// `1`, `1.`, `1.5` or `.5`, then perhaps an exponent; the sign is already gone.
+fn is_decimal_float(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let run = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = run(0);
+    let mut at = whole;
+    if bytes.get(at) == Some(&b'.') {
+        let fraction = run(at + 1);
+        if whole == 0 && fraction == 0 {
+            return false;
+        }
+        at += 1 + fraction;
+    } else if whole == 0 {
+        return false;
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let exponent = run(at);
+        if exponent == 0 {
+            return false;
+        }
+        at += exponent;
+    }
+    at == bytes.len()
+}
+
+/// The JSON number that `kubectl` makes of a float: whole numbers below 1e21 are printed without a
+/// point, with the shortest digits that name the float, and are integers from then on if they fit.
+/// `None` for infinities and not-a-number, which JSON does not have.
+pub(super) fn float(value: f64) -> Option<Number> {
+    if value.fract() == 0.0 && value.abs() < 1e21 {
+        let text = value.to_string();
+        if let Ok(whole) = text.parse::<i64>() {
+            return Some(whole.into());
+        }
+        if let Ok(whole) = text.parse::<u64>() {
+            return Some(whole.into());
+        }
+    }
+    Number::from_f64(value)
+}
+
+/// The JSON value of what plain text resolved to.
+pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
+    Ok(match plain {
+        Plain::Null => Value::Null,
+        Plain::Bool(value) => Value::Bool(value),
+        Plain::Int(value) => Value::Number(value.into()),
+        Plain::Uint(value) => wide(value).map_or(Value::Null, Value::Number),
+        Plain::Float(value) => Value::Number(float(value).ok_or_else(|| {
+            format!("`{text}` is not a number that JSON can hold; quote it to keep it as text")
+        })?),
+        Plain::Text => Value::String(text.to_owned()),
     })
 }
 
-/// Go's `%g` with the shortest digits of a float32.
+/// Integers above [`i64::MAX`] lose digits: `kubectl` holds them as floats.
+#[allow(clippy::cast_precision_loss)] // the loss is the rule
+pub(super) fn wide(value: u64) -> Option<Number> {
+    float(value as f64)
+}
+
+/// The JSON key that `kubectl` makes of a mapping key. `None` stands for the text itself.
+pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
+    Ok(Some(match plain {
+        Plain::Text => return Ok(None),
+        Plain::Null => return Err("a mapping key cannot be null; quote it to use it as text".to_owned()),
+        Plain::Uint(_) => {
+            return Err(format!(
+                "the mapping key `{text}` is too large an integer; quote it to use it as text"
+            ));
+        }
+        Plain::Bool(value) => value.to_string(),
+        Plain::Int(value) => value.to_string(),
+        Plain::Float(value) => float_key(value),
+    }))
+}
+
+/// A float key is rounded to 32 bits and printed the shortest way, with an exponent of at least two digits
+/// below 1e-4 and from 1e6 on.
+#[allow(clippy::cast_possible_truncation)] // the loss is the rule
 fn float_key(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "keys are written as float32")]
     let value = value as f32;
     if value.is_nan() {
         return ".nan".to_owned();
@@ -158,102 +211,12 @@ fn float_key(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
     }
-    general(&format!("{value:e}"), &value.to_string())
-}
-
-/// A float as it is written: Go's `%g` with the shortest digits.
-pub(super) fn float_text(value: f64) -> String {
-    general(&format!("{value:e}"), &value.to_string())
-}
-
-/// Chooses between `1.5e+06` and plain digits as Go does: by an exponent below -4 or above 5.
-fn general(scientific: &str, plain: &str) -> String {
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return plain.to_owned() };
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) || mantissa.trim_start_matches('-') == "0" {
-        return plain.to_owned();
+    if (-4..6).contains(&exponent) {
+        return value.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.abs())
-}
-
-/// Resolves a scalar that carries an explicit core tag (`int` of `!!int`).
-pub(super) fn tagged(tag: &str, text: &str) -> Result<(Scalar, Option<String>), String> {
-    let any = || word(text).unwrap_or_else(|| resolve(text));
-    let mismatch = || format!("`{}` cannot be read as !!{tag}", excerpt(text));
-    match tag {
-        "str" => Ok((Scalar::Text, None)),
-        "binary" => {
-            let bytes = base64(text).ok_or_else(|| "!!binary is not followed by base64".to_owned())?;
-            Ok((Scalar::Text, Some(String::from_utf8_lossy(&bytes).into_owned())))
-        }
-        "bool" => match any() {
-            found @ Scalar::Bool(_) => Ok((found, None)),
-            _ => Err(mismatch()),
-        },
-        "null" => match any() {
-            Scalar::Null => Ok((Scalar::Null, None)),
-            _ => Err(mismatch()),
-        },
-        "int" => match any() {
-            found @ (Scalar::Int(_) | Scalar::Unsigned(_)) => Ok((found, None)),
-            _ => Err(mismatch()),
-        },
-        #[expect(clippy::cast_precision_loss, reason = "asked for")]
-        "float" => match any() {
-            Scalar::Int(value) => Ok((Scalar::Float(value as f64), None)),
-            Scalar::Unsigned(value) => Ok((Scalar::Float(value as f64), None)),
-            found @ Scalar::Float(_) => Ok((found, None)),
-            _ => Err(mismatch()),
-        },
-        "timestamp" if !is_date(text) => Err(mismatch()),
-        _ => Ok((Scalar::Text, None)),
-    }
-}
-
-/// Whether the text begins as an ISO date does.
-pub(super) fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 8
-        && bytes[..4].iter().all(u8::is_ascii_digit)
-        && bytes[4] == b'-'
-        && bytes[5].is_ascii_digit()
-}
-
-fn excerpt(text: &str) -> &str {
-    text.char_indices().nth(20).map_or(text, |(end, _)| &text[..end])
-}
-
-/// Standard base64 with padding; line breaks are skipped.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count, mut padding) = (0u32, 0, 0);
-    for byte in text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')) {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                padding += 1;
-                0
-            }
-            _ => return None,
-        };
-        if padding > 0 && byte != b'=' {
-            return None;
-        }
-        bits = bits << 6 | u32::from(digit);
-        count += 1;
-        if count == 4 {
-            out.extend_from_slice(&bits.to_be_bytes()[1..]);
-            (bits, count) = (0, 0);
-        }
-    }
-    if count != 0 || padding > 2 {
-        return None;
-    }
-    out.truncate(out.len() - padding);
-    Some(out)
 }

@@ -1,260 +1,196 @@
-//! A stream of documents: split where `kubectl` splits it, each read on its own, so that one broken
-//! document hides no other; JSON is read as JSON.
+//! Splits a file into documents the way `kubectl` does, and reads each by itself.
+//!
+//! A line that begins with `---` and has nothing else on it but blanks or a comment ends the text of one
+//! document before any of it is parsed, so that an error in one document does not touch the others. Text
+//! that begins like JSON is read as JSON if it is; otherwise as YAML.
 
-use std::fmt;
+use super::build::{Builder, Next};
+use super::{Document, Error, Position, Stream, json, repair};
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+/// Files larger than this are refused.
+const MAX_BYTES: usize = 64 << 20;
 
-use super::build::{Builder, position};
-use super::{Document, Error, Position, Stream};
-
-/// Larger texts are refused: no manifest is, and reading one would stall the run.
-const LARGEST: usize = 64 << 20;
-
-/// Deeper collections are refused.
-const DEEPEST: usize = 256;
-
-/// One part of a stream, between separators.
-pub(super) struct Chunk<'t> {
-    pub(super) text: &'t str,
-    /// Lines before it.
-    pub(super) offset: u32,
+/// The text between two separator lines.
+pub(super) struct Chunk<'a> {
+    /// Its bytes, without a byte order mark.
+    pub(super) bytes: &'a [u8],
+    /// How many lines of the file stand before it.
+    pub(super) first_line: u32,
 }
 
-pub(super) fn parser(text: &str) -> Parser<'_, granit_parser::StrInput<'_>> {
-    let mut options = Options::default();
-    options.flow_nesting_limit = DEEPEST;
-    options.block_nesting_limit = DEEPEST;
-    options.emit_anchor_events = true;
-    Parser::new_from_str_with_options(text, options)
-}
-
-/// Reads a stream; see [`super::read`].
+/// Reads all documents of a file.
 pub(super) fn read(bytes: &[u8]) -> Stream {
-    let text = match text(bytes) {
-        Ok(text) => text,
-        Err(error) => return Stream { documents: Vec::new(), errors: vec![error] },
-    };
-    if text.trim_start().starts_with(['{', '[']) {
-        match json(text) {
-            Ok(Some(stream)) => return stream,
-            Ok(None) => {}
-            Err(error) => return Stream { documents: Vec::new(), errors: vec![error] },
-        }
-    }
     let mut stream = Stream::default();
+    if bytes.len() > MAX_BYTES {
+        let message = format!("this file is larger than {} MiB: split it", MAX_BYTES >> 20);
+        stream.errors.push(Error { at: Position { line: 1, column: 1 }, message });
+        return stream;
+    }
     let mut index = 0;
-    for chunk in chunks(text) {
-        documents(&chunk, &mut index, &mut stream);
+    for chunk in chunks(bytes) {
+        read_chunk(&chunk, &mut index, &mut stream);
     }
     stream
 }
 
-/// The bytes as text without a byte order mark.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Error> {
-    if bytes.len() > LARGEST {
-        let message = format!("the file is larger than {} MiB", LARGEST >> 20);
-        return Err(Error { at: Position { line: 1, column: 1 }, message });
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
+pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
+    let first = *index;
+    match text(chunk) {
+        Ok(text) => match json::read(text) {
+            Some(values) => {
+                let (mut line, mut from) = (chunk.first_line + 1, 0);
+                for (start, value) in values {
+                    line += lines(text.as_bytes().get(from..start).unwrap_or_default());
+                    from = start;
+                    push(stream, index, line, value);
+                }
+            }
+            None => read_yaml(text, chunk.first_line, index, stream),
+        },
         Err(error) => {
-            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            let line = before.matches('\n').count() + 1;
-            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            let at = Position { line: number(line), column: number(column) };
-            Err(Error { at, message: "this is not UTF-8 text".to_owned() })
+            stream.errors.push(error);
+            *index += 1;
+        }
+    }
+    *index = (*index).max(first + 1);
+}
+
+fn push(stream: &mut Stream, index: &mut u32, line: u32, value: serde_json::Value) {
+    if !value.is_null() {
+        stream.documents.push(Document { index: *index, line, value });
+    }
+    *index += 1;
+}
+
+fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) {
+    let (first, before) = (*index, stream.documents.len());
+    let mut builder = Builder::new(text, first_line);
+    while let Next::Document(line, result) = builder.next() {
+        match result {
+            Ok(value) => push(stream, index, line, value),
+            Err(mut errors) => {
+                if builder.lacks_blanks()
+                    && let Some(text) = repair::repaired(text)
+                {
+                    *index = first;
+                    stream.documents.truncate(before);
+                    return read_yaml(&text, first_line, index, stream);
+                }
+                errors.sort_by_key(|error| error.at);
+                stream.errors.append(&mut errors);
+                *index += 1;
+                return;
+            }
         }
     }
 }
 
-fn number(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+/// The text of a chunk: UTF-8 without the characters that YAML refuses.
+pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
+    let refuse = |at: usize, message: String| {
+        let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
+        let line = before.matches('\n').count();
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+        Error { at: super::build::position(chunk.first_line, line + 1, column), message }
+    };
+    let text = std::str::from_utf8(chunk.bytes).map_err(|error| {
+        refuse(error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned())
+    })?;
+    match forbidden(text) {
+        None => Ok(text),
+        Some((at, found)) => {
+            let code = u32::from(found);
+            Err(refuse(
+                at,
+                format!(
+                    "the control character U+{code:04X} is not allowed in YAML: remove it, or write it as an escape in double quotes"
+                ),
+            ))
+        }
+    }
 }
 
-/// The parts of a stream: a line that begins with `---` begins a new one, unless only directives and
-/// comments came before it.
-pub(super) fn chunks(text: &str) -> Vec<Chunk<'_>> {
+/// The first character that YAML does not allow in a file.
+fn forbidden(text: &str) -> Option<(usize, char)> {
+    let suspect =
+        |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF);
+    if !text.as_bytes().iter().fold(false, |any, &byte| any | suspect(byte)) {
+        return None;
+    }
+    text.char_indices().find(|&(_, found)| {
+        !matches!(found, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{FFFD}' | '\u{10000}'..)
+    })
+}
+
+/// Splits a file at its separator lines.
+pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
-    let (mut start, mut offset, mut bare, mut directives) = (0, 0, true, false);
-    let (mut at, mut line) = (0, 0);
-    for raw in text.split_inclusive('\n') {
-        let separator = raw
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n']) || rest.is_empty());
-        if separator && at > start && !(bare && directives) {
-            chunks.push(Chunk { text: &text[start..at], offset });
-            (start, offset, bare, directives) = (at, line, true, false);
+    let (mut start, mut line, mut from) = (0, 0u32, 0);
+    while let Some((at, end)) = separator(bytes, from) {
+        from = end;
+        let body = bytes.get(start..at).unwrap_or_default();
+        if only_directives(body) {
+            continue;
         }
-        directives |= bare && raw.starts_with('%');
-        let blank = raw.trim_start().is_empty() || raw.trim_start().starts_with(['#', '%']);
-        bare &= blank;
-        at += raw.len();
-        line += 1;
+        if !body.is_empty() || start > 0 {
+            chunks.push(Chunk { bytes: without_mark(body), first_line: line });
+        }
+        line += lines(bytes.get(start..end).unwrap_or_default());
+        start = end;
     }
-    chunks.push(Chunk { text: &text[start..], offset });
+    let body = bytes.get(start..).unwrap_or_default();
+    chunks.push(Chunk { bytes: without_mark(body), first_line: line });
     chunks
 }
 
-fn documents(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
-    let mut parser = parser(chunk.text);
-    let mut builder = Builder::new(chunk.offset);
-    let mut any = false;
+/// The next separator line at or after `from`, which is the beginning of a line: where it begins, and where
+/// the next line begins.
+fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
     loop {
-        let failed = match parser.next_event() {
-            None | Some(Ok((Event::StreamEnd, _))) => break,
-            Some(Ok((Event::DocumentEnd, _))) => {
-                any = true;
-                let at = builder.first.unwrap_or(Position { line: chunk.offset + 1, column: 1 });
-                if let Some(value) = builder.done.take().filter(|v| !v.is_null()) {
-                    stream.documents.push(Document { index: *index, line: at.line, value });
-                }
-                *index += 1;
-                builder = Builder::new(chunk.offset);
-                continue;
-            }
-            Some(Ok((event, span))) => {
-                let refused = refusal(&event, &span, chunk.text)
-                    .map(|message| Error { at: position(chunk.offset, &span), message: message.to_owned() });
-                refused.or_else(|| builder.event(event, &span).err())
-            }
-            Some(Err(error)) => {
-                let span = Span::empty(*error.marker());
-                Some(Error { at: position(chunk.offset, &span), message: syntax(&error.info()) })
-            }
-        };
-        if let Some(error) = failed {
-            stream.errors.push(error);
-            break;
+        let rest = bytes.get(from..)?;
+        if !rest.starts_with(b"---") {
+            from += find_dashes(rest)? + 1;
+            continue;
         }
-    }
-    if !any {
-        *index += 1;
-    }
-}
-
-/// What `kubectl`'s reader refuses and the parser, which reads YAML 1.2, does not.
-fn refusal(event: &Event<'_>, span: &Span, text: &str) -> Option<&'static str> {
-    match event {
-        Event::Scalar(_, ScalarStyle::DoubleQuoted, ..) => {
-            let raw = span.slice(text).unwrap_or_default();
-            let escaped = raw.contains("\\/") && raw.replace("\\\\", "").contains("\\/");
-            escaped.then_some("`\\/` is no escape in YAML 1.1: write `/`")
+        let length = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1);
+        let tail = rest.get(3..length)?.trim_ascii();
+        if tail.is_empty() || tail.starts_with(b"#") {
+            return Some((from, from + length));
         }
-        Event::Anchor(_, name) => {
-            let word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-            (!name.bytes().all(word)).then_some("the name of an anchor has letters, digits, `_` and `-` only")
-        }
-        _ => None,
+        from += 3;
     }
 }
 
-/// The parser's words, without its own idea of the position.
-fn syntax(info: &str) -> String {
-    let words = info.split(" at byte").next().unwrap_or(info).trim();
-    format!("this is not valid YAML: {words}")
-}
-
-/// A JSON value whose objects have no key twice.
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        StrictSeed.deserialize(deserializer).map(Strict)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct StrictSeed;
-
-impl<'de> DeserializeSeed<'de> for StrictSeed {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for StrictSeed {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        #[expect(clippy::cast_precision_loss, reason = "Kubernetes has no integers beyond int64")]
-        Ok(i64::try_from(value).map_or_else(|_| Value::from(value as f64), Value::from))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(StrictSeed)? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{key}` is given twice in this object")));
-            }
-            let value = entries.next_value_seed(StrictSeed)?;
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
-    }
-}
-
-/// The stream as JSON values one after the other; `None` when it is no JSON, but may be YAML.
-fn json(text: &str) -> Result<Option<Stream>, Error> {
-    let mut stream = Stream::default();
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Strict>();
+fn find_dashes(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
     loop {
-        let from = values.byte_offset();
-        match values.next() {
-            None => return Ok(Some(stream)),
-            Some(Ok(Strict(value))) => {
-                let blank = text[from..].len() - text[from..].trim_start().len();
-                let line = number(text[..from + blank].matches('\n').count() + 1);
-                let index = number(stream.documents.len());
-                stream.documents.push(Document { index, line, value });
-            }
-            Some(Err(error)) if error.is_data() => {
-                let at = Position { line: number(error.line()), column: number(error.column()) };
-                let message = error.to_string();
-                let message = message.split(" at line").next().unwrap_or_default().to_owned();
-                return Err(Error { at, message });
-            }
-            Some(Err(_)) => return Ok(None),
+        let at = from + bytes.get(from..)?.iter().position(|&byte| byte == b'\n')?;
+        if bytes.get(at + 1..)?.starts_with(b"---") {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// Whether a text has directives (`%YAML 1.1`) and nothing else: they belong to the document after them.
+fn only_directives(body: &[u8]) -> bool {
+    let mut found = false;
+    for line in without_mark(body).split(|&byte| byte == b'\n') {
+        match line.trim_ascii_start().first() {
+            None | Some(b'#') => {}
+            Some(b'%') if line.starts_with(b"%") => found = true,
+            Some(_) => return false,
         }
     }
+    found
+}
+
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+#[allow(clippy::naive_bytecount)] // vectorised well enough, and no dependency
+pub(super) fn lines(bytes: &[u8]) -> u32 {
+    let count = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

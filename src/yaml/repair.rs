@@ -1,0 +1,41 @@
+//! Puts blanks where the parser wants them and `kubectl` does not.
+//!
+//! YAML 1.1 readers let the lines of a quoted text begin at any column and a comment follow a value at
+//! once. There blanks change nothing, so a text that the parser refuses for want of them gets them.
+
+use super::build;
+use granit_parser::{ErrorKind, Parser, ScanError};
+
+/// Places that one text may need repaired; each costs reading the text once more.
+const MAX_REPAIRS: usize = 100;
+
+/// How many blanks would mend an error, if blanks would.
+pub(super) fn blanks(error: &ScanError) -> Option<usize> {
+    match error.kind() {
+        ErrorKind::InvalidQuotedScalarIndent => Some(40),
+        ErrorKind::CommentNotSeparated => Some(1),
+        _ => None,
+    }
+}
+
+/// The text with all the blanks it lacks; `None` if there is no end to them.
+pub(super) fn repaired(text: &str) -> Option<String> {
+    let mut text = text.to_owned();
+    for _ in 0..MAX_REPAIRS {
+        let Some((at, blanks)) = first_lack(&text) else { return Some(text) };
+        if !text.is_char_boundary(at) {
+            return None;
+        }
+        text.insert_str(at, &" ".repeat(blanks));
+    }
+    None
+}
+
+fn first_lack(text: &str) -> Option<(usize, usize)> {
+    let mut parser = Parser::new_from_str_with_options(text, build::options());
+    loop {
+        if let Err(error) = parser.next_event()? {
+            return Some((error.marker().byte_offset()?, blanks(&error)?));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a tag makes of a scalar.
+//!
+//! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` demand that the text resolves to that type,
+//! quoted or not; `!!str` keeps the text; `!!binary` is base64; every other tag keeps the text too.
+
+use super::scalar::{self, Plain};
+use granit_parser::Tag;
+use std::borrow::Cow;
+
+/// A scalar whose tag has been obeyed: what it is and its text.
+pub(super) type Tagged<'a> = (Plain, Cow<'a, str>);
+
+/// The name of a tag among YAML's own types, such as `int` of `!!int`; `None` for any other tag.
+pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
+    tag.suffix_in_namespace("tag:yaml.org,2002:")
+}
+
+/// Resolves `text` under `tag`. The error says what the tag wanted.
+pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
+    let Some(name) = core_name(tag) else { return Ok((Plain::Text, text)) };
+    let plain = match &*name {
+        "binary" => return Ok((Plain::Text, Cow::Owned(binary(&text)?))),
+        "int" | "float" | "bool" | "null" => scalar::plain(&text),
+        "timestamp" if is_timestamp(&text) => Plain::Text,
+        "timestamp" => return Err(mismatch(&text, &name)),
+        _ => return Ok((Plain::Text, text)),
+    };
+    match (&*name, plain) {
+        ("int", Plain::Int(_) | Plain::Uint(_))
+        | ("float", Plain::Float(_))
+        | ("bool", Plain::Bool(_))
+        | ("null", Plain::Null)
+        | ("timestamp", _) => Ok((plain, text)),
+        #[allow(clippy::cast_precision_loss)] // what was asked for
+        ("float", Plain::Int(value)) => Ok((Plain::Float(value as f64), text)),
+        _ => Err(mismatch(&text, &name)),
+    }
+}
+
+fn mismatch(text: &str, name: &str) -> String {
+    let shown: String = text.chars().take(40).collect();
+    format!("`{shown}` is not what its tag `!!{name}` asks for")
+}
+
+/// Decodes base64 with padding; bytes that are no text become U+FFFD, one for each.
+fn binary(text: &str) -> Result<String, String> {
+    let bytes = base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Ok(out)
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let symbols: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    if !symbols.len().is_multiple_of(4) {
+        return None;
+    }
+    let padding = symbols.iter().rev().take_while(|&&byte| byte == b'=').count();
+    if padding > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(symbols.len() / 4 * 3);
+    for quad in symbols.get(..symbols.len() - padding)?.chunks(4) {
+        let mut bits = 0u32;
+        for &symbol in quad {
+            bits = bits << 6 | sextet(symbol)?;
+        }
+        bits <<= 6 * (4 - quad.len());
+        out.extend_from_slice(bits.to_be_bytes().get(1..quad.len())?);
+    }
+    Some(out)
+}
+
+fn sextet(symbol: u8) -> Option<u32> {
+    let value = match symbol {
+        b'A'..=b'Z' => symbol - b'A',
+        b'a'..=b'z' => symbol - b'a' + 26,
+        b'0'..=b'9' => symbol - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u32::from(value))
+}
+
+/// `2001-1-2`, `2001-01-02 3:4:5.6`, or the same with `T` or `t` and then `Z` or an offset `+01:00`.
+fn is_timestamp(text: &str) -> bool {
+    let mut rest = text;
+    let date = digits(&mut rest, 4, 4).is_some_and(|year| {
+        eat(&mut rest, '-')
+            && digits(&mut rest, 1, 2).is_some_and(|month| {
+                eat(&mut rest, '-')
+                    && digits(&mut rest, 1, 2).is_some_and(|day| (1..=days(year, month)).contains(&day))
+            })
+    });
+    if !date || rest.is_empty() {
+        return date;
+    }
+    let zoned = eat(&mut rest, 'T') || eat(&mut rest, 't');
+    if !(zoned || eat(&mut rest, ' ')) || !time(&mut rest) {
+        return false;
+    }
+    if zoned { zone(rest) } else { rest.is_empty() }
+}
+
+fn time(rest: &mut &str) -> bool {
+    let whole = digits(rest, 1, 2).is_some_and(|hour| hour < 24)
+        && eat(rest, ':')
+        && digits(rest, 1, 2).is_some_and(|minute| minute < 60)
+        && eat(rest, ':')
+        && digits(rest, 1, 2).is_some_and(|second| second < 60);
+    whole && (!(eat(rest, '.') || eat(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
+}
+
+fn zone(mut rest: &str) -> bool {
+    if rest == "Z" {
+        return true;
+    }
+    (eat(&mut rest, '+') || eat(&mut rest, '-'))
+        && digits(&mut rest, 2, 2).is_some_and(|hours| hours <= 24)
+        && eat(&mut rest, ':')
+        && digits(&mut rest, 2, 2).is_some_and(|minutes| minutes < 60)
+        && rest.is_empty()
+}
+
+fn days(year: u64, month: u64) -> u64 {
+    match month {
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
+}
+
+fn eat(rest: &mut &str, wanted: char) -> bool {
+    rest.strip_prefix(wanted).map(|tail| *rest = tail).is_some()
+}
+
+/// Takes between `least` and `most` digits; their value is meaningless beyond 18 of them.
+fn digits(rest: &mut &str, least: usize, most: usize) -> Option<u64> {
+    let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    if count < least {
+        return None;
+    }
+    let (head, tail) = rest.split_at(count);
+    *rest = tail;
+    Some(head.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'))))
+}
