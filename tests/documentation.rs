@@ -36,7 +36,8 @@ fn current(text: &str) -> (String, usize) {
         let (command, rest) = part.split_once(" -->").expect("`-->` after the command");
         let rest = rest.strip_prefix(OPEN).expect("a ```text block right below the command");
         // An empty block closes where it opens.
-        let end = if rest.starts_with(CLOSE) { 0 } else { rest.find("\n```\n").expect("the block's end") + 1 };
+        let end =
+            if rest.starts_with(CLOSE) { 0 } else { rest.find("\n```\n").expect("the block's end") + 1 };
         fresh += &format!("{MARK}{command} -->{OPEN}{}{}", output(command), &rest[end..]);
         blocks += 1;
     }
@@ -54,7 +55,10 @@ fn shown_output_is_real() {
         if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
             fs::write(&path, &fresh).unwrap();
         } else {
-            assert!(kept == fresh, "{document} shows old output; see the first lines of tests/documentation.rs");
+            assert!(
+                kept == fresh,
+                "{document} shows old output; see the first lines of tests/documentation.rs"
+            );
         }
     }
     assert!(blocks > 0, "no document shows any output");
