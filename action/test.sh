@@ -9,9 +9,15 @@ cat >"$work/bin/federate" <<'STAND_IN'
 #!/usr/bin/env bash
 echo "ran: $*"
 echo "$STAND_IN_SAYS"
+if [ -n "${STAND_IN_WRITES:-}" ]; then
+  mkdir -p out
+  echo "$STAND_IN_WRITES" >out/web.yaml
+fi
 exit "$STAND_IN_CODE"
 STAND_IN
 chmod +x "$work/bin/federate"
+
+cd "$work"
 
 # run EXPECTED-CODE SAYS CODE VAR=VALUE…
 run() {
@@ -38,9 +44,9 @@ has() {
   }
 }
 
-run 0 "clean" 0 INPUT_COMMAND=check INPUT_PATH=deploy INPUT_ARGS="--fail-on unmatched"
-has log "ran: check deploy --fail-on unmatched"
-has summary "clean"
+run 0 "clean" 0 INPUT_COMMAND=check INPUT_PATH="my repo" INPUT_ARGS=$'--fail-on unmatched\n--fresh'
+has log "ran: check --fail-on unmatched --fresh -- my repo"
+has summary "    clean"
 has output "exit-code=0"
 has output "changed=false"
 
@@ -50,13 +56,41 @@ has output "exit-code=1"
 run 2 "error" 2 INPUT_COMMAND=plan
 has output "exit-code=2"
 
-run 0 "out: 3 created, 1 removed in 2 clusters" 0 INPUT_COMMAND=render INPUT_OUT=out
-has log "ran: render . --out out"
+# What changed is read from the folder, not from what is said about it.
+run 0 "quiet" 0 INPUT_COMMAND=render INPUT_OUT=out STAND_IN_WRITES=one
+has log "ran: render --out=out -- ."
 has output "changed=true"
-
-run 0 "out: 90 unchanged in 2 clusters" 0 INPUT_COMMAND=render
+run 0 "3 updated" 0 INPUT_COMMAND=render INPUT_OUT=out STAND_IN_WRITES=one
 has output "changed=false"
+run 0 "quiet" 0 INPUT_COMMAND=render INPUT_OUT=out STAND_IN_WRITES=two
+has output "changed=true"
 
 run 2 "" 0 INPUT_COMMAND=destroy
 has log "must be check, plan or render"
+
+# Text of the repo is no command for the runner, and cannot leave its block in the summary.
+run 0 $'::add-mask::secret\n```' 0 INPUT_COMMAND=plan
+has summary '    ```'
+token=$(sed -n 's/^::stop-commands:://p' "$work/log")
+if [ "$(grep -n "^::add-mask::" "$work/log" | cut -d: -f1)" -le "$(grep -n '^::stop-commands::' "$work/log" | cut -d: -f1)" ] ||
+  [ "$(tail -n 1 "$work/log")" != "::$token::" ]; then
+  echo "commands are not stopped around the output:"
+  cat "$work/log"
+  exit 1
+fi
+
+# Without a binary it is built in the action's own folder.
+rm "$work/bin/federate"
+mkdir "$work/action" "$work/home"
+cat >"$work/bin/cargo" <<'STAND_IN'
+#!/usr/bin/env bash
+echo "cargo $* in ${PWD##*/}"
+mkdir -p "$CARGO_HOME/bin"
+printf '#!/bin/sh\necho built\n' >"$CARGO_HOME/bin/federate"
+chmod +x "$CARGO_HOME/bin/federate"
+STAND_IN
+chmod +x "$work/bin/cargo"
+run 0 "" 0 INPUT_COMMAND=check GITHUB_ACTION_PATH="$work/action" CARGO_HOME="$work/home" PATH="$work/bin:/usr/bin:/bin"
+has log "cargo install --quiet --locked --path . in action"
+has summary "    built"
 echo "the action's entry script: ok"
