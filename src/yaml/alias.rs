@@ -35,7 +35,7 @@ impl Aliases {
     /// Keeps a value of `nodes` nodes for the aliases of `anchor`.
     pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
         let bytes = weight(value);
-        self.copy(bytes)?;
+        self.spend(bytes)?;
         self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
         Ok(())
     }
@@ -49,12 +49,13 @@ impl Aliases {
         if self.excessive() {
             return Err(TOO_MUCH);
         }
-        self.copy(bytes)?;
+        self.spend(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
         value.ok_or("this alias stands inside the value that it repeats")
     }
 
-    fn copy(&mut self, bytes: usize) -> Result<(), &'static str> {
+    /// Counts bytes copied, or other work that the length of the text does not bound.
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }

@@ -14,6 +14,11 @@ use std::borrow::Cow;
 /// Collections nested deeper than this are refused.
 pub(super) const MAX_DEPTH: usize = 512;
 
+/// Duplicate keys that are reported of one document.
+const MAX_DUPLICATES: usize = 100;
+/// Nodes that one document may have, aliases written out; an API server takes far fewer.
+const MAX_NODES: usize = 1_000_000;
+
 /// Builds the documents of one text.
 pub(super) struct Builder<'a> {
     text: &'a str,
@@ -120,6 +125,9 @@ impl<'a> Builder<'a> {
 
     fn node(&mut self, (event, span): Spanned<'a>) -> Result<Value, Error> {
         self.aliases.nodes += 1;
+        if self.aliases.nodes > MAX_NODES {
+            return self.error(&span, format!("this document has more than {MAX_NODES} values: split it"));
+        }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = self.scalar(text, style, tag.as_deref(), &span)?;
@@ -172,7 +180,7 @@ impl<'a> Builder<'a> {
 
     fn mapping(&mut self) -> Result<Value, Error> {
         let base = self.key_lines.len();
-        let mut map = Map::new();
+        let mut map = Map::with_capacity(4);
         loop {
             let (event, span) = self.event()?;
             match event {
@@ -187,33 +195,53 @@ impl<'a> Builder<'a> {
                     let key = self.key(event, &span)?;
                     let next = self.event()?;
                     let value = self.node(next)?;
-                    self.insert(&mut map, base, key, value, &span);
+                    self.insert(&mut map, base, key, value, &span)?;
                 }
             }
         }
     }
 
-    fn insert(&mut self, map: &mut Map<String, Value>, base: usize, key: String, value: Value, span: &Span) {
-        let at = self.position(span);
+    fn insert(
+        &mut self,
+        map: &mut Map<String, Value>,
+        base: usize,
+        key: String,
+        value: Value,
+        span: &Span,
+    ) -> Result<(), Error> {
+        let line = self.position(span).line;
         match map.entry(key) {
             Entry::Vacant(entry) => {
                 entry.insert(value);
-                self.key_lines.push(at.line);
+                self.key_lines.push(line);
+                Ok(())
             }
             Entry::Occupied(mut entry) => {
                 entry.insert(value);
                 let key = entry.key().clone();
-                let slot = base + map.keys().position(|other| *other == key).unwrap_or_default();
-                match self.key_lines.get_mut(slot) {
-                    Some(line) if *line == 0 => *line = at.line,
-                    Some(line) => {
-                        let first = *line;
-                        self.duplicates.push(Error { at, message: duplicate(&key, first, at.line) });
-                    }
-                    None => {}
-                }
+                self.again(map, base, &key, span)
             }
         }
+    }
+
+    /// A key was already there: by a merge, which it overrides, or by itself.
+    fn again(&mut self, map: &Map<String, Value>, base: usize, key: &str, span: &Span) -> Result<(), Error> {
+        let at = self.position(span);
+        let slot = map.keys().position(|other| other == key).unwrap_or_default();
+        // The search above is work that the text's length does not bound.
+        self.aliases.spend(slot).or_else(|message| self.error(span, message))?;
+        let Some(line) = self.key_lines.get_mut(base + slot) else { return Ok(()) };
+        let first = std::mem::replace(line, at.line);
+        if first == 0 {
+            return Ok(());
+        }
+        *line = first;
+        let error = Error { at, message: duplicate(key, first, at.line) };
+        if self.duplicates.len() == MAX_DUPLICATES {
+            return Err(error);
+        }
+        self.duplicates.push(error);
+        Ok(())
     }
 
     fn key(&mut self, event: Event<'a>, span: &Span) -> Result<String, Error> {

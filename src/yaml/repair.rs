@@ -8,6 +8,8 @@ use granit_parser::{ErrorKind, Parser, ScanError};
 
 /// Places that one text may need repaired; each costs reading the text once more.
 const MAX_REPAIRS: usize = 100;
+/// Bytes that may be read again for repairs.
+const MAX_BYTES: usize = 32 << 20;
 
 /// How many blanks would mend an error, if blanks would.
 pub(super) fn blanks(error: &ScanError) -> Option<usize> {
@@ -21,7 +23,7 @@ pub(super) fn blanks(error: &ScanError) -> Option<usize> {
 /// The text with all the blanks it lacks; `None` if there is no end to them.
 pub(super) fn repaired(text: &str) -> Option<String> {
     let mut text = text.to_owned();
-    for _ in 0..MAX_REPAIRS {
+    for _ in 0..MAX_REPAIRS.min(1 + MAX_BYTES / text.len().max(1)) {
         let Some((at, blanks)) = first_lack(&text) else { return Some(text) };
         if !text.is_char_boundary(at) {
             return None;

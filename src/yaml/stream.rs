@@ -126,10 +126,12 @@ fn forbidden(text: &str) -> Option<(usize, char)> {
 pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let (mut start, mut line, mut from) = (0, 0u32, 0);
+    let mut directives = false;
     while let Some((at, end)) = separator(bytes, from) {
         from = end;
         let body = bytes.get(start..at).unwrap_or_default();
-        if only_directives(body) {
+        directives = !directives && only_directives(body);
+        if directives {
             continue;
         }
         if !body.is_empty() || start > 0 {

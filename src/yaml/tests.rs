@@ -91,6 +91,7 @@ fn duplicate_keys_name_both_lines() {
         ]
     );
     assert!(stream.documents.is_empty());
+    assert_eq!(read("a: 1\n".repeat(5000).as_bytes()).errors.len(), 101);
 }
 
 #[test]
@@ -152,6 +153,8 @@ fn bombs_end_quickly() {
         assert!(error(&deep).message.contains("nested deeper"), "{}", error(&deep));
     }
     assert!(error(&"? ".repeat(10_000)).message.contains("scalar"));
+    let wide = format!("a: [{}]\n", "1,".repeat(1_000_001));
+    assert!(error(&wide).message.contains("more than 1000000 values"));
     let large = vec![b'x'; (64 << 20) + 1];
     assert!(read(&large).errors[0].message.contains("64 MiB"));
 }
