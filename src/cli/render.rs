@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
 use crate::engine::{self, Engine, Manifests, previous};
+use crate::k8s::Cluster;
 use crate::publish::summary::ClusterSummary;
 use crate::publish::{Folder, Manifest, Summary, Tree};
 
@@ -40,6 +41,7 @@ impl Render {
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
+        self.keeps_other_clusters(&loaded.clusters)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let manifests = engine.manifests(&planned.plan);
@@ -57,6 +59,19 @@ impl Render {
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
         Ok(outcome(&findings))
+    }
+
+    /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.
+    fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
+        let there = |c: &&Cluster| !self.args.wants(&c.name) && self.out.join(c.name.as_ref()).is_dir();
+        match clusters.iter().find(there) {
+            Some(other) => Err(Fault::Failed(format!(
+                "{} holds cluster `{}` too, which --cluster would remove: choose another folder",
+                self.out.display(),
+                other.name
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn files(&self, manifests: Manifests<'_>) -> Vec<Manifest> {
@@ -85,11 +100,11 @@ impl Render {
 struct Changes<'s> {
     api_version: &'static str,
     kind: &'static str,
-    clusters: Vec<Cluster<'s>>,
+    clusters: Vec<Changed<'s>>,
 }
 
 #[derive(Serialize)]
-struct Cluster<'s> {
+struct Changed<'s> {
     name: &'s str,
     created: &'s [String],
     updated: &'s [String],
@@ -99,7 +114,7 @@ struct Cluster<'s> {
 
 impl<'s> Changes<'s> {
     fn of(summary: &'s Summary) -> Self {
-        let cluster = |c: &'s ClusterSummary| Cluster {
+        let cluster = |c: &'s ClusterSummary| Changed {
             name: &c.cluster,
             created: &c.created,
             updated: &c.updated,

@@ -29,7 +29,8 @@ pub trait Dialect: Sync {
 
     /// Reads one of its inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Finding>;
+    /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
 
     /// Compiles the repo's policies.
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;

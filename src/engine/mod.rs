@@ -39,7 +39,7 @@ pub fn inventory(repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding
         for object in repo.claimed(dialect.name(), Role::Inventory) {
             match dialect.cluster(object, settings.strict_inventory) {
                 Ok(cluster) => clusters.push(cluster),
-                Err(finding) => findings.push(finding),
+                Err(invalid) => findings.extend(invalid),
             }
         }
     }

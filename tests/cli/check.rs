@@ -68,3 +68,15 @@ fn many_findings_are_counted_not_listed() {
     assert_eq!(ran.out.matches("error[").count(), 20, "{}", ran.out);
     assert!(ran.out.contains("and more: 10 invalid-yaml"), "{}", ran.out);
 }
+
+#[test]
+fn an_invalid_cluster_is_told_once() {
+    let repo = Sandbox::web();
+    repo.write(
+        "clusters.yaml",
+        repo.read("clusters.yaml").replace("{region: eu}", "{region: eu, taints: 5}"),
+    );
+    let ran = repo.run("check").code(2);
+    assert_eq!(ran.out.matches("error[").count(), 1, "{}", ran.out);
+    assert!(ran.out.contains("clusters.yaml:5:"), "{}", ran.out);
+}

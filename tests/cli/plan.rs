@@ -112,3 +112,40 @@ fn a_reader_that_has_gone_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
+
+#[test]
+fn a_rebalancer_acts_once() {
+    let repo = Sandbox::web();
+    let capacity = "status: {resourceSummary: {allocatable: {pods: 100}}, apiEnablements: [{groupVersion: apps/v1, resources: [{kind: Deployment}]}]}\n";
+    repo.write(
+        "clusters.yaml",
+        CLUSTERS.replace("spec: {region: eu}\n", &format!("spec: {{region: eu}}\n{capacity}")) + capacity,
+    );
+    let policy = POLICY.to_owned()
+        + "      replicaDivisionPreference: Weighted\n      weightPreference: {dynamicWeight: AvailableReplicas}\n";
+    repo.write("policy.yaml", &policy);
+    let first = repo.run("plan -o json").code(0).json();
+    let mut uneven = first;
+    uneven["placements"][0]["clusters"] = json!([{"name": "m1", "replicas": 4}]);
+    repo.write("plan.json", uneven.to_string());
+    let kept = repo.run("plan -o json --previous plan.json").code(0).json();
+    assert_eq!(kept["placements"][0]["clusters"], json!([{"name": "m1", "replicas": 4}]));
+    repo.write(
+        "rebalance.yaml",
+        "apiVersion: apps.karmada.io/v1alpha1
+kind: WorkloadRebalancer
+metadata: {name: even}
+spec:
+  workloads: [{apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}]
+",
+    );
+    let moved = repo.run("plan -o json --previous plan.json").code(0).json();
+    let even = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 2}]);
+    assert_eq!(moved["placements"][0]["clusters"], even);
+    assert_eq!(moved["placements"][0]["memory"]["rebalanced"], json!(["even"]));
+    let mut uneven = moved;
+    uneven["placements"][0]["clusters"] = json!([{"name": "m1", "replicas": 4}]);
+    repo.write("plan.json", uneven.to_string());
+    let kept = repo.run("plan -o json --previous plan.json").code(0).json();
+    assert_eq!(kept["placements"][0]["clusters"], json!([{"name": "m1", "replicas": 4}]));
+}

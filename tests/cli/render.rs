@@ -112,6 +112,49 @@ spec:
 }
 
 #[test]
+fn narrowing_never_removes_other_clusters() {
+    let repo = Sandbox::web();
+    repo.run("render --out one --cluster m1").code(0);
+    assert_eq!(repo.files("one"), ["m1/shop/deployment.apps_web.yaml", "placements.yaml"]);
+    repo.run("render --out one --cluster m1").code(0);
+    repo.run("render --out out").code(0);
+    let ran = repo.run("render --out out --cluster m1").code(2);
+    assert!(ran.err.contains("holds cluster `m2` too"), "{}", ran.err);
+    assert_eq!(repo.files("out").len(), 3);
+}
+
+#[test]
+fn what_a_secret_holds_is_in_no_error() {
+    let repo = Sandbox::web();
+    repo.write(
+        "secret.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {password: Hunter2}\n",
+    );
+    repo.write("policy.yaml", repo.read("policy.yaml") + "---\n" + SECRETS);
+    let ran = repo.run("render --out out").code(2);
+    assert!(ran.err.contains("Secret shop/s cannot be rendered"), "{}", ran.err);
+    assert!(!ran.err.contains("Hunter2") && !ran.out.contains("Hunter2"), "{ran:#?}");
+}
+
+/// Sends Secrets everywhere, and takes a password for an image reference.
+const SECRETS: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: secrets, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: Secret}]
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: secrets, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: Secret}]
+  overrideRules:
+  - overriders:
+      imageOverrider:
+      - {component: Tag, operator: replace, value: v2, predicate: {path: /stringData/password}}
+";
+
+#[test]
 fn the_output_inside_the_repo_is_not_read_back() {
     let repo = Sandbox::web();
     repo.run("render --out out").code(0);

@@ -165,12 +165,13 @@ fn override_failed(
     clusters: &[&Placed],
 ) -> Finding {
     let shown: Vec<&str> = clusters.iter().map(|p| p.name.as_ref()).collect();
+    // What went wrong may quote what the field holds.
+    let why = if object.id.kind == "Secret" { "it does not fit this Secret" } else { &failure.message };
     let message = format!(
-        "{} cannot be rendered for {}: {} fails: {}",
+        "{} cannot be rendered for {}: {} fails: {why}",
         object.id,
         finding::list(&shown, 3),
         policy.object.id,
-        failure.message
     );
     let mut finding = Finding::error("override-failed", object, message).at(&failure.pointer);
     finding.origin = Some(policy.object.origin.clone());

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::k8s::{Cluster, Finding, Object, ObjectRef};
-use crate::repo::{Role, Template};
+use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
+use crate::repo::{Claimed, Role, Template};
 
 use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
 
@@ -59,8 +59,9 @@ impl Dialect for Karmada {
         }
     }
 
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Finding> {
-        cluster::read(object, strict)
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -84,17 +85,14 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let mut findings: Vec<Finding> = repo
-            .claimed
-            .iter()
-            .filter(|c| c.dialect == NAME)
-            .flat_map(|c| validate::check(&c.object))
+        // The errors of an inventory object are told where it is read.
+        let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
+        let claimed = repo.claimed.iter().filter(|c| c.dialect == NAME);
+        let mut findings: Vec<Finding> = claimed
+            .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
             .collect();
-        let refused: Vec<ObjectRef> = findings
-            .iter()
-            .filter(|f| f.severity == crate::k8s::Severity::Error)
-            .filter_map(|f| f.object.clone())
-            .collect();
+        let refused: Vec<ObjectRef> =
+            findings.iter().filter(|f| is_error(f)).filter_map(|f| f.object.clone()).collect();
         let valid = |role| repo.claimed(NAME, role).filter(|o| !refused.contains(&o.id));
         let mut policies = Policies::default();
         for object in valid(Role::Placement) {
@@ -133,6 +131,10 @@ impl<'a> Karmadas<'a> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
+}
+
+fn is_error(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
 }
 
 /// Interpreters written in the repo's own Lua or served by webhooks are not run.
