@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
 
     fn mapping(&mut self) -> Result<Value, Error> {
         let base = self.key_lines.len();
-        let mut map = Map::with_capacity(4);
+        let mut map = Map::new();
         loop {
             let (event, span) = self.event()?;
             match event {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// Longer text is left to the YAML reader, which counts what it builds.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// The values of `text` and where in it they begin, in bytes, if it is JSON.
 pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {

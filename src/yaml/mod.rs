@@ -1,4 +1,13 @@
 //! YAML as `kubectl` reads and writes it.
+//!
+//! `kubectl` reads YAML 1.1 with a Go library and turns it into JSON before anything else looks at it; the
+//! rules here are that pair's, and recorded cases hold them in place (`tests/conformance/data/yaml`).
+//! The syntax is left to an event parser; what scalars, tags, keys, anchors and merge keys mean is ours.
+//!
+//! Deliberate differences, each on the side of caution: a key given twice is an error, further documents
+//! after `...` or after a `---` with content on its line are read instead of dropped, `%` directives may
+//! precede `---`, and files, nesting, aliases and values are limited. Not taken, though `kubectl` takes
+//! them: NEL, LS and PS as line breaks, `"\'"`, and a block of text that is not indented at all.
 
 mod alias;
 mod build;

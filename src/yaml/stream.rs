@@ -9,6 +9,8 @@ use super::{Document, Error, Position, Stream, json, repair};
 
 /// Files larger than this are refused.
 const MAX_BYTES: usize = 64 << 20;
+/// After more errors than this the rest of a file is not read.
+const MAX_ERRORS: usize = 1000;
 
 /// The text between two separator lines.
 pub(super) struct Chunk<'a> {
@@ -29,6 +31,9 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
     let mut index = 0;
     for chunk in chunks(bytes) {
         read_chunk(&chunk, &mut index, &mut stream);
+        if stream.errors.len() > MAX_ERRORS {
+            break;
+        }
     }
     stream
 }

@@ -91,6 +91,7 @@ fn duplicate_keys_name_both_lines() {
         ]
     );
     assert!(stream.documents.is_empty());
+    assert_eq!(read("[\n---\n".repeat(5000).as_bytes()).errors.len(), 1001);
     assert_eq!(read("a: 1\n".repeat(5000).as_bytes()).errors.len(), 101);
 }
 
