@@ -1,6 +1,7 @@
 //! Reading and writing plan documents: `placements.yaml`, `--previous`.
 
 use crate::dialect::Plan;
+use crate::dialect::plan::API_VERSION;
 use crate::yaml;
 
 /// Why a plan document cannot be used.
@@ -18,24 +19,32 @@ pub enum Error {
         message: String,
     },
     /// It is another kind of document.
-    #[error("it holds no document with `apiVersion: federate.dev/v1alpha1` and `kind: Plan`")]
+    #[error("it is no document with `apiVersion: federate.dev/v1alpha1` and `kind: Plan`")]
     NoPlan,
 }
 
-/// Reads a plan, in YAML or JSON.
+/// Reads a plan, in YAML or JSON. One written by hand may leave out what kind of document it is.
 pub fn read(bytes: &[u8]) -> Result<Plan, Error> {
+    parse(bytes, true)
+}
+
+/// Reads a plan that says of itself that it is one, as all that federate writes do.
+pub fn read_own(bytes: &[u8]) -> Result<Plan, Error> {
+    parse(bytes, false)
+}
+
+fn parse(bytes: &[u8], silent: bool) -> Result<Plan, Error> {
     let stream = yaml::read(bytes);
     if let Some(error) = stream.errors.into_iter().next() {
         return Err(error.into());
     }
-    let document = stream.documents.into_iter().next().ok_or(Error::NoPlan)?;
-    let plan: Plan = serde_path_to_error::deserialize(document.value)
-        .map_err(|e| Error::Shape { path: e.path().to_string(), message: e.inner().to_string() })?;
-    if plan.kind == "Plan" && plan.api_version == crate::dialect::plan::API_VERSION {
-        Ok(plan)
-    } else {
-        Err(Error::NoPlan)
+    let document = stream.documents.into_iter().next().ok_or(Error::NoPlan)?.value;
+    let says = |key: &str, what: &str| document.get(key).map_or(silent, |v| v.as_str() == Some(what));
+    if !document.is_object() || !says("apiVersion", API_VERSION) || !says("kind", "Plan") {
+        return Err(Error::NoPlan);
     }
+    serde_path_to_error::deserialize(document)
+        .map_err(|e| Error::Shape { path: e.path().to_string(), message: e.inner().to_string() })
 }
 
 /// Writes a plan as YAML: sorted, one line a fact, so that merges stay local.

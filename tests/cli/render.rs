@@ -200,3 +200,14 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
         .collect();
     assert_eq!(litter, Vec::<String>::new());
 }
+
+#[test]
+fn a_placements_file_that_is_no_plan_is_nobodys_to_replace() {
+    let repo = Sandbox::web();
+    for text in ["mine: true\n", "a: [\n", "kind: Plan\n"] {
+        repo.write("out/placements.yaml", text);
+        let ran = repo.run("render --out out").code(2);
+        assert!(ran.err.contains("placements.yaml is no plan"), "{}", ran.err);
+        assert_eq!(repo.read("out/placements.yaml"), text);
+    }
+}
