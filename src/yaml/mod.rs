@@ -1,7 +1,7 @@
 //! YAML as `kubectl` reads and writes it.
 //!
 //! `kubectl` reads YAML 1.1 with a Go library and turns it into JSON before anything else looks at it; the
-//! rules here are that pair's, and recorded cases hold them in place (`tests/conformance/data/yaml`).
+//! rules here are that pair's, and recorded cases hold them in place (`tests/conformance/yaml`).
 //! The syntax is left to an event parser; what scalars, tags, keys, anchors and merge keys mean is ours.
 //!
 //! Deliberate differences, each on the side of caution: a key given twice is an error, further documents
