@@ -59,7 +59,7 @@ fn fleet(scheduling: &str, apps: usize) -> (Repo, Vec<Cluster>) {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    let loaded = repo::load_bytes(files, Config::default(), &engine::claims);
+    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
     let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
     assert!(findings.is_empty());
     let repo = loaded.expand(&clusters);

@@ -122,7 +122,7 @@ struct Answer {
 }
 
 fn load(files: Vec<File>, settings: &Settings) -> (Repo, Vec<federate::k8s::Cluster>) {
-    let loaded = repo::load_bytes(files, Config::default(), &engine::claims);
+    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
     let (clusters, findings) = engine::inventory(&loaded.repo, settings);
     assert!(findings.is_empty(), "{findings:?}");
     let repo = loaded.expand(&clusters);

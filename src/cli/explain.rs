@@ -1,5 +1,7 @@
 //! `federate explain`
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
@@ -38,7 +40,7 @@ impl Explain {
         let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
-        let id = self.find(&loaded.repo)?;
+        let id = self.find(&loaded.repo, &planned.plan)?;
         let mut findings = std::mem::take(&mut loaded.findings);
         findings.extend(planned.findings);
         findings.retain(|f| f.object.as_ref() == Some(&id));
@@ -56,19 +58,18 @@ impl Explain {
         Ok(outcome(&findings))
     }
 
-    /// The one template that the arguments mean.
-    fn find(&self, repo: &Repo) -> Result<ObjectRef, Fault> {
+    /// The one object, a template or what a plan places otherwise, that the arguments mean.
+    fn find(&self, repo: &Repo, plan: &Plan) -> Result<ObjectRef, Fault> {
         let Some((kind, name)) = self.object.split_once('/') else {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
-        let matching: Vec<&ObjectRef> = repo
-            .templates
-            .iter()
-            .map(|t| &t.object.id)
+        let templates = repo.templates.iter().map(|t| &t.object.id);
+        let matching: BTreeSet<&ObjectRef> = templates
+            .chain(plan.placements.iter().map(|p| &p.object))
             .filter(|id| id.kind.eq_ignore_ascii_case(kind) && id.name == name)
             .filter(|id| self.namespace.is_none() || id.namespace == self.namespace)
             .collect();
-        match matching.as_slice() {
+        match matching.into_iter().collect::<Vec<_>>().as_slice() {
             [one] => Ok((*one).clone()),
             [] => Err(Fault::Failed(format!("no template {kind}/{name} in the repo"))),
             several => {
@@ -84,12 +85,16 @@ impl Explain {
 }
 
 fn explain(repo: &Repo, engine: &Engine<'_>, plan: &Plan, id: &ObjectRef) -> Option<Explained> {
-    let origin = &repo.template(id)?.object.origin;
     let explanation = engine.explain(id, plan)?;
+    let template = repo.template(id).map(|t| &t.object);
+    let policy = explanation.placement.policy.as_ref();
+    let claimed = || repo.claimed.iter().map(|c| &c.object).find(|o| Some(&o.id) == policy);
+    let origin = &template.or_else(claimed)?.origin;
     let changed = engine.variants(plan, id).into_iter().map(|variant| match variant.rendered {
         Ok(rendered) => Changed { clusters: variant.clusters, overrides: rendered.changes, failed: None },
-        Err(finding) => {
-            Changed { clusters: variant.clusters, overrides: Vec::new(), failed: Some(finding.message) }
+        Err(withheld) => {
+            let failed = withheld.finding.map_or_else(|| withheld.status.to_owned(), |f| f.message);
+            Changed { clusters: variant.clusters, overrides: Vec::new(), failed: Some(failed) }
         }
     });
     Some(Explained::new(origin, explanation, changed.collect()))

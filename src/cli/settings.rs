@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::{Exit, Fault, say, styled};
-use crate::dialect::Plan;
+use crate::dialect::{HOST, Hosts, Plan};
 use crate::engine::{self, Settings, previous};
-use crate::k8s::{Cluster, Finding, Severity};
+use crate::k8s::{Cluster, Finding, Live, Severity};
 use crate::repo::{self, Repo, WorkTree};
 use crate::report::findings;
 
@@ -67,6 +67,16 @@ pub(super) struct RepoArgs {
     #[arg(long)]
     fresh: bool,
 
+    /// What runs in the clusters, as DIR/<cluster>/*.yaml (what `kubectl get -o yaml` prints)
+    ///
+    /// Some control planes decide by it: ready replicas, pods without room, load balancers.
+    #[arg(long, value_name = "DIR")]
+    live: Option<PathBuf>,
+
+    /// What host names resolve to, as YAML (`HOST: [ADDRESS, …]`); nothing is looked up
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+
     /// Show or write only these clusters (scheduling still looks at all)
     #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
     pub(super) clusters: Vec<String>,
@@ -106,21 +116,49 @@ impl RepoArgs {
             Some(path) => read_plan(path)?,
             None => kept.cloned().unwrap_or_default(),
         };
-        let settings = Settings { strict_inventory: self.strict_inventory, now: self.now.clone(), previous };
+        let (live, unread) = self.live()?;
+        let settings = Settings {
+            strict_inventory: self.strict_inventory,
+            now: self.now.clone(),
+            previous,
+            live,
+            hosts: self.hosts()?,
+        };
         let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
         let output = out.and_then(|out| tree.relative(out));
-        let read = repo::load(&tree, output.as_deref(), &engine::claims);
+        let read = repo::load(&tree, output.as_deref(), &engine::AllDialects);
         let (clusters, inventory) = engine::inventory(&read.repo, &settings);
         let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
-        findings.extend(inventory);
+        findings.extend(inventory.into_iter().chain(unread));
         self.known_clusters(&clusters)?;
         Ok(Loaded { repo, clusters, settings, findings })
     }
 
+    fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
+        let Some(path) = &self.live else { return Ok(Default::default()) };
+        let tree = WorkTree::open(path).map_err(|_| {
+            Fault::Failed(format!("--live: {} is no folder that can be read", path.display()))
+        })?;
+        Ok(repo::live(&tree, &path.to_string_lossy()))
+    }
+
+    fn hosts(&self) -> Result<Hosts, Fault> {
+        let Some(path) = &self.hosts else { return Ok(Hosts::new()) };
+        let failed = |why: String| Fault::Failed(format!("the hosts {}: {why}", path.display()));
+        let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
+        let mut stream = crate::yaml::read(&bytes);
+        if let Some(error) = stream.errors.first() {
+            return Err(failed(format!("line {}: {}", error.at.line, error.message)));
+        }
+        let Some(document) = stream.documents.pop() else { return Ok(Hosts::new()) };
+        serde_path_to_error::deserialize(document.value)
+            .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
+    }
+
     fn known_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
         for name in &self.clusters {
-            if !clusters.iter().any(|c| c.name.as_ref() == name) {
+            if name != HOST && !clusters.iter().any(|c| c.name.as_ref() == name) {
                 let known: Vec<&str> = clusters.iter().map(|c| c.name.as_ref()).collect();
                 let known = crate::k8s::finding::list(&known, 10);
                 return Err(Fault::Failed(format!(

@@ -6,10 +6,10 @@
 //! work over the processor's cores.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef};
-use crate::repo::{Repo, Role};
+use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
+use crate::repo::{Declared, Repo, Role};
 
 pub mod karmada;
 pub mod plan;
@@ -26,6 +26,13 @@ pub trait Dialect: Sync {
 
     /// What objects of this kind are to it; `None` for other people's.
     fn role(&self, api_version: &str, kind: &str) -> Option<Role>;
+
+    /// The kind that an object makes this dialect's own: some control planes take custom kinds by
+    /// configuration. What is claimed that way need not be known to [`role`](Self::role).
+    fn declares(&self, object: &Object) -> Option<Declared> {
+        let _ = object;
+        None
+    }
 
     /// Reads one of its inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
@@ -45,7 +52,20 @@ pub struct Input<'a> {
     pub clusters: &'a [Cluster],
     /// The clock for rules about age (RFC 3339); without it they do not apply.
     pub now: Option<&'a str>,
+    /// What runs in the member clusters, as far as it was given.
+    pub live: &'a Live,
+    /// The addresses that host names resolve to; a name that is not here does not resolve.
+    pub hosts: &'a Hosts,
+    /// Whether the repo is kept for this control plane, so that the rules apply that need no policy
+    /// (namespaces that go everywhere, templates that count as withdrawn).
+    pub standing: bool,
 }
+
+/// Addresses by host name.
+pub type Hosts = std::collections::BTreeMap<String, Vec<String>>;
+
+/// The name under which what a control plane writes on its own host stands beside the clusters.
+pub const HOST: &str = "hub";
 
 /// A dialect's policies, compiled for one repo.
 pub trait ControlPlane: Sync {
@@ -84,6 +104,7 @@ pub trait ControlPlane: Sync {
 #[derive(Debug, Default)]
 pub struct Previous {
     by_object: std::collections::BTreeMap<ObjectRef, Placement>,
+    shared: std::collections::BTreeMap<String, Value>,
 }
 
 impl Previous {
@@ -97,12 +118,17 @@ impl Previous {
                 (p.object.clone(), p)
             })
             .collect();
-        Self { by_object }
+        Self { by_object, shared: plan.shared }
     }
 
     /// What was decided for an object.
     pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
         self.by_object.get(object)
+    }
+
+    /// What several placements remembered together, by its digest.
+    pub fn shared(&self, digest: &str) -> Option<&Value> {
+        self.shared.get(digest)
     }
 }
 
@@ -113,6 +139,8 @@ pub struct Decided {
     pub placements: Vec<Placement>,
     /// What went wrong or is worth knowing.
     pub findings: Vec<Finding>,
+    /// What the memory of several placements refers to, by digest.
+    pub shared: Map<String, Value>,
 }
 
 /// What some clusters receive of one placement.
@@ -120,8 +148,17 @@ pub struct Decided {
 pub struct Variant {
     /// They receive the same; sorted by name.
     pub clusters: Vec<ClusterName>,
-    /// The object, or why nothing (new) may be sent.
-    pub rendered: Result<Rendered, Finding>,
+    /// The object, or why nothing (new) is sent.
+    pub rendered: Result<Rendered, Withheld>,
+}
+
+/// Why some clusters of a placement are sent nothing (new).
+#[derive(Debug)]
+pub struct Withheld {
+    /// The control plane's own word for it, e.g. `ClusterNotReady`.
+    pub status: &'static str,
+    /// What is to be told of this object; `None` where [`ControlPlane::check`] has told it already.
+    pub finding: Option<Finding>,
 }
 
 /// A manifest for a member cluster.
@@ -159,6 +196,9 @@ pub struct Explanation {
     pub clusters: Vec<ClusterVerdict>,
     /// The decision itself.
     pub placement: Placement,
+    /// The object that the control plane rewrites on its own host to say so, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewritten: Option<Value>,
 }
 
 /// One cluster's part in a decision.

@@ -1,6 +1,8 @@
 //! The plan: which object goes to which clusters with how many replicas. The same document is shown
 //! by `plan`, kept as `placements.yaml`, and read back as the scheduler's only memory.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,6 +31,9 @@ pub struct Plan {
     /// Templates that no policy matches.
     #[serde(default)]
     pub unmatched: Vec<ObjectRef>,
+    /// What the memory of several placements refers to, by digest, so that it is kept only once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared: BTreeMap<String, Value>,
 }
 
 fn api_version() -> String {
@@ -41,7 +46,13 @@ fn kind() -> String {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { api_version: api_version(), kind: kind(), placements: Vec::new(), unmatched: Vec::new() }
+        Self {
+            api_version: api_version(),
+            kind: kind(),
+            placements: Vec::new(),
+            unmatched: Vec::new(),
+            shared: BTreeMap::new(),
+        }
     }
 }
 
@@ -72,8 +83,11 @@ pub struct Placement {
     pub suspended: Vec<ClusterName>,
     /// What the dialect's scheduler must remember.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    #[schemars(with = "BTreeMap<String, Value>")]
     pub memory: Memory,
+    /// Whether a rule that needs no policy says so; it yields to what another dialect's policy says.
+    #[serde(skip)]
+    pub standing: bool,
 }
 
 impl Placement {
@@ -88,7 +102,15 @@ impl Placement {
             required_by: Vec::new(),
             suspended: Vec::new(),
             memory: Memory::new(),
+            standing: false,
         }
+    }
+}
+
+impl Placement {
+    /// Whether it only says that no policy wants the object anywhere.
+    pub fn is_unmatched(&self) -> bool {
+        self.standing && self.policy.is_none() && self.clusters.is_empty()
     }
 }
 

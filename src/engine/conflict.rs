@@ -4,30 +4,48 @@ use crate::dialect::Placement;
 use crate::k8s::{Cluster, Finding, Severity};
 use crate::repo::Repo;
 
-/// Takes out of `placements` (sorted by object) what two dialects place, with an error that names both.
-pub(super) fn two_claims(repo: &Repo, placements: &mut Vec<Placement>) -> Vec<Finding> {
+/// Leaves one row of `placements` (sorted by object) for each object: rules that need no policy yield
+/// to policies, and the first dialect's goes before the others'. What the policies of two dialects
+/// place is taken out, with an error that names both.
+pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placement>, Vec<Finding>) {
+    let mut kept: Vec<Placement> = Vec::with_capacity(placements.len());
     let mut findings = Vec::new();
     let mut clashing = Vec::new();
-    for pair in placements.windows(2) {
-        let [a, b] = pair else { continue };
-        if a.object != b.object {
+    for next in placements {
+        let Some(last) = kept.last_mut().filter(|last| last.object == next.object) else {
+            kept.push(next);
             continue;
-        }
-        clashing.push(a.object.clone());
-        let by = |p: &Placement| match &p.policy {
-            Some(policy) => format!("{policy} ({})", p.dialect),
-            None => p.dialect.clone(),
         };
-        if let Some(template) = repo.template(&a.object) {
-            let message = format!("{} is placed by both {} and {}", a.object, by(a), by(b));
-            findings.push(
-                Finding::error("two-dialects", &template.object, message)
-                    .help("let one dialect's policies select it, not both"),
-            );
+        match (last.standing, next.standing) {
+            (true, false) => *last = next,
+            (true, true) if last.clusters.is_empty() => *last = next,
+            (_, true) => {}
+            (false, false) => {
+                clashing.push(next.object.clone());
+                findings.extend(clash(repo, last, &next));
+            }
         }
     }
-    placements.retain(|p| !clashing.contains(&p.object));
-    findings
+    kept.retain(|p| !clashing.contains(&p.object));
+    (kept, findings)
+}
+
+fn clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
+    let by = |p: &Placement| match &p.policy {
+        Some(policy) if *policy != p.object => format!("{policy} ({})", p.dialect),
+        _ => format!("its own annotations or labels ({})", p.dialect),
+    };
+    let policy = |p: &Placement| {
+        let claimed = repo.claimed.iter().find(|c| Some(&c.object.id) == p.policy.as_ref());
+        claimed.map(|c| &c.object)
+    };
+    let template = repo.template(&a.object).map(|t| &t.object);
+    let place = template.or_else(|| policy(a)).or_else(|| policy(b))?;
+    let message = format!("{} is placed by both {} and {}", a.object, by(a), by(b));
+    let mut finding =
+        Finding::error("two-dialects", place, message).help("let one dialect's policies select it, not both");
+    finding.object = Some(a.object.clone());
+    Some(finding)
 }
 
 /// One cluster name, two inventory objects.

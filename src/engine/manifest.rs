@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Engine;
-use crate::dialect::{OverrideChange, Plan, Variant};
+use crate::dialect::{OverrideChange, Plan, Variant, Withheld};
 use crate::k8s::{ClusterName, Finding, ObjectRef};
 use crate::repo::Role;
 
@@ -29,8 +29,21 @@ pub struct Manifest<'p> {
 pub struct Manifests<'p> {
     /// Sorted by object.
     pub manifests: Vec<Manifest<'p>>,
+    /// What is not sent, sorted by object.
+    pub withheld: Vec<Held<'p>>,
     /// What could not be rendered.
     pub findings: Vec<Finding>,
+}
+
+/// An object that some of its clusters are sent nothing (new) of.
+#[derive(Debug)]
+pub struct Held<'p> {
+    /// Its identity in the plan.
+    pub object: &'p ObjectRef,
+    /// The clusters concerned, sorted by name.
+    pub clusters: Vec<ClusterName>,
+    /// The control plane's own word for why.
+    pub status: &'static str,
 }
 
 impl Engine<'_> {
@@ -48,6 +61,7 @@ impl Engine<'_> {
         let mut all = Manifests::default();
         for part in parts {
             all.manifests.extend(part.manifests);
+            all.withheld.extend(part.withheld);
             all.findings.extend(part.findings);
         }
         all
@@ -89,7 +103,10 @@ fn written(object: &ObjectRef, variants: Vec<Variant>) -> Manifests<'_> {
                     changes: rendered.changes,
                 });
             }
-            Err(finding) => all.findings.push(finding),
+            Err(Withheld { status, finding }) => {
+                all.withheld.push(Held { object, clusters: variant.clusters, status });
+                all.findings.extend(finding);
+            }
         }
     }
     all

@@ -3,16 +3,16 @@
 //! The engine asks the control planes and joins their answers; it spreads the work over all cores and
 //! brings everything into a fixed order, so that the same input gives the same bytes.
 
-use crate::dialect::{ControlPlane, DIALECTS, Input, Plan, Previous};
-use crate::k8s::{Cluster, Finding, Severity};
-use crate::repo::{Repo, Role};
+use crate::dialect::{ControlPlane, DIALECTS, Dialect, Hosts, Input, Plan, Previous};
+use crate::k8s::{Cluster, Finding, Live, Object, Severity};
+use crate::repo::{Claims, Declared, Repo, Role};
 
 mod conflict;
 mod manifest;
 mod plan;
 pub mod previous;
 
-pub use manifest::{Manifest, Manifests};
+pub use manifest::{Held, Manifest, Manifests};
 pub use plan::Planned;
 
 /// What a run decides from, besides the repo.
@@ -24,11 +24,23 @@ pub struct Settings {
     pub now: Option<String>,
     /// The plan of an earlier run.
     pub previous: Plan,
+    /// What runs in the member clusters, as far as it is known.
+    pub live: Live,
+    /// What host names resolve to.
+    pub hosts: Hosts,
 }
 
-/// The dialect and role that claim a kind, if any does.
-pub fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
-    DIALECTS.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
+/// What all dialects claim.
+pub struct AllDialects;
+
+impl Claims for AllDialects {
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        DIALECTS.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
+    }
+
+    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
+        DIALECTS.iter().find_map(|d| Some((d.name(), d.declares(object)?)))
+    }
 }
 
 /// Reads the repo's inventory, whatever dialects wrote it, into clusters sorted by name.
@@ -64,17 +76,34 @@ pub struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// Compiles the repo's policies.
     pub fn new(repo: &'a Repo, clusters: &'a [Cluster], settings: &'a Settings) -> Self {
-        let input = Input { repo, clusters, now: settings.now.as_deref() };
-        Self {
-            repo,
-            planes: DIALECTS.iter().map(|d| (d.name(), d.open(input))).collect(),
-            previous: Previous::new(settings.previous.clone()),
-        }
+        let open = |dialect: &&'static dyn Dialect| {
+            let input = Input {
+                repo,
+                clusters,
+                now: settings.now.as_deref(),
+                live: &settings.live,
+                hosts: &settings.hosts,
+                standing: standing(repo, dialect.name()),
+            };
+            (dialect.name(), dialect.open(input))
+        };
+        let planes = DIALECTS.iter().map(open).collect();
+        Self { repo, planes, previous: Previous::new(settings.previous.clone()) }
     }
 
     fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
         self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
     }
+}
+
+/// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
+/// policies.
+fn standing(repo: &Repo, dialect: &str) -> bool {
+    let decides = |role| role != Role::Inventory;
+    let own = |decides_too: bool| {
+        repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))
+    };
+    own(true) || (own(false) && !repo.claimed.iter().any(|c| decides(c.role)))
 }
 
 /// Whether any finding is an error.

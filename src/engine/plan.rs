@@ -1,6 +1,6 @@
 //! From templates to placements: every dialect's decisions, joined.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
@@ -23,6 +23,7 @@ impl Engine<'_> {
     pub fn plan(&self) -> Planned {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
+        let mut shared = BTreeMap::new();
         for (_, plane) in &self.planes {
             findings.extend(plane.check());
             let decided: Vec<Decided> =
@@ -30,12 +31,15 @@ impl Engine<'_> {
             let all = plane.complete(decided, &self.previous);
             placements.extend(all.placements);
             findings.extend(all.findings);
+            shared.extend(all.shared);
         }
-        placements.par_sort_by(|a, b| (&a.object, &a.dialect).cmp(&(&b.object, &b.dialect)));
-        findings.extend(conflict::two_claims(self.repo, &mut placements));
+        // A stable sort: rows of one object stay in the order of the dialects.
+        placements.par_sort_by(|a, b| a.object.cmp(&b.object));
+        let (placements, clashes) = conflict::two_claims(self.repo, placements);
+        findings.extend(clashes);
         let unmatched = self.unmatched(&placements, &findings);
         findings.extend(unmatched.iter().filter_map(|id| self.unmatched_finding(id)));
-        Planned { plan: Plan { placements, unmatched, ..Plan::default() }, findings }
+        Planned { plan: Plan { placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
     /// Decides about one template alone: what depends on other placements is left out.
@@ -48,13 +52,11 @@ impl Engine<'_> {
             .collect()
     }
 
-    /// Templates without a placement; those that an error keeps from one are not unmatched.
+    /// Templates that no policy places; those that an error keeps from it are not unmatched.
     fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
-        let known: BTreeSet<&ObjectRef> = placements
-            .iter()
-            .map(|p| &p.object)
-            .chain(findings.iter().filter_map(|f| f.object.as_ref()))
-            .collect();
+        let placed = placements.iter().filter(|p| !p.is_unmatched());
+        let known: BTreeSet<&ObjectRef> =
+            placed.map(|p| &p.object).chain(findings.iter().filter_map(|f| f.object.as_ref())).collect();
         let ids = self.repo.templates.iter().map(|t| &t.object.id);
         ids.filter(|id| !known.contains(id)).cloned().collect()
     }

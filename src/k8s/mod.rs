@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod finding;
 pub mod image;
 pub mod kinds;
+pub mod live;
 pub mod names;
 pub mod object;
 pub mod pods;
@@ -16,4 +17,5 @@ pub mod selector;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
 pub use finding::{Finding, Severity};
+pub use live::Live;
 pub use object::{Labels, Object, ObjectRef, Origin};

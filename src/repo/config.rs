@@ -33,6 +33,8 @@ pub struct Config {
     /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
     /// anything else replaces.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
+    /// By dialect: how its control plane is started, as far as that decides anything.
+    pub dialects: BTreeMap<String, Map<String, Value>>,
 }
 
 /// The version of [`Config`].

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::k8s::kinds::Scope;
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use crate::yaml::Position;
 
 pub mod config;
 mod ignore;
+mod live;
 mod load;
 mod sort;
 pub mod source;
@@ -22,7 +24,7 @@ mod uniform;
 mod walk;
 
 pub use config::Config;
-pub use sort::Claims;
+pub use live::live;
 pub use source::{File, Source, WorkTree};
 
 /// What an object is to a dialect.
@@ -34,8 +36,42 @@ pub enum Role {
     Placement,
     /// Changes manifests for some clusters.
     Override,
+    /// Holds a template together with its placement and overrides.
+    Bundle,
     /// Anything else a dialect reads.
     Other,
+}
+
+/// What the dialects claim for themselves.
+pub trait Claims: Sync {
+    /// Which dialect claims objects of an API version and kind, and as what.
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
+
+    /// The kind that an object makes a dialect's own.
+    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
+}
+
+impl<F: Fn(&str, &str) -> Option<(&'static str, Role)> + Sync> Claims for F {
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        self(api_version, kind)
+    }
+
+    fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+        None
+    }
+}
+
+/// A kind that an object of the repo makes a dialect's own, in all its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// What its objects are to the dialect.
+    pub role: Role,
+    /// Where they live, if that is declared too.
+    pub scope: Option<Scope>,
 }
 
 /// An object that a dialect claims.
@@ -89,12 +125,12 @@ pub struct Loaded<'a> {
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
-    claims: Claims<'a>,
+    claims: sort::Claiming<'a>,
 }
 
 /// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
 /// kinds are a dialect's own. What is wrong is in the repo's findings.
-pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: Claims<'a>) -> Loaded<'a> {
+pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claims) -> Loaded<'a> {
     let mut findings = Vec::new();
     let config_file = read_config(source).unwrap_or_else(|finding| {
         findings.push(finding);
@@ -131,7 +167,7 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
 }
 
 /// The same from the files themselves, in any order.
-pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> Loaded<'_> {
+pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     let (jinja, plain): (Vec<_>, Vec<_>) =
@@ -142,9 +178,10 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: Claims<'_>) -> L
         objects.append(&mut file.objects);
         findings.append(&mut file.findings);
     }
-    let scopes = sort::Scopes::of(objects.iter());
+    let scopes = sort::Scopes::of(objects.iter(), claims);
+    let claims = sort::Claiming::new(claims, objects.iter());
     objects.par_iter_mut().for_each(|object| scopes.apply(object));
-    let (claimed, templates, duplicates) = sort::sort(objects, claims);
+    let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
     repo.report(findings);
@@ -164,7 +201,7 @@ impl Loaded<'_> {
             repo.report(jinja.iter().map(left_out).collect());
             return repo;
         }
-        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, claims);
+        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, &claims);
         let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
         let mut findings = Vec::new();
         for (mut templates, mut wrong) in expanded {

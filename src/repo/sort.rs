@@ -5,23 +5,57 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Claimed, Role, Template};
+use super::{Claimed, Claims, Declared, Role, Template};
 use crate::k8s::kinds::{self, Scope};
 use crate::k8s::{Finding, Object, names};
-
-/// Tells which dialect claims objects of an API version and kind, and as what.
-pub type Claims<'a> = &'a (dyn Fn(&str, &str) -> Option<(&'static str, Role)> + Sync);
 
 /// The namespace of namespaced objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The scopes of the kinds that a repo's `CustomResourceDefinition`s define, by group and kind.
+/// What the dialects claim in one repo: their own kinds, and those that the repo's objects declare.
+#[derive(Clone)]
+pub(crate) struct Claiming<'a> {
+    claims: &'a dyn Claims,
+    declared: BTreeMap<(String, String), (&'static str, Role)>,
+}
+
+impl<'a> Claiming<'a> {
+    /// Reads what `objects` declare; the first declaration of a kind counts.
+    pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
+        let mut declared = BTreeMap::new();
+        for (dialect, Declared { group, kind, role, .. }) in objects.filter_map(|o| claims.declares(o)) {
+            declared.entry((group, kind)).or_insert((dialect, role));
+        }
+        Self { claims, declared }
+    }
+
+    /// Which dialect claims objects like this one, and as what.
+    pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
+        let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
+        let declared = || self.declared.get(&(object.id.group().to_owned(), object.id.kind.clone())).copied();
+        of_kind.or_else(declared)
+    }
+}
+
+/// The scopes of the kinds that a repo defines (`CustomResourceDefinition`) or declares, by group and
+/// kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scopes(BTreeMap<(String, String), Scope>);
 
 impl Scopes {
-    /// Reads the definitions among `objects`; the first one of a kind counts.
-    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
+    /// Reads the definitions and declarations among `objects`; a definition goes before a
+    /// declaration, and then the first one of a kind counts.
+    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
+        let mut scopes = Self::defined(objects.clone());
+        for (_, declared) in objects.filter_map(|o| claims.declares(o)) {
+            if let Some(scope) = declared.scope {
+                scopes.0.entry((declared.group, declared.kind)).or_insert(scope);
+            }
+        }
+        scopes
+    }
+
+    pub(crate) fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut scopes = BTreeMap::new();
         for object in objects
             .filter(|o| o.id.kind == "CustomResourceDefinition" && o.id.group() == "apiextensions.k8s.io")
@@ -95,11 +129,14 @@ fn duplicate(first: &Object, second: &Object) -> Finding {
 }
 
 /// Sorts objects, scopes applied, into what a dialect claims and templates, each by identity.
-pub(crate) fn sort(objects: Vec<Object>, claims: Claims<'_>) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
+pub(crate) fn sort(
+    objects: Vec<Object>,
+    claims: &Claiming<'_>,
+) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
     let (mut claimed, mut templates) = (Vec::new(), Vec::new());
     for object in objects {
-        match claims(&object.id.api_version, &object.id.kind) {
+        match claims.role(&object) {
             Some((dialect, role)) => match unsafe_inventory(&object, role) {
                 Some(finding) => findings.push(finding),
                 None => claimed.push(Claimed { dialect, role, object }),
@@ -153,7 +190,7 @@ mod tests {
     #[test]
     fn the_scope_decides_the_namespace_in_body_and_identity() {
         let crds = [crd("x.io", "Global", "Cluster"), crd("x.io", "Local", "Namespaced")];
-        let scopes = Scopes::of(crds.iter());
+        let scopes = Scopes::defined(crds.iter());
         for (api_version, kind, written, want) in [
             ("v1", "Pod", None, Some("default")),
             ("v1", "Pod", Some("a"), Some("a")),
@@ -172,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_definition_goes_before_the_table() {
-        let scopes = Scopes::of([crd("policy.karmada.io", "PropagationPolicy", "Cluster")].iter());
+        let scopes = Scopes::defined([crd("policy.karmada.io", "PropagationPolicy", "Cluster")].iter());
         let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", Some("a"), "n", 1);
         assert_eq!(scoped(&scopes, policy), (None, None));
     }
@@ -184,7 +221,8 @@ mod tests {
             object("batch/v1", "CronJob", Some("a"), "n", 4),
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
-        let (claimed, templates, findings) = sort(objects, &|_, _| None);
+        let (claimed, templates, findings) =
+            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [finding] = findings.as_slice() else { panic!("{findings:?}") };
@@ -195,7 +233,8 @@ mod tests {
     #[test]
     fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
-        let (claimed, _, findings) = sort(vec![cluster], &|_, _| Some(("x", Role::Inventory)));
+        let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
+        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -213,7 +252,8 @@ mod tests {
             let mut other = objects.clone();
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
-                let (c, t, mut f) = sort(objects, &|v, _| (v == "v1").then_some(("x", Role::Other)));
+                let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
+                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
                 f.sort();
                 format!("{c:?}{t:?}{f:?}")
             };

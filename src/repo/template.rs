@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::source::File;
 use super::uniform::{self, Variant};
-use super::{Claims, Config, Template, load, sort};
+use super::{Config, Template, load, sort};
 use crate::k8s::{Cluster, ClusterName, Finding, Object, Severity};
 use crate::yaml::{self, Position};
 
@@ -35,7 +35,7 @@ pub(crate) struct Renderer<'a> {
     /// Every cluster with what templates see for it, sorted by name.
     clusters: Vec<(ClusterName, Jinja)>,
     scopes: &'a sort::Scopes,
-    claims: Claims<'a>,
+    claims: &'a sort::Claiming<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -43,7 +43,7 @@ impl<'a> Renderer<'a> {
         clusters: &[Cluster],
         config: &Config,
         scopes: &'a sort::Scopes,
-        claims: Claims<'a>,
+        claims: &'a sort::Claiming<'a>,
     ) -> Self {
         let mut clusters: Vec<_> = clusters.iter().map(|c| (c.name.clone(), context(c, config))).collect();
         clusters.sort_by(|a, b| a.0.cmp(&b.0));
@@ -153,7 +153,7 @@ impl<'a> Renderer<'a> {
     }
 
     fn claimed(&self, object: &Object) -> Option<Finding> {
-        (self.claims)(&object.id.api_version, &object.id.kind)?;
+        self.claims.role(object)?;
         let message = format!("{} decides placement, so it cannot come from a template", object.id);
         Some(
             Finding::error("invalid-template", object, message)

@@ -3,38 +3,24 @@
 use std::collections::BTreeMap;
 
 use federate::dialect::{Placement, Plan};
-use federate::engine::{self, Engine, Settings};
+use federate::engine::Settings;
 use federate::k8s::{Finding, ObjectRef, Severity};
-use federate::repo::{self, Config, File};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
+use crate::run::{previous, run};
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let settings = Settings { strict_inventory: true, previous: previous(case), ..Settings::default() };
-    let loaded = repo::load_bytes(files(case), Config::default(), &engine::claims);
-    let (clusters, mut findings) = engine::inventory(&loaded.repo, &settings);
-    let repo = loaded.expand(&clusters);
-    findings.extend(repo.findings.iter().cloned());
-    let engine = Engine::new(&repo, &clusters, &settings);
-    let planned = engine.plan();
-    findings.extend(planned.findings);
+    let ran = run(&case["files"], &settings);
     let want = &case["expect"];
     let mut got = Map::new();
-    got.insert("placements".into(), planned.plan.placements.iter().map(row).collect());
-    let suspended = suspended(&planned.plan);
-    let manifests = engine.manifests(&planned.plan);
-    findings.extend(manifests.findings);
+    got.insert("placements".into(), ran.plan.placements.iter().map(row).collect());
+    let suspended = suspended(&ran.plan);
     if want.get("manifests").is_some() {
-        let mut by_cluster: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for manifest in &manifests.manifests {
-            let body = federate::yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
-            for cluster in &manifest.clusters {
-                by_cluster.entry(cluster.to_string()).or_default().push(body.clone());
-            }
-        }
-        got.insert("manifests".into(), json!(by_cluster));
+        got.insert("manifests".into(), json!(ran.manifests));
     }
+    let findings = ran.findings;
     let errors = errors(&findings)?;
     if want.get("errors").is_some()
         || errors.iter().any(|e| !e.ends_with("override-failed"))
@@ -46,35 +32,6 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
         got.insert("suspended".into(), json!(suspended));
     }
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
-}
-
-/// Each object as a file of its own.
-fn files(case: &Value) -> Vec<File> {
-    let objects = case["files"].as_array().expect("a list").iter().enumerate();
-    objects
-        .map(|(index, object)| File {
-            path: format!("{index:03}.json").into(),
-            bytes: object.to_string().into_bytes().into(),
-        })
-        .collect()
-}
-
-fn previous(case: &Value) -> Plan {
-    let rows = case["previous"].as_array().cloned().unwrap_or_default();
-    let placements = rows.iter().map(|row| {
-        let clusters = row["clusters"].as_object().expect("a map");
-        let clusters: Vec<Value> =
-            clusters.iter().map(|(name, replicas)| json!({"name": name, "replicas": replicas})).collect();
-        let memory: Map<String, Value> = row
-            .as_object()
-            .expect("a map")
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "object" | "clusters"))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect();
-        json!({"object": row["object"], "clusters": clusters, "memory": memory})
-    });
-    serde_json::from_value(json!({"placements": placements.collect::<Vec<_>>()})).expect("a plan")
 }
 
 fn row(placement: &Placement) -> Value {

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 mod diff;
 mod karmada;
+mod run;
 mod yaml;
 
 /// Judges one case: `Err` holds a readable difference.

@@ -26,7 +26,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         Some(_) => None,
         None => plane.policies.matches(template).first().map(|m| m.policy),
     };
-    if propagates_everywhere(template) {
+    if propagates_everywhere(template) && (plane.standing || winner.is_some()) {
         decided.placements.push(everywhere(plane, template, winner));
         return decided;
     }
@@ -50,6 +50,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
 /// A Namespace goes to all clusters, whatever policy it may have besides.
 fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_>>) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), policy.map(|p| p.object.id.clone()));
+    placement.standing = policy.is_none();
     placement.clusters = plane
         .clusters
         .iter()

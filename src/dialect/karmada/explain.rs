@@ -39,6 +39,7 @@ pub(super) fn explain(
         steps: trace.into_steps(),
         clusters,
         placement,
+        rewritten: None,
     })
 }
 
@@ -67,6 +68,7 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
         steps: Vec::new(),
         clusters: plane.clusters.iter().map(row).collect(),
         placement: placement.clone(),
+        rewritten: None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::decide::ties_descend;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
 use super::{Karmadas, prune, schedule};
-use crate::dialect::{OverrideChange, Placed, Placement, Rendered, Variant};
+use crate::dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use crate::k8s::{Cluster, ClusterName, Finding, Object, finding};
 use crate::patch;
 use crate::repo::Template;
@@ -89,10 +89,12 @@ impl<'a> Render<'_, 'a> {
             };
             for (rules, clusters) in self.split(&own, &clusters) {
                 let (mut object, mut changes) = (object.clone(), changes.clone());
-                let rendered = apply(&own, &rules, &mut object, &clusters, &mut changes).map(|()| {
-                    prune::prune(&mut object.body, self.overwrite);
-                    Rendered { body: object.body, changes }
-                });
+                if let Err(finding) = apply(&own, &rules, &mut object, &clusters, &mut changes) {
+                    variants.push(failed(finding, &clusters));
+                    continue;
+                }
+                prune::prune(&mut object.body, self.overwrite);
+                let rendered = Ok(Rendered { body: object.body, changes });
                 variants.push(Variant { clusters: names(&clusters), rendered });
             }
         }
@@ -155,7 +157,8 @@ fn names(clusters: &[&Placed]) -> Vec<ClusterName> {
 }
 
 fn failed(finding: Finding, clusters: &[&Placed]) -> Variant {
-    Variant { clusters: names(clusters), rendered: Err(finding) }
+    let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
+    Variant { clusters: names(clusters), rendered: Err(withheld) }
 }
 
 fn override_failed(

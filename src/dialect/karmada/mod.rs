@@ -79,6 +79,8 @@ struct Karmadas<'a> {
     estimator: Estimator,
     /// Which clusters serve a kind, by API version and kind.
     served: BTreeMap<(&'a str, &'a str), Vec<bool>>,
+    /// Whether namespaces go everywhere without a policy.
+    standing: bool,
     findings: Vec<Finding>,
 }
 
@@ -117,6 +119,7 @@ impl<'a> Karmadas<'a> {
             rebalancers: Rebalancers::new(valid(Role::Other)),
             estimator: Estimator::new(input.clusters),
             served,
+            standing: input.standing,
             findings,
         }
     }

@@ -41,7 +41,9 @@ fn config() -> Config {
 fn render(source: &str) -> Result<Vec<String>, Finding> {
     let scopes = sort::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
-    let renderer = Renderer::new(&clusters, &config(), &scopes, &|_, _| None);
+    let nobody = |_: &str, _: &str| None;
+    let claims = sort::Claiming::new(&nobody, [].iter());
+    let renderer = Renderer::new(&clusters, &config(), &scopes, &claims);
     let file = File { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
     let rendered =
         renderer.clusters.iter().map(|(name, context)| renderer.render(&file, source, name, context));

@@ -1,0 +1,55 @@
+//! What runs in the member clusters, as far as it was given: the objects that a control plane would
+//! see there.
+
+use std::collections::BTreeMap;
+
+use super::cluster::ClusterName;
+use super::object::Object;
+
+/// Objects by cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    clusters: BTreeMap<ClusterName, Vec<Object>>,
+}
+
+impl Live {
+    /// What a cluster holds; calling it again for the same cluster adds to it.
+    pub fn insert(&mut self, cluster: ClusterName, objects: Vec<Object>) {
+        let all = self.clusters.entry(cluster).or_default();
+        all.extend(objects);
+        all.sort_by(|a, b| key(a).cmp(&key(b)));
+    }
+
+    /// Whether anything is known of the cluster: if so, what is not here does not exist there.
+    pub fn knows(&self, cluster: &str) -> bool {
+        self.clusters.contains_key(cluster)
+    }
+
+    /// The object of that group, kind, namespace and name, whatever its version.
+    pub fn get(
+        &self,
+        cluster: &str,
+        group: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<&Object> {
+        let all = self.clusters.get(cluster)?;
+        let at = all.binary_search_by(|o| key(o).cmp(&(group, kind, namespace, name))).ok()?;
+        all.get(at)
+    }
+
+    /// All objects of a group, kind and namespace, sorted by name.
+    pub fn list(&self, cluster: &str, group: &str, kind: &str, namespace: Option<&str>) -> &[Object] {
+        let all = self.clusters.get(cluster).map_or(&[][..], Vec::as_slice);
+        let wanted = (group, kind, namespace);
+        let of = |o: &Object| (o.id.group(), o.id.kind.as_str(), o.id.namespace.as_deref()).cmp(&wanted);
+        let start = all.partition_point(|o| of(o).is_lt());
+        let end = all.partition_point(|o| of(o).is_le());
+        &all[start..end]
+    }
+}
+
+fn key(object: &Object) -> (&str, &str, Option<&str>, &str) {
+    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
+}

@@ -1,0 +1,107 @@
+//! Runs the program over a case: its files as a repo, its state as settings.
+
+use std::collections::BTreeMap;
+
+use federate::dialect::Plan;
+use federate::engine::{self, Engine, Settings};
+use federate::k8s::{Finding, Live, Object, ObjectRef, Origin};
+use federate::repo::{self, Config, File};
+use serde_json::{Map, Value, json};
+
+/// What came of a case.
+pub(crate) struct Ran {
+    pub(crate) plan: Plan,
+    /// What each cluster receives, as read back from the text that would be written.
+    pub(crate) manifests: BTreeMap<String, Vec<Value>>,
+    /// What is not sent: object, cluster, status.
+    pub(crate) withheld: Vec<(ObjectRef, String, &'static str)>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Plans and renders a list of objects; `look` may ask the engine for more.
+pub(crate) fn run_with<T>(
+    objects: &Value,
+    settings: &Settings,
+    config: Config,
+    look: impl FnOnce(&Engine<'_>, &Plan) -> T,
+) -> (Ran, T) {
+    let loaded = repo::load_bytes(files(objects), config, &engine::AllDialects);
+    let (clusters, mut findings) = engine::inventory(&loaded.repo, settings);
+    let repo = loaded.expand(&clusters);
+    findings.extend(repo.findings.iter().cloned());
+    let engine = Engine::new(&repo, &clusters, settings);
+    let planned = engine.plan();
+    findings.extend(planned.findings);
+    let rendered = engine.manifests(&planned.plan);
+    let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for manifest in &rendered.manifests {
+        let body = federate::yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
+        for cluster in &manifest.clusters {
+            manifests.entry(cluster.to_string()).or_default().push(body.clone());
+        }
+    }
+    let held = rendered.withheld.iter().flat_map(|held| {
+        held.clusters.iter().map(|cluster| (held.object.clone(), cluster.to_string(), held.status))
+    });
+    let withheld = held.collect();
+    findings.extend(rendered.findings);
+    let seen = look(&engine, &planned.plan);
+    (Ran { plan: planned.plan, manifests, withheld, findings }, seen)
+}
+
+/// Plans and renders a list of objects.
+pub(crate) fn run(objects: &Value, settings: &Settings) -> Ran {
+    run_with(objects, settings, Config::default(), |_, _| ()).0
+}
+
+/// Each object as a file of its own.
+fn files(objects: &Value) -> Vec<File> {
+    let objects = objects.as_array().expect("a list").iter().enumerate();
+    objects
+        .map(|(index, object)| File {
+            path: format!("{index:03}.json").into(),
+            bytes: object.to_string().into_bytes().into(),
+        })
+        .collect()
+}
+
+/// The case's `previous` as a plan: what is neither object nor clusters is memory.
+pub(crate) fn previous(case: &Value) -> Plan {
+    let rows = case["previous"].as_array().cloned().unwrap_or_default();
+    let placements = rows.iter().map(|row| {
+        let clusters = row["clusters"].as_object().expect("a map");
+        let clusters: Vec<Value> =
+            clusters.iter().map(|(name, replicas)| json!({"name": name, "replicas": replicas})).collect();
+        let memory: Map<String, Value> = row
+            .as_object()
+            .expect("a map")
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "object" | "clusters"))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        json!({"object": row["object"], "clusters": clusters, "memory": memory})
+    });
+    serde_json::from_value(json!({"placements": placements.collect::<Vec<_>>()})).expect("a plan")
+}
+
+/// The case's `observed` objects.
+pub(crate) fn live(case: &Value) -> Live {
+    let mut live = Live::default();
+    for (cluster, objects) in case["observed"].as_object().into_iter().flatten() {
+        let objects = objects.as_array().expect("a list").iter().map(observed).collect();
+        live.insert(cluster.as_str().into(), objects);
+    }
+    live
+}
+
+fn observed(body: &Value) -> Object {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let id = ObjectRef {
+        api_version: text("/apiVersion").expect("an API version"),
+        kind: text("/kind").expect("a kind"),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name").expect("a name"),
+    };
+    let origin = Origin { file: "observed".into(), document: 0, item: None, line: 0 };
+    Object { id, body: body.clone(), origin }
+}
