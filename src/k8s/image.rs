@@ -1,7 +1,6 @@
 //! Container image references, by the Docker reference grammar: `[host[:port]/]repository[:tag][@digest]`.
 
-/// The parts of an image reference. When a reference has both a tag and a digest, the digest is
-/// dropped.
+/// The parts of an image reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// Host and port; empty for none.
@@ -42,7 +41,6 @@ impl Image {
             return None;
         }
         let (host, repository) = split_host(name);
-        let digest = if tag.is_empty() { digest } else { "" };
         Some(Self {
             host: host.into(),
             repository: repository.into(),
@@ -80,11 +78,10 @@ impl std::fmt::Display for Image {
             write!(f, "{}/", self.host)?;
         }
         f.write_str(&self.repository)?;
-        match (self.tag.as_str(), self.digest.as_str()) {
-            ("", "") => Ok(()),
-            ("", digest) => write!(f, "@{digest}"),
-            (tag, _) => write!(f, ":{tag}"),
+        if !self.tag.is_empty() {
+            write!(f, ":{}", self.tag)?;
         }
+        if self.digest.is_empty() { Ok(()) } else { write!(f, "@{}", self.digest) }
     }
 }
 
@@ -139,15 +136,16 @@ fn is_domain_label(label: &str) -> bool {
         && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-fn is_tag(text: &str) -> bool {
+/// Whether the text is a tag.
+pub fn is_tag(text: &str) -> bool {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     text.len() <= 128
         && text.bytes().next().is_some_and(word)
         && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'-'))
 }
 
-/// `algorithm[+._-algorithm…]:hex`, at least 32 hexadecimal digits.
-fn is_digest(text: &str) -> bool {
+/// Whether the text is a digest: `algorithm[+._-algorithm…]:hex`, at least 32 hexadecimal digits.
+pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
     let part = |p: &str| {
         p.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())

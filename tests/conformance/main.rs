@@ -23,6 +23,7 @@ use serde_json::Value;
 
 mod diff;
 mod karmada;
+mod kubeadmiral;
 mod run;
 mod yaml;
 
@@ -40,6 +41,11 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        (
+            "kubeadmiral",
+            "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc" | "doc"
+            | "upstream-tests",
+        ) => kubeadmiral::judge,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

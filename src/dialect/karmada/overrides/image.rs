@@ -22,6 +22,9 @@ pub(super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<
             .ok_or_else(|| format!("there is no text at `{path}`, where an image should be"))?;
         let mut image =
             Image::parse(current).ok_or_else(|| format!("`{current}` at `{path}` is no image reference"))?;
+        if !image.tag.is_empty() {
+            image.digest.clear();
+        }
         change(overrider, &mut image);
         let value = Value::from(image.to_string());
         let operation = patch::Operation { name: "replace", path: &path, value: Some(&value) };

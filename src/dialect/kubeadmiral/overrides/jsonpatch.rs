@@ -1,0 +1,23 @@
+//! `jsonpatch` overriders, and the paths that are treated apart.
+
+use super::Patch;
+use super::api::PatchOverrider;
+
+/// The patch that is written.
+pub(super) fn patch(written: &PatchOverrider) -> Patch {
+    let name = if written.operator.is_empty() { "replace" } else { &written.operator };
+    Patch { name: name.to_owned(), path: written.path.clone(), value: written.value.clone() }
+}
+
+/// Whether a patch is applied only when the object is sent: finalizers are always there then.
+pub(in super::super) fn after_all(patch: &Patch) -> bool {
+    patch.path.starts_with("/metadata/finalizers")
+}
+
+/// Whether nothing may be sent with this patch: it would make another object of it.
+pub(in super::super) fn refused(patch: &Patch) -> bool {
+    matches!(
+        patch.path.as_str(),
+        "/metadata/namespace" | "/metadata/name" | "/metadata/generateName" | "/kind"
+    )
+}

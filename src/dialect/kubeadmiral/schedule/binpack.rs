@@ -1,0 +1,151 @@
+//! The planner that fills clusters one after the other.
+//!
+//! Facts: the order is the selection's; weights do not count. It plans anew only once the outcome of
+//! the last plan is known, unless a cluster was lost or is over its limit.
+
+use super::spread::Division;
+use super::{Bounds, Limits, Rescheduling};
+
+/// What is known of a workload's replicas, by selected cluster.
+pub(super) struct Current<'c> {
+    /// Replicas now; `None` where it is not placed.
+    pub(super) replicas: &'c [Option<i64>],
+    /// Replicas that found room, as far as that is known.
+    pub(super) scheduled: &'c [Option<i64>],
+    /// Whether it is placed on a cluster that is not selected any more.
+    pub(super) lost: bool,
+    /// Whether an estimate for a cluster that is not selected is still awaited.
+    pub(super) awaited: bool,
+}
+
+/// Fills the clusters with `total`; all lists are in the order of selection.
+pub(super) fn plan(
+    bounds: &[Bounds],
+    limits: &Limits,
+    current: &Current<'_>,
+    total: i64,
+    how: Rescheduling,
+) -> Vec<i64> {
+    let replicas: Vec<i64> = current.replicas.iter().map(|n| n.unwrap_or(0)).collect();
+    if !should_plan(limits, current) {
+        return replicas;
+    }
+    let keep = how.keep_unschedulable || !how.avoid_disruption;
+    let mut wished = desired(bounds, limits, total);
+    let scheduled: i64 =
+        current.scheduled.iter().enumerate().filter_map(|(at, n)| Some(limits.allow(at, (*n)?))).sum();
+    if !keep && scheduled == total {
+        return current.scheduled.iter().map(|n| n.unwrap_or(0)).collect();
+    }
+    if !how.avoid_disruption {
+        return wished.replicas();
+    }
+    if !keep {
+        for over in &mut wished.over {
+            *over = (*over).min(total - scheduled).max(0);
+        }
+    }
+    let mut now: Vec<i64> = replicas.iter().enumerate().map(|(at, n)| limits.cap(at, *n)).collect();
+    let running: i64 = now.iter().sum();
+    if running > wished.total() {
+        scale_down(&mut now, &wished.plan, running - total);
+    } else if running < wished.total() {
+        scale_up(&mut now, &wished.plan, bounds, limits, total - running);
+    }
+    Division { plan: now, over: wished.over }.replicas()
+}
+
+fn should_plan(limits: &Limits, current: &Current<'_>) -> bool {
+    let beyond = |(at, n): (usize, &Option<i64>)| n.is_some_and(|n| limits.allow(at, n) < n);
+    if current.lost || current.replicas.iter().enumerate().any(beyond) {
+        return true;
+    }
+    let settled = |(at, scheduled): (usize, &Option<i64>)| match (scheduled, limits.estimate(at)) {
+        (None, _) => true,
+        (Some(scheduled), Some(estimate)) => *scheduled == estimate,
+        (Some(scheduled), None) => *scheduled == current.replicas[at].unwrap_or(0),
+    };
+    !current.awaited && current.scheduled.iter().enumerate().all(settled)
+}
+
+/// Minimums, then everything that is left into the first, the second, …
+fn desired(bounds: &[Bounds], limits: &Limits, total: i64) -> Division {
+    let mut rest = total;
+    let mut division = Division { plan: vec![0; bounds.len()], over: vec![0; bounds.len()] };
+    for (at, bound) in bounds.iter().enumerate() {
+        let (fits, over) = limits.split(at, bound.min.min(rest));
+        division.plan[at] = fits;
+        division.over[at] = over;
+        rest -= fits;
+    }
+    for (at, bound) in bounds.iter().enumerate() {
+        let before = division.plan[at];
+        let wanted = before.saturating_add(rest);
+        let (fits, over) = limits.split(at, bound.max.map_or(wanted, |max| wanted.min(max)));
+        division.over[at] = division.over[at].max(over);
+        division.plan[at] = fits;
+        rest -= fits - before;
+    }
+    division
+}
+
+fn scale_up(now: &mut [i64], wished: &[i64], bounds: &[Bounds], limits: &Limits, by: i64) {
+    let growing: Vec<usize> = (0..now.len()).filter(|at| wished[*at] > now[*at]).collect();
+    let room: Vec<Bounds> = growing
+        .iter()
+        .map(|&at| Bounds { min: bounds[at].min, max: bounds[at].max.map(|max| max - now[at]) })
+        .collect();
+    let moved = desired(&room, &limits.allowed(&growing), by).plan;
+    for (at, moved) in growing.into_iter().zip(moved) {
+        now[at] += moved;
+    }
+}
+
+/// The last selected give first.
+fn scale_down(now: &mut [i64], wished: &[i64], by: i64) {
+    let shrinking: Vec<usize> = (0..now.len()).rev().filter(|at| wished[*at] < now[*at]).collect();
+    let room: Vec<Bounds> = shrinking.iter().map(|&at| Bounds { min: 0, max: Some(now[at]) }).collect();
+    let moved = desired(&room, &Limits::none(room.len()), by).plan;
+    for (at, moved) in shrinking.into_iter().zip(moved) {
+        now[at] -= moved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAREFUL: Rescheduling = Rescheduling { avoid_disruption: true, keep_unschedulable: false };
+
+    fn bounds(all: &[(i64, Option<i64>)]) -> Vec<Bounds> {
+        all.iter().map(|(min, max)| Bounds { min: *min, max: *max }).collect()
+    }
+
+    fn current<'c>(replicas: &'c [Option<i64>], scheduled: &'c [Option<i64>]) -> Current<'c> {
+        Current { replicas, scheduled, lost: false, awaited: false }
+    }
+
+    #[test]
+    fn a_scaled_workload_grows_where_it_is_first() {
+        let bounds = bounds(&[(0, Some(6)), (0, None)]);
+        let got = plan(&bounds, &Limits::none(2), &current(&[Some(5), None], &[None, None]), 8, CAREFUL);
+        assert_eq!(got, [6, 2]);
+    }
+
+    #[test]
+    fn an_estimated_cluster_overflows_with_all_that_was_unplaced() {
+        let bounds = bounds(&[(2, None), (2, None), (2, None)]);
+        let limits = Limits::new(vec![Some(2), Some(0), Some(0)], vec![None; 3]);
+        let free = Rescheduling { avoid_disruption: false, keep_unschedulable: false };
+        let got = plan(&bounds, &limits, &current(&[None; 3], &[None; 3]), 10, free);
+        assert_eq!(got, [10, 8, 8]);
+    }
+
+    #[test]
+    fn nothing_moves_while_an_estimate_is_awaited() {
+        let bounds = bounds(&[(0, None), (0, None)]);
+        let limits = Limits::new(vec![Some(3), None], vec![None; 2]);
+        let got = plan(&bounds, &limits, &current(&[Some(5), None], &[Some(5), None]), 9, CAREFUL);
+        assert_eq!(got, [5, 0]);
+    }
+}

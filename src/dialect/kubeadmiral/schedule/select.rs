@@ -1,0 +1,42 @@
+//! The selection: which of the scored clusters are taken, in which order.
+//!
+//! Facts: wishes for priorities, or filling one cluster after the other, put the priority in place of
+//! the score. Names break ties.
+
+use std::cmp::Reverse;
+
+use super::super::profile::Select;
+use super::super::wanted::Wanted;
+use super::Member;
+
+/// The chosen clusters, best first, with the score that counted; or why selection fails.
+pub(super) fn select<'m, 'a>(
+    plugins: &[Select],
+    wanted: &Wanted<'_>,
+    feasible: &[&'m Member<'a>],
+    scores: Vec<i64>,
+) -> Result<Vec<(&'m Member<'a>, i64)>, String> {
+    let mut chosen: Vec<(&Member<'a>, i64)> = feasible.iter().copied().zip(scores).collect();
+    for plugin in plugins {
+        match plugin {
+            Select::Priority => {
+                let priorities = wanted.priorities();
+                if priorities.priorities || (wanted.divide && wanted.binpack) {
+                    for (member, score) in &mut chosen {
+                        *score = priorities.priority[member.index].unwrap_or(0);
+                    }
+                }
+                // Members stand in name order, and the sort is stable.
+                chosen.sort_by_key(|(member, score)| (Reverse(*score), member.index));
+            }
+            Select::MaxCluster => {
+                chosen.sort_by_key(|(_, score)| Reverse(*score));
+                if let Some(max) = wanted.max_clusters {
+                    let max = usize::try_from(max).map_err(|_| format!("maxClusters is {max}"))?;
+                    chosen.truncate(max);
+                }
+            }
+        }
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,75 @@
+//! Weights from free resources, for division without weights of its own.
+//!
+//! Facts: no cluster weighs more than 1.4 times its part of what all have; the weights then add up to
+//! 1000. Floats, rounded half away from zero, in the order written here.
+
+/// What weighs in one cluster, in whole units rounded up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Amounts {
+    pub(super) allocatable: i64,
+    pub(super) available: i64,
+}
+
+const ALL: f64 = 1000.0;
+const SUPPLY_LIMIT: f64 = 1.4;
+
+/// The weight of each cluster. The rounding difference goes to the first of the heaviest.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the arithmetic is specified so"
+)]
+pub(super) fn dynamic(clusters: &[Amounts]) -> Vec<i64> {
+    let round = |share: f64| share.round() as i64;
+    let equal = round(ALL / clusters.len() as f64);
+    let supply: f64 = clusters.iter().map(|c| c.allocatable as f64).sum();
+    let limit = |c: &Amounts| match supply {
+        0.0 => equal,
+        _ => round(c.allocatable as f64 / supply * ALL * SUPPLY_LIMIT),
+    };
+    let free: f64 = clusters.iter().map(|c| c.available.max(0) as f64).sum();
+    if free == 0.0 {
+        return vec![equal; clusters.len()];
+    }
+    let capped: Vec<i64> =
+        clusters.iter().map(|c| round(c.available.max(0) as f64 / free * ALL).min(limit(c))).collect();
+    let sum: i64 = capped.iter().sum();
+    if sum == 0 {
+        return vec![0; clusters.len()];
+    }
+    let mut weights: Vec<i64> = capped.iter().map(|w| round(*w as f64 / sum as f64 * ALL)).collect();
+    let difference = 1000 - weights.iter().sum::<i64>();
+    let most = weights.iter().copied().max().unwrap_or(0);
+    if let Some(heaviest) = weights.iter_mut().find(|w| **w == most && most > 0) {
+        *heaviest += difference;
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(amounts: &[(i64, i64)]) -> Vec<i64> {
+        let amounts: Vec<_> = amounts
+            .iter()
+            .map(|(allocatable, available)| Amounts { allocatable: *allocatable, available: *available })
+            .collect();
+        dynamic(&amounts)
+    }
+
+    #[test]
+    fn no_cluster_weighs_more_than_its_supply_allows() {
+        assert_eq!(weights(&[(100, 10), (100, 30), (100, 60)]), [115, 346, 539]);
+    }
+
+    #[test]
+    fn nothing_free_weighs_the_same() {
+        assert_eq!(weights(&[(100, 0), (50, -3), (0, 0)]), [333, 333, 333]);
+    }
+
+    #[test]
+    fn an_unknown_supply_limits_to_equal_parts() {
+        assert_eq!(weights(&[(0, 10), (0, 90)]), [167, 833]);
+    }
+}
