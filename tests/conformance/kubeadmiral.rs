@@ -9,7 +9,7 @@ use crate::diff::compare;
 use crate::run::{Ran, live, previous, run_with};
 
 /// Statuses that the cases tell of single clusters.
-const PER_CLUSTER: [&str; 3] = ["ClusterNotReady", "ClusterTerminating", "ApplyOverridesFailed"];
+const PER_CLUSTER: [&str; 2] = ["ClusterNotReady", "ApplyOverridesFailed"];
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let mut settings = Settings {
@@ -50,14 +50,19 @@ fn row(placement: &Placement, want: &Value) -> Value {
     let clusters: Map<String, Value> =
         placement.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
     let mut row = json!({"object": placement.object, "clusters": clusters});
-    if let Some(policy) = &placement.policy {
-        row["policy"] = json!(policy.to_string());
+    let everywhere = placement.object.kind == "Namespace" && !placement.clusters.is_empty();
+    match &placement.policy {
+        Some(policy) => row["policy"] = json!(policy.to_string()),
+        None if everywhere => row["policy"] = json!("namespace-auto-propagation"),
+        None => {}
     }
     if let Some(unschedulable) = &placement.unschedulable {
         row["unschedulable"] = json!(unschedulable.reason);
     }
     if !placement.required_by.is_empty() {
-        row["follows"] = placement.required_by.iter().map(|leader| json!(leader.to_string())).collect();
+        let mut leaders: Vec<String> = placement.required_by.iter().map(ToString::to_string).collect();
+        leaders.sort();
+        row["follows"] = json!(leaders);
     }
     // Left out of the cases where the control plane itself varies.
     let same = |r: &&Value| r["object"] == row["object"];

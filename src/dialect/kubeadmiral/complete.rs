@@ -77,7 +77,8 @@ fn follow(plane: &KubeAdmirals<'_>, placement: &mut Placement, led: &Led) {
     placement.required_by = led.leaders.iter().cloned().collect();
     let clusters: Vec<Placed> = led.clusters.iter().cloned().collect();
     decide::extend(placement, &clusters);
-    if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
+    let unwanted = placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy");
+    if unwanted && !placement.clusters.is_empty() {
         placement.unschedulable = None;
     }
     if placement.unschedulable.is_none() {

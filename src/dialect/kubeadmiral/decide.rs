@@ -132,7 +132,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
         });
         match verdict {
-            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(disabled.or(self.unwanted(policy))) },
+            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(self.unwanted(policy)) },
             Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
             Verdict::Schedule => self.schedule(policy, plugins, now, trace),
         }

@@ -192,6 +192,7 @@ impl<'a> KubeAdmirals<'a> {
         let mut placement = Decision::new(self, template, config, previous).place(None);
         if self.namespaces.everywhere(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
+            placement.policy = None;
             if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
                 placement.unschedulable = None;
             }
