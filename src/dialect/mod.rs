@@ -91,6 +91,13 @@ pub trait ControlPlane: Sync {
     /// its own (a policy's own row) has none.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
+    /// What is done about a placement's object in one cluster, given what is there; `None` where the
+    /// control plane does nothing and says nothing.
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        let _ = (placement, cluster, live);
+        None
+    }
+
     /// Why an object is where it is: `None` when the dialect has no say in it. `placed` is its row of
     /// the plan, if it has one.
     fn explain(
@@ -160,6 +167,37 @@ pub struct Withheld {
     pub status: &'static str,
     /// What is to be told of this object; `None` where [`ControlPlane::check`] has told it already.
     pub finding: Option<Finding>,
+}
+
+/// What is done about an object in a member cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// The deed itself.
+    pub deed: Deed,
+    /// Whether it takes over an object that the control plane did not write.
+    pub adopts: bool,
+    /// The control plane's own word for the outcome: `OK`, or why nothing is done.
+    pub status: &'static str,
+}
+
+impl Action {
+    /// Nothing is done, for that reason.
+    pub fn nothing(status: &'static str) -> Self {
+        Self { deed: Deed::Nothing, adopts: false, status }
+    }
+}
+
+/// What is done, with the object as it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// The object is created.
+    Create(Value),
+    /// The object that is there is replaced.
+    Update(Value),
+    /// The object that is there is deleted.
+    Delete,
+    /// Everything stays as it is.
+    Nothing,
 }
 
 /// A manifest for a member cluster.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Engine;
-use crate::dialect::{OverrideChange, Plan, Variant, Withheld};
-use crate::k8s::{ClusterName, Finding, ObjectRef};
+use crate::dialect::{Action, OverrideChange, Placement, Plan, Variant, Withheld};
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use crate::repo::Role;
 
 /// One object for some clusters.
@@ -80,6 +80,11 @@ impl Engine<'_> {
                     .help("its selectors match no template that is placed, or the values are there already")
             })
             .collect()
+    }
+
+    /// What is done about one object of the plan in a cluster, given what is there.
+    pub fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        self.plane(&placement.dialect)?.act(placement, cluster, live)
     }
 
     /// What each cluster receives of one object of the plan, as values rather than text.

@@ -173,7 +173,8 @@ mod tests {
             assert_eq!(Image::parse(text).map(|i| i.to_string()).as_deref(), Some(text));
         }
         let both = Image::parse(&format!("nginx:1@{digest}")).unwrap();
-        assert_eq!(both.to_string(), "nginx:1");
+        assert_eq!((both.tag.as_str(), both.digest.as_str()), ("1", digest.as_str()));
+        assert_eq!(both.to_string(), format!("nginx:1@{digest}"));
         assert_eq!(Image::parse(&format!("nginx@{digest}")).unwrap().digest, digest);
     }
 

@@ -1,17 +1,34 @@
 //! `KubeAdmiral`'s cases: placements, manifests, and what is not sent and why.
 
-use federate::dialect::Placement;
-use federate::engine::Settings;
+use std::collections::BTreeMap;
+
+use federate::dialect::{Action, Deed, Placement, Plan};
+use federate::engine::{Engine, Settings};
+use federate::k8s::{Cluster, ObjectRef};
 use federate::repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
-use crate::run::{Ran, live, previous, run_with};
+use crate::run::{self, Ran, live, previous, run_with};
 
 /// Statuses that the cases tell of single clusters.
 const PER_CLUSTER: [&str; 2] = ["ClusterNotReady", "ApplyOverridesFailed"];
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
+    let (ran, ()) = run_case(case, |_, _| ());
+    let want = &case["expect"];
+    let mut got = Map::new();
+    got.insert("placements".into(), ran.plan.placements.iter().map(|p| row(p, want)).collect());
+    if want.get("manifests").is_some() {
+        got.insert("manifests".into(), json!(ran.manifests));
+    }
+    if want.get("actions").is_some() {
+        got.insert("actions".into(), actions(&ran));
+    }
+    compare(&sorted(want.clone()), &sorted(Value::Object(got)))
+}
+
+fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran, T) {
     let mut settings = Settings {
         strict_inventory: true,
         // The cases' times are long past or far away.
@@ -23,17 +40,105 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     if let Some(applied) = case.get("applied") {
         settings.previous = run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan;
     }
-    let ran = run_with(&case["files"], &settings, config(case), |_, _| ()).0;
+    run_with(&case["files"], &settings, config(case), look)
+}
+
+/// What is done in each cluster, given what is there: for cases that say what is there.
+pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
+    let live = live(case);
+    let clusters = inventory(case);
+    let (ran, actions) = run_case(case, |engine, plan| {
+        let mut all = Vec::new();
+        for placement in &plan.placements {
+            for cluster in &clusters {
+                let ObjectRef { kind, namespace, name, .. } = &placement.object;
+                let group = placement.object.group();
+                let there = live.get(&cluster.name, group, kind, namespace.as_deref(), name);
+                let action = engine.act(placement, cluster, there);
+                all.extend(action.map(|action| (placement.object.clone(), cluster.name.to_string(), action)));
+            }
+        }
+        all
+    });
     let want = &case["expect"];
     let mut got = Map::new();
-    got.insert("placements".into(), ran.plan.placements.iter().map(|p| row(p, want)).collect());
-    if want.get("manifests").is_some() {
-        got.insert("manifests".into(), json!(ran.manifests));
-    }
-    if want.get("actions").is_some() {
-        got.insert("actions".into(), actions(&ran));
+    for key in want.as_object().expect("a map").keys() {
+        let value = match key.as_str() {
+            "placements" => ran.plan.placements.iter().map(|p| row(p, want)).collect(),
+            "manifests" => sent(&actions),
+            "actions" => done(&ran, &actions),
+            "update" => json!(actions.iter().any(|(_, _, a)| matches!(a.deed, Deed::Update(_)))),
+            "status" => json!(actions.first().map(|(_, _, a)| a.status)),
+            "decision" => actions.first().map_or(json!("skip"), |(_, _, a)| json!(decision(a))),
+            "decisions" => decisions(&want["decisions"], &actions),
+            other => return Err(format!("`{other}` is not judged")),
+        };
+        got.insert(key.clone(), value);
     }
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
+}
+
+type Acted = (ObjectRef, String, Action);
+
+fn inventory(case: &Value) -> Vec<Cluster> {
+    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    run::clusters(&case["files"], &settings)
+}
+
+fn sent(actions: &[Acted]) -> Value {
+    let mut manifests: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (_, cluster, action) in actions {
+        if let Deed::Create(body) | Deed::Update(body) = &action.deed {
+            manifests.entry(cluster).or_default().push(body);
+        }
+    }
+    json!(manifests)
+}
+
+fn op(action: &Action) -> &'static str {
+    match action.deed {
+        Deed::Create(_) => "create",
+        Deed::Update(_) => "update",
+        Deed::Delete => "delete",
+        Deed::Nothing => "none",
+    }
+}
+
+fn done(ran: &Ran, actions: &[Acted]) -> Value {
+    let row = |object: &ObjectRef| {
+        let own = actions.iter().filter(|(id, ..)| id == object);
+        let clusters: Map<String, Value> = own
+            .map(|(_, cluster, action)| (cluster.clone(), json!({"op": op(action), "status": action.status})))
+            .collect();
+        json!({"object": object, "clusters": clusters})
+    };
+    ran.plan.placements.iter().map(|p| row(&p.object)).collect()
+}
+
+fn decision(action: &Action) -> &'static str {
+    match (action.status, &action.deed) {
+        ("AlreadyExists", _) => "conflict",
+        ("ManagedLabelFalse", _) => "unmanaged",
+        (_, Deed::Update(_)) if action.adopts => "adopt",
+        (_, Deed::Nothing) => "skip",
+        _ => op(action),
+    }
+}
+
+/// By cluster, or by object and cluster where there are several objects.
+fn decisions(want: &Value, actions: &[Acted]) -> Value {
+    let nested = want.as_object().is_some_and(|map| map.values().any(Value::is_object));
+    let mut got = Map::new();
+    for (object, cluster, action) in actions {
+        let words = json!(decision(action));
+        if nested {
+            let of = got.entry(format!("{}/{}", object.kind, object.name)).or_insert_with(|| json!({}));
+            of[cluster] = words;
+        } else {
+            got.insert(cluster.clone(), words);
+        }
+    }
+    Value::Object(got)
 }
 
 /// The control plane's flags.

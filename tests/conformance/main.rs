@@ -43,9 +43,10 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ) => karmada::judge,
         (
             "kubeadmiral",
-            "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc" | "doc"
+            "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc"
             | "upstream-tests",
         ) => kubeadmiral::judge,
+        ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use federate::dialect::Plan;
 use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Finding, Live, Object, ObjectRef, Origin};
+use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef, Origin};
 use federate::repo::{self, Config, File};
 use serde_json::{Map, Value, json};
 
@@ -52,6 +52,12 @@ pub(crate) fn run_with<T>(
 /// Plans and renders a list of objects.
 pub(crate) fn run(objects: &Value, settings: &Settings) -> Ran {
     run_with(objects, settings, Config::default(), |_, _| ()).0
+}
+
+/// The inventory of a list of objects.
+pub(crate) fn clusters(objects: &Value, settings: &Settings) -> Vec<Cluster> {
+    let loaded = repo::load_bytes(files(objects), Config::default(), &engine::AllDialects);
+    engine::inventory(&loaded.repo, settings).0
 }
 
 /// Each object as a file of its own.

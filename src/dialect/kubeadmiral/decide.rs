@@ -132,14 +132,14 @@ impl<'d, 'a> Decision<'d, 'a> {
             problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
         });
         match verdict {
-            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(self.unwanted(policy)) },
+            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(Self::unwanted(policy)) },
             Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
-            Verdict::Schedule => self.schedule(policy, plugins, now, trace),
+            Verdict::Schedule => self.schedule(policy, plugins, &now, trace),
         }
     }
 
     /// A template without policy is withdrawn.
-    fn unwanted(&self, policy: Option<&Policy<'_>>) -> Option<Unschedulable> {
+    fn unwanted(policy: Option<&Policy<'_>>) -> Option<Unschedulable> {
         let why = || {
             let help = "the template names no policy; label it";
             problem("NoPolicy", format!("{help} `{}` or `{}`", keys::POLICY, keys::CLUSTER_POLICY))
@@ -167,7 +167,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         &self,
         policy: Option<&Policy<'_>>,
         plugins: Result<Option<&Plugins>, Unusable>,
-        now: State,
+        now: &State,
         trace: Option<&mut Trace>,
     ) -> Answer {
         let answer = |clusters, problem| Answer {
@@ -176,7 +176,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             deferred: String::new(),
             state: Some(now.clone()),
         };
-        let Some(policy) = policy else { return answer(Vec::new(), self.unwanted(None)) };
+        let Some(policy) = policy else { return answer(Vec::new(), Self::unwanted(None)) };
         let wanted = self.wanted(policy);
         let subject = match self.subject(policy, &wanted) {
             Ok(subject) => subject,
@@ -225,7 +225,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             key: &self.key,
             served: self.plane.served(&self.template.id),
             previous: &self.last,
-            current: schedule::by_index(&self.last, self.plane.clusters),
+            current: schedule::by_index(&self.last, self.plane.clusters, replicas.unwrap_or(0)),
             replicas: replicas.unwrap_or(0),
             gpu: request.get(GPU).map(|gpu| gpu.value()),
             estimates: estimates.unwrap_or_default(),
@@ -251,9 +251,10 @@ impl<'d, 'a> Decision<'d, 'a> {
         let all = self.plane.members.len();
         let counts: Vec<String> =
             counts.into_iter().map(|(filter, n)| format!("{n} refused by {filter}")).collect();
-        match counts.is_empty() {
-            true => "no cluster has joined".to_owned(),
-            false => format!("0/{all} clusters are available: {}", counts.join(", ")),
+        if counts.is_empty() {
+            "no cluster has joined".to_owned()
+        } else {
+            format!("0/{all} clusters are available: {}", counts.join(", "))
         }
     }
 }

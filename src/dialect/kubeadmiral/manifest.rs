@@ -41,7 +41,7 @@ pub(super) fn variants(plane: &KubeAdmirals<'_>, placement: &Placement, template
 }
 
 /// Why nothing of the object is sent to anybody, if so.
-fn held_back(object: &Object, placement: &Placement) -> Option<&'static str> {
+pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'static str> {
     if namespaces::untouched(object) {
         return Some("SystemNamespace");
     }

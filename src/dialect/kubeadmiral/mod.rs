@@ -13,7 +13,7 @@ use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Repo, Role, Template};
 
 use super::{
-    ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
 };
 
 mod affinity;
@@ -25,6 +25,7 @@ mod explain;
 mod followers;
 mod keys;
 mod manifest;
+mod member;
 mod migration;
 mod namespaces;
 mod overrides;
@@ -261,6 +262,10 @@ impl ControlPlane for KubeAdmirals<'_> {
             Some(template) => manifest::variants(self, placement, template),
             None => Vec::new(),
         }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act(self, placement, cluster, live)
     }
 
     fn explain(

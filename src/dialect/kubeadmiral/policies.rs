@@ -30,8 +30,8 @@ impl<'a> Policy<'a> {
             serde_path_to_error::deserialize::<_, PolicySpec>(spec.clone())
         });
         let spec = read.map_err(|e| {
-            let pointer: String = e.path().to_string().split('.').map(|key| format!("/{key}")).collect();
-            Finding::error("invalid-policy", object, e.inner().to_string()).at(format!("/spec{pointer}"))
+            let pointer = e.path().to_string().replace('.', "/");
+            Finding::error("invalid-policy", object, e.inner().to_string()).at(format!("/spec/{pointer}"))
         })?;
         let content = digest(&PolicySpec { auto_migration: None, ..spec.clone() });
         Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content })

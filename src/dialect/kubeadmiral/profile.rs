@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::k8s::{ObjectRef, Origin};
 
-    fn plugins(spec: Value) -> Result<Plugins, String> {
+    fn plugins(spec: &Value) -> Result<Plugins, String> {
         let id = ObjectRef {
             api_version: "core.kubeadmiral.io/v1alpha1".into(),
             kind: "SchedulingProfile".into(),
@@ -182,13 +182,13 @@ mod tests {
 
     #[test]
     fn an_empty_profile_is_the_default() {
-        assert_eq!(plugins(json!({})), Ok(Plugins::default()));
+        assert_eq!(plugins(&json!({})), Ok(Plugins::default()));
     }
 
     #[test]
     fn disabled_ones_go_and_enabled_ones_come_last() {
         let got = plugins(
-            json!({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ClusterResourcesMostAllocated"}]},
+            &json!({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ClusterResourcesMostAllocated"}]},
             "filter": {"disabled": [{"name": "APIResources"}], "enabled": [{"name": "ClusterResourcesFit"}, {"name": "APIResources"}]}}),
         );
         let got = got.unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn twice_unknown_and_misplaced_are_refused() {
         for (point, name) in [("filter", "ClusterReady"), ("score", "Nope"), ("select", "ClusterReady")] {
-            assert!(plugins(json!({point: {"enabled": [{"name": name}]}})).is_err(), "{name}");
+            assert!(plugins(&json!({point: {"enabled": [{"name": name}]}})).is_err(), "{name}");
         }
     }
 }

@@ -95,7 +95,8 @@ fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<String> {
 /// Sixteen hexadecimal digits that stand for a value.
 pub(super) fn digest<T: Serialize>(value: &T) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let first = Sha256::digest(text).iter().take(8).fold(0, |all: u64, byte| all << 8 | u64::from(*byte));
+    format!("{first:016x}")
 }
 
 /// What the template and its policy bring to a decision.
@@ -149,7 +150,6 @@ impl State {
         let clusters = serde_json::from_value(shared(&state.clusters)?).ok()?;
         Some((state, clusters))
     }
-
 
     /// What the template alone decides.
     fn stable(&self) -> (&str, i64, &str, &Option<String>, &str) {
@@ -213,10 +213,8 @@ pub(super) fn shared(
     let mut shared = Map::new();
     let referred = placements.iter().filter_map(|p| p.memory.get("trigger")?.get("clusters")?.as_str());
     for wanted in referred.collect::<BTreeSet<_>>() {
-        let clusters = match wanted == digest {
-            true => serde_json::to_value(now).ok(),
-            false => previous.shared(wanted).cloned(),
-        };
+        let clusters =
+            if wanted == digest { serde_json::to_value(now).ok() } else { previous.shared(wanted).cloned() };
         shared.extend(clusters.map(|clusters| (wanted.to_owned(), clusters)));
     }
     shared

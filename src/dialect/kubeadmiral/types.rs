@@ -26,7 +26,7 @@ pub(super) const OVERRIDER: &str = "kubeadmiral.io/overridepolicy-controller";
 impl TypeConfig {
     /// The replicas as a JSON pointer.
     pub(super) fn replicas_pointer(&self) -> String {
-        self.replicas.iter().map(|key| format!("/{}", crate::patch::escape(key))).collect()
+        self.replicas.iter().flat_map(|key| ["/".to_owned(), crate::patch::escape(key)]).collect()
     }
 
     /// The object's replicas, if they are there and a whole number.

@@ -95,6 +95,9 @@ pub(super) struct Class {
     pub(super) changes: Vec<OverrideChange>,
 }
 
+/// Rules by policy and number.
+type RuleIds = Vec<(usize, usize)>;
+
 /// The override policies that a template names, in the order they apply; or the one that is missing.
 pub(super) fn named<'p, 'a>(
     plane: &'p KubeAdmirals<'a>,
@@ -116,7 +119,7 @@ pub(super) fn evaluate<'a>(
     policies: &[&OverridePolicy<'a>],
     clusters: &[Placed],
 ) -> Result<Vec<Class>, Failed<'a>> {
-    let mut classes: BTreeMap<(Vec<(usize, usize)>, &str), Vec<Placed>> = BTreeMap::new();
+    let mut classes: BTreeMap<(RuleIds, &str), Vec<Placed>> = BTreeMap::new();
     let per_cluster = plane.template(&template.id).is_some_and(|t| t.per_cluster.is_some());
     for placed in clusters {
         let Some(cluster) = plane.cluster(&placed.name) else { continue };

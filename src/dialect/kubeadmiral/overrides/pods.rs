@@ -24,7 +24,7 @@ impl Pods {
     /// template's, whatever the body says by now.
     pub(super) fn read(id: &ObjectRef, body: &Value) -> Result<Self, String> {
         let path = podspec::path(id).ok_or_else(|| format!("{} has no pods", id.kind))?;
-        let pointer: String = path.iter().map(|key| format!("/{key}")).collect();
+        let pointer: String = path.iter().flat_map(|key| ["/", key]).collect();
         let spec = body.pointer(&pointer).cloned().unwrap_or(Value::Object(Default::default()));
         let spec = serde_path_to_error::deserialize(spec)
             .map_err(|e| format!("`{}.{}` is invalid: {}", path.join("."), e.path(), e.inner()))?;

@@ -69,8 +69,8 @@ pub(super) struct Subject<'s> {
     pub(super) served: &'s [bool],
     /// Where it is, in name order.
     pub(super) previous: &'s [Placed],
-    /// The same by index: replicas where it is placed with any, clusters that are in the inventory.
-    pub(super) current: Vec<Option<Option<i64>>>,
+    /// The replicas there, by index: all of them where no number was decided.
+    pub(super) current: Vec<Option<i64>>,
     /// The replicas to divide.
     pub(super) replicas: i64,
     /// The GPUs of a pod.
@@ -87,10 +87,9 @@ impl Subject<'_> {
         self.current.get(index).is_some_and(Option::is_some)
     }
 
-    /// The replicas where it is placed; all of them where no number was decided.
+    /// The replicas where it is placed.
     fn running(&self, index: usize) -> Option<i64> {
-        let placed = self.current.get(index).copied().flatten()?;
-        Some(placed.unwrap_or(self.replicas))
+        self.current.get(index).copied().flatten()
     }
 
     fn evicts(&self, cluster: &str) -> bool {
@@ -99,12 +98,13 @@ impl Subject<'_> {
     }
 }
 
-/// Where an object is indexed by cluster; both lists are in name order.
-pub(super) fn by_index(previous: &[Placed], clusters: &[Cluster]) -> Vec<Option<Option<i64>>> {
+/// The replicas of a placement by cluster index; both lists are in name order. Where no number was
+/// decided, all `replicas` run.
+pub(super) fn by_index(previous: &[Placed], clusters: &[Cluster], replicas: i64) -> Vec<Option<i64>> {
     let mut current = vec![None; clusters.len()];
     for placed in previous {
         if let Ok(at) = clusters.binary_search_by(|c| c.name.cmp(&placed.name)) {
-            current[at] = Some(placed.replicas);
+            current[at] = Some(placed.replicas.unwrap_or(replicas));
         }
     }
     current
