@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::followers::{self, Reference};
-use super::{KubeAdmirals, decide, keys};
+use super::{KubeAdmirals, advice, decide, keys};
 use crate::dialect::{Decided, Placed, Placement, Unschedulable};
 use crate::k8s::{Finding, ObjectRef};
 
@@ -28,6 +28,7 @@ pub(super) fn complete(plane: &KubeAdmirals<'_>, decided: Vec<Decided>) -> Decid
         }
     }
     all.findings.extend(all.placements.iter().filter_map(|p| finding(plane, p)));
+    all.findings.extend(advice::unreachable(plane, &all.placements));
     all
 }
 

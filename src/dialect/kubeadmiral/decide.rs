@@ -29,6 +29,8 @@ pub(super) struct Decision<'d, 'a> {
     previous: Option<&'d Placement>,
     remembered: Option<(State, Clusters)>,
     migration: Migration,
+    /// Why its migration configuration is ignored, if it is.
+    unclear_migration: Option<String>,
     /// Where the scheduler put it last.
     last: Vec<Placed>,
     /// `namespace/name`, or the name alone.
@@ -60,13 +62,18 @@ impl<'d, 'a> Decision<'d, 'a> {
         let state = row.and_then(|row| row.memory.get(TRIGGER));
         let last = row.map(last_scheduled).unwrap_or_default();
         let divisible = config.replicas_of(&template.body).is_some();
+        let (migration, unclear_migration) = match Migration::of(template, divisible) {
+            Ok(migration) => (migration, None),
+            Err(why) => (Migration::default(), Some(why)),
+        };
         Self {
             plane,
             template,
             config,
             previous: row,
             remembered: State::recall(state, |digest| previous.shared(digest).cloned()),
-            migration: Migration::of(template, divisible).unwrap_or_default(),
+            migration,
+            unclear_migration,
             last,
             key: template.id.path(),
         }
@@ -75,6 +82,16 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// The policy that the template's labels name, whether it exists or not.
     pub(super) fn named(&self) -> Option<ObjectRef> {
         named(self.template)
+    }
+
+    /// Why the template's migration configuration is ignored, if it is.
+    pub(super) fn migration_error(&self) -> Option<&str> {
+        self.unclear_migration.as_deref()
+    }
+
+    /// Whether evictions depend on the time, which is not known.
+    pub(super) fn lacks_clock(&self) -> bool {
+        self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
 
     /// Decides.

@@ -16,6 +16,7 @@ use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
 };
 
+mod advice;
 mod affinity;
 mod api;
 mod cluster;
@@ -181,16 +182,20 @@ impl<'a> KubeAdmirals<'a> {
     }
 
     /// Decides about one template, without what depends on others.
-    fn decide(&self, template: &Object, previous: &Previous) -> Option<Placement> {
+    fn decide(&self, template: &Object, previous: &Previous) -> Decided {
+        let mut decided = Decided::default();
         if !self.standing && !keys::addressed(template) {
-            return None;
+            return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
         let withheld = template.annotation(keys::NO_FEDERATED).is_some_and(|value| !value.is_empty());
         let Some(config) = config.filter(|_| !withheld) else {
-            return Some(not_federated(template, withheld));
+            decided.placements.push(not_federated(template, withheld));
+            return decided;
         };
-        let mut placement = Decision::new(self, template, config, previous).place(None);
+        let decision = Decision::new(self, template, config, previous);
+        decided.findings = advice::ignored_annotations(template, &decision);
+        let mut placement = decision.place(None);
         if self.namespaces.everywhere(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;
@@ -202,7 +207,8 @@ impl<'a> KubeAdmirals<'a> {
         if placement.unschedulable.is_none() && !placement.clusters.is_empty() {
             placement.unschedulable = decide::override_problem(self, template, &placement);
         }
-        Some(placement)
+        decided.placements.push(placement);
+        decided
     }
 }
 
@@ -234,7 +240,9 @@ fn not_federated(template: &Object, asked: bool) -> Placement {
 
 impl ControlPlane for KubeAdmirals<'_> {
     fn check(&self) -> Vec<Finding> {
-        self.findings.clone()
+        let policies = self.policies.policies.values();
+        let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
+        self.findings.iter().cloned().chain(unknown).collect()
     }
 
     fn units(&self) -> usize {
@@ -246,9 +254,7 @@ impl ControlPlane for KubeAdmirals<'_> {
     }
 
     fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        let template = self.templates.get(unit).map(|t| &t.object);
-        let placement = template.and_then(|template| self.decide(template, previous));
-        Decided { placements: placement.into_iter().collect(), ..Decided::default() }
+        self.templates.get(unit).map_or_else(Decided::default, |t| self.decide(&t.object, previous))
     }
 
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {

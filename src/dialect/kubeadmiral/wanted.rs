@@ -171,6 +171,31 @@ fn whole(template: &Object, key: &str) -> Option<i64> {
     i64::from_str(template.annotation(key)?).ok().filter(|n| *n >= 0)
 }
 
+/// The annotations that cannot be read, with the reason.
+pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
+    let json_error = |key: &'static str| {
+        let text = template.annotation(key)?;
+        let error = match key {
+            keys::CLUSTER_SELECTOR => serde_json::from_str::<Option<Labels>>(text).err(),
+            keys::AFFINITY => serde_json::from_str::<Option<Affinity>>(text).err(),
+            keys::TOLERATIONS => serde_json::from_str::<Option<Vec<Toleration>>>(text).err(),
+            _ => serde_json::from_str::<Option<Vec<DesiredPlacement>>>(text).err(),
+        };
+        Some((key, error?.to_string()))
+    };
+    let word = |key: &'static str, read: bool, expected: &str| {
+        let text = template.annotation(key).filter(|_| !read)?;
+        Some((key, format!("`{text}` is not {expected}")))
+    };
+    let words = [
+        word(keys::SCHEDULING_MODE, divides(template).is_some(), "`Duplicate` or `Divide`"),
+        word(keys::STICKY, flag(template, keys::STICKY).is_some(), "`true` or `false`"),
+        word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "a whole number from 0 on"),
+    ];
+    let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);
+    words.into_iter().chain(json).flatten().collect()
+}
+
 fn json<T: DeserializeOwned>(template: &Object, key: &str) -> Option<T> {
     serde_json::from_str(template.annotation(key)?).ok()
 }
