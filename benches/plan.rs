@@ -78,6 +78,50 @@ fn one_decision(bencher: Bencher<'_, '_>, name: &str) {
     bencher.bench_local(|| black_box(engine.place(black_box(id))));
 }
 
+const KUBEADMIRAL: [(&str, &str); 4] = [
+    ("duplicate", "{schedulingMode: Duplicate}"),
+    ("static weights", "{schedulingMode: Divide, placement: [WEIGHTS]}"),
+    ("dynamic weights", "{schedulingMode: Divide}"),
+    ("binpack", "{schedulingMode: Divide, replicasStrategy: Binpack}"),
+];
+
+fn federated_cluster(index: usize) -> File {
+    let text = format!(
+        "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}}}}}\nstatus:\n  conditions: [{{type: Joined, status: \"True\"}}, {{type: Ready, status: \"True\"}}]\n  apiResourceTypes: [{{group: apps, version: v1, kind: Deployment, pluralName: deployments, scope: Namespaced}}]\n  resources:\n    allocatable: {{cpu: {}, memory: {}Gi}}\n    available: {{cpu: {}, memory: {}Gi}}\n",
+        index % 7,
+        300 + index * 7 % 200,
+        900 + index * 13 % 500,
+        index * 3 % 290,
+        index * 11 % 880,
+    );
+    file(format!("clusters/{index}.yaml"), &text)
+}
+
+/// One decision of KubeAdmiral: 2,000 replicas over 1,000 clusters.
+#[divan::bench(args = KUBEADMIRAL.map(|(name, _)| name))]
+fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
+    let spec = KUBEADMIRAL.iter().find(|(known, _)| *known == name).unwrap().1;
+    let weight = |i: usize| format!("{{cluster: c{i:04}, preferences: {{weight: {}}}}}", 1 + i % 5);
+    let spec = spec.replace("WEIGHTS", &(0..CLUSTERS).map(weight).collect::<Vec<_>>().join(", "));
+    let policy = format!(
+        "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec: {spec}\n"
+    );
+    let label = "labels: {kubeadmiral.io/propagation-policy-name: p}";
+    let app = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, LABEL}\nspec:\n  replicas: 2000\n  template: {spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: 300m}}}]}}\n";
+    let mut files: Vec<File> = (0..CLUSTERS).map(federated_cluster).collect();
+    files.push(file("policy.yaml".to_owned(), &policy));
+    files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
+    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
+    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    assert!(findings.is_empty());
+    let repo = loaded.expand(&clusters);
+    let settings = Settings::default();
+    let engine = Engine::new(&repo, &clusters, &settings);
+    let id = &repo.templates[0].object.id;
+    assert!(!engine.plan().plan.placements[0].clusters.is_empty());
+    bencher.bench_local(|| black_box(engine.place(black_box(id))));
+}
+
 /// Everything but reading files: compile policies and decide about 1,000 workloads on 1,000 clusters.
 #[divan::bench]
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
