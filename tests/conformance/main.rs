@@ -23,6 +23,7 @@ use serde_json::Value;
 
 mod diff;
 mod karmada;
+mod kubefed_import;
 mod run;
 mod yaml;
 
@@ -40,6 +41,8 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        ("kubefed", "federate") => kubefed_import::federate,
+        ("kubefed", "enable") => kubefed_import::enable,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

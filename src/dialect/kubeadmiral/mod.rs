@@ -1,0 +1,3 @@
+//! The `KubeAdmiral` dialect.
+
+pub mod import;
