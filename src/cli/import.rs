@@ -21,10 +21,10 @@ const STDIN: &str = "-";
 
 /// Take live objects into the repo, as templates that are adopted without a restart
 ///
-/// Reads what `kubectl get -o yaml` prints. For `KubeAdmiral` each object keeps its text, comments and
+/// Reads what `kubectl get -o yaml` prints. For KubeAdmiral each object keeps its text, comments and
 /// order included: what the server wrote goes (status, uid, resourceVersion, a Service's clusterIP, …),
 /// the policy's label and the annotations for adoption come. The pod template stays as it is. For
-/// `KubeFed` the federated objects are printed that hold the objects.
+/// KubeFed the federated objects are printed that hold the objects.
 ///
 /// Importing twice changes nothing. Nothing is printed or written when anything is in error.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(super) struct Import {
     #[arg(long, short)]
     in_place: bool,
 
-    /// Make federated types of `CustomResourceDefinition`s (`KubeFed`), in place of federating the objects
+    /// Make federated types of `CustomResourceDefinition`s (KubeFed), in place of federating the objects
     #[arg(long)]
     enable: bool,
 
@@ -70,7 +70,8 @@ pub(super) struct Import {
 
 const EXAMPLES: &str = "\
 Examples:
-  kubectl get deploy,svc web -o yaml | federate import -f - --policy web --cluster member1 > web.yaml
+  kubectl get deploy,svc web -o yaml | federate import -f - --policy web > web.yaml
+  federate import -f web.yaml --policy web --cluster member1 member2
   federate import -f deploy/*.yaml --policy web --in-place
   federate import -f roles.yaml --cluster-policy everywhere -o json
   federate import -f web.yaml --as kubefed

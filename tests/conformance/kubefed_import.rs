@@ -1,4 +1,4 @@
-//! What `KubeFed`'s own command makes of objects: federated objects (`federate`) and federated types
+//! What KubeFed's own command makes of objects: federated objects (`federate`) and federated types
 //! (`enable`), in the order of the objects.
 
 use federate::dialect::import::{Import, Imported};
@@ -26,9 +26,10 @@ fn judge(case: &Value, wish: &Import) -> Result<(), String> {
     if !messages.is_empty() {
         return Err(messages.join("\n"));
     }
-    let made = taken.files.into_iter().flat_map(|file| file.objects).flat_map(|object| match object.imported {
-        Imported::Objects(made) => made,
-        Imported::Edits(_) => Vec::new(),
-    });
+    let made =
+        taken.files.into_iter().flat_map(|file| file.objects).flat_map(|object| match object.imported {
+            Imported::Objects(made) => made,
+            Imported::Edits(_) => Vec::new(),
+        });
     compare(&case["expect"], &json!({"manifests": {"hub": made.collect::<Vec<_>>()}}))
 }

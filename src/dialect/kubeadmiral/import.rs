@@ -1,4 +1,4 @@
-//! From a live object to a template that `KubeAdmiral` adopts: the steps of its guide to resource
+//! From a live object to a template that KubeAdmiral adopts: the steps of its guide to resource
 //! federalization, the annotation that adoption needs since November 2023, and without what servers and
 //! controllers write.
 //!
@@ -75,8 +75,8 @@ pub fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> 
     };
     edits.remove(&format!("/metadata/labels/{}", escape(other)));
     edits.set("labels", label, name);
-    edits.set("annotations", CONFLICTS, "adopt");
     edits.set("annotations", ADOPTING, &clusters(&wish.clusters));
+    edits.set("annotations", CONFLICTS, "adopt");
     Ok(Imported::Edits(edits.edits))
 }
 
@@ -237,7 +237,7 @@ mod tests {
         let (gone, come) = edits(body, &wish);
         assert_eq!(gone, ["/metadata/labels/kubeadmiral.io~1managed", CLUSTER_LABEL]);
         let adopting = "/metadata/annotations/kubeadmiral.io~1clusters-to-adopt";
-        assert_eq!(come[2], (adopting.to_owned(), r#"{"clusters":["m1","m2"]}"#.to_owned()));
+        assert_eq!(come[1], (adopting.to_owned(), r#"{"clusters":["m1","m2"]}"#.to_owned()));
         assert_eq!(come[0], (LABEL.to_owned(), "p".to_owned()));
     }
 

@@ -1,3 +1,3 @@
-//! The `KubeAdmiral` dialect.
+//! The KubeAdmiral dialect.
 
 pub mod import;

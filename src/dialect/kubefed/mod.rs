@@ -1,3 +1,3 @@
-//! The `KubeFed` dialect.
+//! The KubeFed dialect.
 
 pub mod import;

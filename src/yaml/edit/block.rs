@@ -4,6 +4,7 @@ use super::change::Plan;
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
 use super::{Around, Editor, Left, fresh, lines};
+use granit_parser::ScalarStyle;
 use serde_json::Value;
 
 impl Editor<'_> {
@@ -174,20 +175,29 @@ impl Editor<'_> {
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(granit_parser::ScalarStyle::DoubleQuoted), Value::String(string)) => {
-                    fresh::quoted(string)
-                }
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
                 _ => line.trim_start().to_owned(),
             };
             self.replace(old.span.clone(), text);
             return Some(());
         }
-        let end = if entry.has_text() { old.span.end } else { colon };
-        self.replace(colon..end, line);
-        if !more.is_empty() {
-            let mut new = String::new();
-            fresh::indent(more, column, &mut new);
-            self.new_lines(lines::next(self.text, end), &new);
+        let mut new = String::new();
+        fresh::indent(more, column, &mut new);
+        let header = lines::next(self.text, colon);
+        if entry.has_text() && old.span.end >= header {
+            // A block of text says how it is written on the line of its key, a collection nothing.
+            let said = match old.kind {
+                Kind::Scalar(_) => header - self.line_break(header).len(),
+                _ => colon,
+            };
+            self.replace(colon..said, line);
+            let lines = lines::of_entry(self.text, entry.span.start..old.span.end, column, entry.span.start);
+            self.replace(header..lines.end, new.replace('\n', self.eol));
+            return Some(());
+        }
+        self.replace(colon..if entry.has_text() { old.span.end } else { colon }, line);
+        if !new.is_empty() {
+            self.new_lines(header, &new);
         }
         Some(())
     }
@@ -204,16 +214,18 @@ impl Editor<'_> {
         for (step, plan) in changes {
             let Ok(at) = step.parse::<usize>() else { continue };
             let (Some(item), Some(value)) = (items.get(at), values.get(at)) else { continue };
-            match plan {
-                Plan::Remove => *gone.get_mut(at)? = true,
-                Plan::Set(after) if after == value => {}
-                Plan::Set(_) => return None,
-                Plan::Within(_) => {
-                    let around = Around { column: item.column.saturating_sub(2) };
-                    if self.value(item, value, plan, Some(around))? == Left::Nothing {
-                        return None;
-                    }
-                }
+            let Some(after) = plan.applied(Some(value), "").ok()? else {
+                *gone.get_mut(at)? = true;
+                continue;
+            };
+            let around = Around { column: item.column.saturating_sub(2) };
+            let left = match plan {
+                _ if after == *value => Left::Some,
+                Plan::Within(_) => self.value(item, value, plan, Some(around))?,
+                _ => Left::Nothing,
+            };
+            if left == Left::Nothing {
+                self.item_value(item, &after)?;
             }
         }
         if gone.iter().all(|gone| *gone) {
@@ -222,10 +234,20 @@ impl Editor<'_> {
         if flow {
             let spans: Vec<_> = items.iter().map(|item| item.span.clone()).collect();
             self.remove_from_flow(&spans, &gone)?;
-        } else {
+        } else if gone.contains(&true) {
             self.remove_items(items, &gone)?;
         }
         Some(Left::Some)
+    }
+
+    /// Gives an item another value, on one line.
+    fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
+        let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
+        if block || item.adorned || item.span.is_empty() {
+            return None;
+        }
+        self.replace(item.span.clone(), fresh::flow(value, self.json));
+        Some(())
     }
 
     fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {

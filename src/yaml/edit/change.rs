@@ -29,7 +29,7 @@ impl Plan {
         };
         match self {
             Self::Within(changes) => {
-                if let Some((_, plan)) = changes.iter_mut().find(|(key, _)| key == step) {
+                if let Some((_, plan)) = changes.iter_mut().rev().find(|(key, _)| key == step) {
                     return plan.add(rest, value);
                 }
                 let mut plan = Self::nothing();

@@ -34,7 +34,7 @@ impl Editor<'_> {
         self.remove_from_flow(&spans, &changed.gone)?;
         for (before, key, value) in changed.placed(entries) {
             let last = changed.staying().next_back()?;
-            self.insert_in_flow(entries, before, last, key, value)?;
+            self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value)?;
         }
         Some(Left::Some)
     }
@@ -66,31 +66,33 @@ impl Editor<'_> {
         Some(())
     }
 
+    /// Inserts an entry before or after another one, on a line of its own if that has one.
     fn insert_in_flow(
         &mut self,
-        entries: &[Entry],
-        before: Option<usize>,
-        last: usize,
+        node: &Node,
+        near: &Entry,
+        before: bool,
         key: &str,
         value: &Value,
     ) -> Option<()> {
-        let near = entries.get(before.unwrap_or(last))?;
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
+        let margin = lines::margin(self.text, near.span.start);
+        let (between, value) = match margin.filter(|_| lines::start(self.text, near.span.start) > 0) {
+            Some(margin) => {
+                let outer = lines::blanks(self.text, node.span.start);
+                let step = margin.strip_prefix(outer).unwrap_or_default();
+                (format!("{}{margin}", self.eol), fresh::flow_lines(value, json, margin, step, self.eol))
+            }
+            None => ((if json && tight { "" } else { " " }).to_owned(), fresh::flow(value, json)),
+        };
         let key = if json { fresh::quoted(key) } else { fresh::text(key) };
         let colon = if json && tight { ":" } else { ": " };
-        let entry = format!("{key}{colon}{}", fresh::flow(value, json));
-        let line = lines::start(self.text, near.span.start);
-        let between = if lines::leads(self.text, near.span.start) && line > 0 {
-            format!("{}{}", self.eol, self.text.get(line..near.span.start)?)
-        } else if json && tight {
-            String::new()
+        if before {
+            let at = near.span.start;
+            self.replace(at..at, format!("{key}{colon}{value},{between}"));
         } else {
-            " ".to_owned()
-        };
-        match before {
-            Some(_) => self.replace(near.span.start..near.span.start, format!("{entry},{between}")),
-            None => self.replace(near.end()..near.end(), format!(",{between}{entry}")),
+            self.replace(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
         }
         Some(())
     }

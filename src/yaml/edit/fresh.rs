@@ -1,6 +1,7 @@
 //! The text of values that were not there before, in the style of their surroundings.
 
 use crate::yaml::emit;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// An entry of a block mapping from its first column on; each line ends in `\n`.
@@ -55,6 +56,17 @@ pub(super) fn flow(value: &Value, json: bool) -> String {
         }
         Value::String(string) => text(string),
         other => other.to_string(),
+    }
+}
+
+/// A value of JSON that has lines of its own: its parts on further lines, `step` deeper than `margin`.
+pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eol: &str) -> String {
+    let mut out = Vec::new();
+    let format = serde_json::ser::PrettyFormatter::with_indent(step.as_bytes());
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, format);
+    match (json, value.serialize(&mut serializer), String::from_utf8(out)) {
+        (true, Ok(()), Ok(text)) => text.replace('\n', &format!("{eol}{margin}")),
+        _ => flow(value, json),
     }
 }
 

@@ -23,6 +23,19 @@ pub(super) fn next(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |length| at + length + 1)
 }
 
+/// The blanks that begin the line of byte `at`.
+pub(super) fn blanks(text: &str, at: usize) -> &str {
+    let line = text.get(start(text, at)..at).unwrap_or_default();
+    let length = line.len() - line.trim_start_matches([' ', '\t']).len();
+    line.get(..length).unwrap_or_default()
+}
+
+/// What stands before `at` on its line, if those are only blanks.
+pub(super) fn margin(text: &str, at: usize) -> Option<&str> {
+    let blanks = blanks(text, at);
+    (blanks.len() == at - start(text, at)).then_some(blanks)
+}
+
 /// Whether only blanks stand before `at` on its line.
 pub(super) fn leads(text: &str, at: usize) -> bool {
     text.get(start(text, at)..at).is_some_and(|before| before.bytes().all(|b| b == b' '))
