@@ -34,7 +34,7 @@ impl Editor<'_> {
         self.remove_from_flow(&spans, &changed.gone)?;
         for (before, key, value) in changed.placed(entries) {
             let last = changed.staying().next_back()?;
-            self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value)?;
+            self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
         }
         Some(Left::Some)
     }
@@ -67,14 +67,7 @@ impl Editor<'_> {
     }
 
     /// Inserts an entry before or after another one, on a line of its own if that has one.
-    fn insert_in_flow(
-        &mut self,
-        node: &Node,
-        near: &Entry,
-        before: bool,
-        key: &str,
-        value: &Value,
-    ) -> Option<()> {
+    fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
         let margin = lines::margin(self.text, near.span.start);
@@ -94,6 +87,5 @@ impl Editor<'_> {
         } else {
             self.replace(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
         }
-        Some(())
     }
 }

@@ -10,6 +10,7 @@ mod change;
 mod changed;
 mod flow;
 mod fresh;
+mod items;
 mod lines;
 mod tree;
 
@@ -79,13 +80,11 @@ pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
         edited.text.extend_from_slice(text.as_bytes());
         copied = end;
     }
-    match plans.keys().next() {
-        Some(index) => Err(Error::NoDocument(*index)),
-        None => {
-            edited.text.extend_from_slice(bytes.get(copied..).unwrap_or_default());
-            Ok(edited)
-        }
+    if let Some(index) = plans.keys().next() {
+        return Err(Error::NoDocument(*index));
     }
+    edited.text.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Ok(edited)
 }
 
 /// The text of a chunk after the changes to its documents, which are numbers `documents` of the stream.

@@ -24,6 +24,7 @@ fn of(document: u32, edits: &[(&str, Option<Value>)]) -> Vec<Edit> {
     edits.iter().map(edit).collect()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "an edit has an optional value")]
 fn set(value: &str) -> Option<Value> {
     Some(json!(value))
 }

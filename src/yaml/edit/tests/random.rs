@@ -66,13 +66,10 @@ impl Writer {
             let own = format!("{pointer}/{key}");
             let mut all = concerns.to_vec();
             all.push(own.clone());
-            let indent = match lead.take() {
-                Some(lead) => lead,
-                None => {
-                    self.head(column, &all);
-                    " ".repeat(column)
-                }
-            };
+            let indent = lead.take().unwrap_or_else(|| {
+                self.head(column, &all);
+                " ".repeat(column)
+            });
             // After a dash, the first key that stays takes the place of those before it.
             let mut first = all.clone();
             if compact {
@@ -225,7 +222,7 @@ fn emptied(value: &Value, pointer: &str, mut gone: Vec<String>) -> Vec<String> {
 }
 
 fn written(lines: &[Line], eol: &str) -> String {
-    lines.iter().map(|line| format!("{}{eol}", line.text)).collect()
+    lines.iter().flat_map(|line| [line.text.as_str(), eol]).collect()
 }
 
 proptest! {
