@@ -113,7 +113,7 @@ fn one_chunk(
             edited = next;
         }
     }
-    if says(&edited, chunk, &after) {
+    if says(&edited, text, &after) {
         return Ok(edited);
     }
     rewritten.extend(documents);
@@ -147,19 +147,18 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     Some(format!("{}{part}{}", text.get(..range.start)?, text.get(range.end..)?))
 }
 
-/// Whether the text of a chunk has exactly these documents.
-fn says(text: &str, chunk: &Chunk<'_>, documents: &[Value]) -> bool {
-    let mut stream = Stream::default();
-    let mut next = 0;
-    let chunk = Chunk { bytes: text.as_bytes(), ..*chunk };
-    stream::read_chunk(&chunk, &mut next, &mut stream);
-    let mut found = vec![Value::Null; next as usize];
+/// Whether the text of a chunk has exactly these documents, and ends its last line as before.
+fn says(text: &str, before: &str, documents: &[Value]) -> bool {
+    let stream = stream::read(text.as_bytes());
+    let mut found = vec![Value::Null; documents.len()];
     for document in stream.documents {
-        if let Some(place) = found.get_mut(document.index as usize) {
-            *place = document.value;
+        match found.get_mut(document.index as usize) {
+            Some(place) => *place = document.value,
+            None => return false,
         }
     }
-    stream.errors.is_empty() && found == documents
+    let unbroken = |text: &str| !text.is_empty() && !text.ends_with('\n');
+    stream.errors.is_empty() && found == documents && (unbroken(before) || !unbroken(text))
 }
 
 /// The documents written anew, in the language and with the line ends of the text that they replace.

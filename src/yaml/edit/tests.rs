@@ -213,6 +213,7 @@ fn a_document_whose_style_forbids_it_is_written_anew() {
         ("x: &x {b: 1}\na:\n  <<: *x\n  d: 1\n", "/a/b"),
         ("? a\n: b\n? c\n: d\n", "/a"),
         ("a: !!str 1\n", "/a"),
+        ("- ? d\n---\nb: 1\n", "/0/d"),
     ] {
         for value in [None, set("new")] {
             let edits = of(0, &[(pointer, value)]);

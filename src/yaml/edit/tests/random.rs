@@ -282,4 +282,83 @@ proptest! {
         prop_assert!(new <= 2 * edits.len(), "more than the edits is new:\n{}\n-->\n{}", text, after);
         prop_assert_eq!(edit(after.as_bytes(), &[]).unwrap().text, after.as_bytes());
     }
+
+    /// Whatever can be read can be edited, however odd its style.
+    #[test]
+    fn odd_texts_say_what_they_should(
+        parts in prop::collection::vec(prop::sample::select(PARTS.to_vec()), 1..14),
+        pick in any::<prop::sample::Index>(),
+        set in any::<bool>(),
+    ) {
+        let text = parts.concat();
+        let read = yaml::read(text.as_bytes());
+        if !read.errors.is_empty() {
+            return Ok(());
+        }
+        for document in read.documents {
+            let mut all = vec!["/new/x".to_owned()];
+            pointers(&document.value, "", &mut all);
+            let pointer = all[pick.index(all.len())].clone();
+            let edit = Edit { document: document.index, pointer, value: set.then(|| json!("v")) };
+            let mut plan = Plan::nothing();
+            let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
+            plan.add(&steps, edit.value.as_ref());
+            match (plan.applied(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {
+                (Ok(want), Ok(edited)) => {
+                    let after = yaml::read(&edited.text);
+                    let got = after.documents.iter().find(|d| d.index == document.index).map(|d| &d.value);
+                    prop_assert_eq!(got, want.as_ref().filter(|want| !want.is_null()), "{}", text);
+                }
+                (Err(want), Err(got)) => prop_assert_eq!(want, got),
+                (want, got) => prop_assert!(false, "{:?} {:?}\n{}", want, got, text),
+            }
+        }
+    }
 }
+
+const PARTS: [&str; 44] = [
+    "a:",
+    "b: ",
+    "\"c\": ",
+    "? d\n",
+    ": e",
+    "- ",
+    "-\n",
+    "\n",
+    "\n  ",
+    "\n    ",
+    " ",
+    "\t",
+    "\r\n",
+    "#c",
+    " # c\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ", ",
+    ":",
+    "&x ",
+    "*x",
+    "<<: *x",
+    "!!str ",
+    "!t ",
+    "|\n",
+    ">-\n",
+    "|+\n",
+    "'s'",
+    "\"t\"",
+    "1",
+    "x",
+    "~",
+    "---\n",
+    "--- ",
+    "...\n",
+    "%YAML 1.1\n---\n",
+    "{\"a\":1}",
+    "\u{FEFF}",
+    "é",
+    "a: b\n",
+    "- a: b\n  c: d\n",
+];
