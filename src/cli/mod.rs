@@ -13,6 +13,7 @@ mod check;
 mod completions;
 mod exit;
 mod explain;
+mod import;
 mod plan;
 mod render;
 mod settings;
@@ -38,6 +39,8 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate check -o json                 every finding, for scripts
+  federate import -f web.yaml --policy web -i
+                                         make templates of live objects
 
 Exit codes: 0 done, nothing to report · 1 done, with findings or differences · 2 error";
 
@@ -47,6 +50,7 @@ enum Command {
     Plan(plan::Plan),
     Explain(explain::Explain),
     Check(check::Check),
+    Import(import::Import),
     Completions(completions::Completions),
 }
 
@@ -66,6 +70,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Plan(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Import(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
     };
     match outcome {

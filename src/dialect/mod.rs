@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
+pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
+pub mod kubefed;
 pub mod plan;
 
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};

@@ -8,6 +8,7 @@ use crate::k8s::{Cluster, Finding, Live, Object, Severity};
 use crate::repo::{Claims, Declared, Repo, Role};
 
 mod conflict;
+pub mod import;
 mod manifest;
 mod plan;
 pub mod previous;

@@ -30,7 +30,7 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
     })
 }
 
-/// `KubeFed` gives a federated type the scope of its target, except that `FederatedNamespace` lives in
+/// KubeFed gives a federated type the scope of its target, except that `FederatedNamespace` lives in
 /// the namespace it federates. Targets that are not known here are taken as namespaced.
 fn federated(kind: &str) -> Option<Scope> {
     let target = kind.strip_prefix("Federated").filter(|target| !target.is_empty())?;

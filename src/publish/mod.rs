@@ -1,8 +1,10 @@
 //! The ends that write what was rendered.
 //!
 //! [`Tree`] is what was rendered, laid out as files; [`dir`] makes a folder hold exactly that.
+//! [`file`] gives a single file new contents.
 
 pub mod dir;
+pub mod file;
 pub mod paths;
 pub mod summary;
 pub mod tree;

@@ -188,6 +188,12 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     Loaded { repo, jinja, scopes, claims }
 }
 
+/// The objects of one file, as written: whatever their kinds, none is claimed, and no namespace is added.
+pub fn objects(file: &File) -> (Vec<Object>, Vec<Finding>) {
+    let contents = load::contents(file);
+    (contents.objects, contents.findings)
+}
+
 impl Loaded<'_> {
     /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
     /// out, with a warning.

@@ -207,7 +207,7 @@ impl<'a> Tree<'a> {
 
 /// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that has none.
 #[allow(clippy::option_option)] // three outcomes
-fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
+pub(super) fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
     if build::is_merge(text, style, tag) {
         return Some(None);
     }

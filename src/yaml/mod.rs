@@ -11,6 +11,7 @@
 
 mod alias;
 mod build;
+pub mod edit;
 mod emit;
 mod json;
 mod locate;

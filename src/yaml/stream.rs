@@ -16,8 +16,17 @@ const MAX_ERRORS: usize = 1000;
 pub(super) struct Chunk<'a> {
     /// Its bytes, without a byte order mark.
     pub(super) bytes: &'a [u8],
+    /// Where they begin in the file.
+    pub(super) start: usize,
     /// How many lines of the file stand before it.
     pub(super) first_line: u32,
+}
+
+impl<'a> Chunk<'a> {
+    fn new(body: &'a [u8], start: usize, first_line: u32) -> Self {
+        let bytes = without_mark(body);
+        Self { bytes, start: start + (body.len() - bytes.len()), first_line }
+    }
 }
 
 /// Reads all documents of a file.
@@ -140,13 +149,13 @@ pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
             continue;
         }
         if !body.is_empty() || start > 0 {
-            chunks.push(Chunk { bytes: without_mark(body), first_line: line });
+            chunks.push(Chunk::new(body, start, line));
         }
         line += lines(bytes.get(start..end).unwrap_or_default());
         start = end;
     }
     let body = bytes.get(start..).unwrap_or_default();
-    chunks.push(Chunk { bytes: without_mark(body), first_line: line });
+    chunks.push(Chunk::new(body, start, line));
     chunks
 }
 

@@ -24,6 +24,7 @@ use serde_json::Value;
 mod diff;
 mod karmada;
 mod kubeadmiral;
+mod kubefed_import;
 mod run;
 mod yaml;
 
@@ -47,6 +48,8 @@ fn judge(dialect: &str, family: &str) -> Judge {
             | "upstream-tests",
         ) => kubeadmiral::judge,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubefed", "federate") => kubefed_import::federate,
+        ("kubefed", "enable") => kubefed_import::enable,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

@@ -24,6 +24,7 @@ mod complete;
 mod decide;
 mod explain;
 mod followers;
+pub mod import;
 mod keys;
 mod manifest;
 mod member;

@@ -1,0 +1,247 @@
+//! `federate import`
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::settings::{Format, outcome};
+use super::{Exit, Fault, print, print_value, say, styled};
+use crate::dialect::import::{Edit, Import as Wish, Imported, PolicyName};
+use crate::engine::any_error;
+use crate::engine::import::{self, Taken, TakenObject};
+use crate::publish::file;
+use crate::repo::{File, Repo};
+use crate::report::findings;
+
+/// The name that stands for standard input.
+const STDIN: &str = "-";
+
+/// Take live objects into the repo, as templates that are adopted without a restart
+///
+/// Reads what `kubectl get -o yaml` prints. For KubeAdmiral each object keeps its text, comments and
+/// order included: what the server wrote goes (status, uid, resourceVersion, a Service's clusterIP, …),
+/// the policy's label and the annotations for adoption come. The pod template stays as it is. For
+/// KubeFed the federated objects are printed that hold the objects.
+///
+/// Importing twice changes nothing. Nothing is printed or written when anything is in error.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct Import {
+    /// The files to read; `-` is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required = true)]
+    files: Vec<PathBuf>,
+
+    /// The control plane that is to take them in
+    #[arg(long = "as", value_name = "DIALECT", default_value = "kubeadmiral")]
+    dialect: String,
+
+    /// The propagation policy that is to place them: one in the namespace of each object, or for
+    /// cluster-scoped objects a cluster propagation policy
+    #[arg(long, value_name = "NAME", conflicts_with = "cluster_policy")]
+    policy: Option<String>,
+
+    /// The cluster propagation policy that is to place them, namespaced objects too
+    #[arg(long, value_name = "NAME")]
+    cluster_policy: Option<String>,
+
+    /// The clusters where objects that run already are adopted; without it, all
+    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
+    clusters: Vec<String>,
+
+    /// Write each file back in place of printing it
+    #[arg(long, short)]
+    in_place: bool,
+
+    /// Make federated types of `CustomResourceDefinition`s (KubeFed), in place of federating the objects
+    #[arg(long)]
+    enable: bool,
+
+    /// What to print: the objects as YAML, or what was done as JSON
+    #[arg(long, short, value_enum, default_value = "yaml")]
+    output: Show,
+
+    /// Print no warnings
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kubectl get deploy,svc web -o yaml | federate import -f - --policy web > web.yaml
+  federate import -f web.yaml --policy web --cluster member1 member2
+  federate import -f deploy/*.yaml --policy web --in-place
+  federate import -f roles.yaml --cluster-policy everywhere -o json
+  federate import -f web.yaml --as kubefed
+  federate import -f crds.yaml --as kubefed --enable";
+
+/// What standard output gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Show {
+    /// The files, or the objects made.
+    Yaml,
+    /// What became of each object.
+    Json,
+}
+
+impl Import {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let importer = import::importer(&self.dialect).map_err(|known| {
+            Fault::Failed(format!("`{}` takes no objects in; --as can be {}", self.dialect, known.join(", ")))
+        })?;
+        self.fits()?;
+        let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        let mut taken = import::import(&files, importer, &self.wish());
+        self.report(&files, &mut taken);
+        if any_error(&taken.findings) {
+            return Ok(Exit::Error);
+        }
+        if self.in_place {
+            self.write(&files, &taken)?;
+        }
+        match self.output {
+            Show::Json => print_value(&summary(&taken), Format::Json)?,
+            Show::Yaml if self.in_place => {}
+            Show::Yaml => print(&text(&taken))?,
+        }
+        Ok(outcome(&taken.findings))
+    }
+
+    /// Options of one dialect with another are a misunderstanding.
+    fn fits(&self) -> Result<(), Fault> {
+        let wraps = self.dialect == "kubefed";
+        let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
+        let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
+        if wraps && marks {
+            return failed(
+                "KubeFed needs no policy and no clusters: a federated object holds its own placement",
+            );
+        }
+        if wraps && self.in_place {
+            return failed(
+                "KubeFed makes other objects, so there is no file to change: leave out --in-place",
+            );
+        }
+        if !wraps && self.enable {
+            return failed("only KubeFed enables types: add --as kubefed");
+        }
+        if !wraps && self.policy.is_none() && self.cluster_policy.is_none() {
+            return failed(
+                "no policy is named that is to place the objects: give --policy NAME, or --cluster-policy NAME",
+            );
+        }
+        for name in self.policy.iter().chain(&self.cluster_policy) {
+            if !is_label_value(name) {
+                return Err(Fault::Failed(format!(
+                    "`{name}` cannot be the name of a policy: a label holds it, so it has at most 63 letters, \
+                     digits, `-`, `_` and `.`, with a letter or digit at both ends"
+                )));
+            }
+        }
+        if self.in_place && self.files.iter().any(|path| path == Path::new(STDIN)) {
+            return failed("standard input cannot be written back: leave out --in-place");
+        }
+        Ok(())
+    }
+
+    fn wish(&self) -> Wish {
+        let beside = self.policy.clone().map(PolicyName::Beside);
+        let policy = beside.or_else(|| self.cluster_policy.clone().map(PolicyName::OfCluster));
+        Wish { policy, clusters: self.clusters.clone(), enable: self.enable }
+    }
+
+    fn report(&self, files: &[File], taken: &mut Taken) {
+        findings::sort(&mut taken.findings);
+        let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
+        let repo = Repo { texts, ..Repo::default() };
+        if self.quiet && !any_error(&taken.findings) {
+            return;
+        }
+        say(&findings::text(&repo, &taken.findings, styled(&std::io::stderr())));
+    }
+
+    /// Writes back the files that changed.
+    fn write(&self, files: &[File], taken: &Taken) -> Result<(), Fault> {
+        for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
+            if *before.bytes != *after.text {
+                file::replace(path, &after.text)
+                    .map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<File, Fault> {
+    let mut bytes = Vec::new();
+    let (name, read) = if path == Path::new(STDIN) {
+        ("<stdin>".into(), std::io::stdin().lock().read_to_end(&mut bytes).map(drop))
+    } else {
+        (path.to_string_lossy(), fs::read(path).map(|read| bytes = read))
+    };
+    read.map_err(|error| Fault::Failed(format!("{name}: {error}")))?;
+    Ok(File { path: name.as_ref().into(), bytes: bytes.into() })
+}
+
+/// Whether a label can have this value.
+fn is_label_value(text: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric());
+    text.len() <= 63
+        && edge(text.bytes().next())
+        && edge(text.bytes().last())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// All files in a row, or all objects made of them, as documents.
+fn text(taken: &Taken) -> String {
+    let mut out = String::new();
+    let mut append = |document: &str| {
+        if !out.is_empty() {
+            out.push_str(if out.ends_with('\n') { "" } else { "\n" });
+            out.push_str(if document.starts_with("---") { "" } else { "---\n" });
+        }
+        out.push_str(document);
+    };
+    for file in &taken.files {
+        let mut made = file.objects.iter().filter_map(|taken| match &taken.imported {
+            Imported::Objects(objects) => Some(objects),
+            Imported::Edits(_) => None,
+        });
+        match made.next() {
+            None => append(&String::from_utf8_lossy(&file.text)),
+            Some(first) => {
+                for object in std::iter::once(first).chain(made).flatten() {
+                    let mut document = String::new();
+                    crate::yaml::write(object, &mut document);
+                    append(&document);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// What was done, for machines.
+fn summary(taken: &Taken) -> Value {
+    let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
+    json!({"apiVersion": crate::dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
+}
+
+fn row(taken: &TakenObject) -> Value {
+    let mut row = json!({
+        "object": taken.object,
+        "file": taken.origin.file.as_ref(),
+        "line": taken.origin.line,
+    });
+    match &taken.imported {
+        Imported::Edits(edits) => {
+            row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
+            let set = |e: &Edit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
+            row["added"] = edits.iter().filter_map(set).collect();
+        }
+        Imported::Objects(made) => row["made"] = json!(made),
+    }
+    row
+}

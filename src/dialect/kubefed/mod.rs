@@ -1,0 +1,3 @@
+//! The KubeFed dialect.
+
+pub mod import;

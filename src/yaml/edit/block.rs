@@ -1,0 +1,213 @@
+//! Changes to block mappings, whose entries have lines of their own.
+
+use super::changed::Changed;
+use super::tree::{Entry, Kind, Node};
+use super::{Around, Editor, Left, fresh, lines};
+use granit_parser::ScalarStyle;
+use serde_json::Value;
+
+impl Editor<'_> {
+    /// Changes a block mapping.
+    pub(super) fn block_mapping(
+        &mut self,
+        node: &Node,
+        entries: &[Entry],
+        mut changed: Changed<'_>,
+        around: Option<Around>,
+    ) -> Option<Left> {
+        if changed.leaves_nothing() {
+            return Some(Left::Nothing);
+        }
+        let column = node.column;
+        let step = step(entries, column, around);
+        for (at, inner) in std::mem::take(&mut changed.within) {
+            let entry = entries.get(at)?;
+            let left = self.value(&entry.value, inner.before, inner.plan, Some(Around { column }))?;
+            if left == Left::Nothing {
+                changed.becomes.push((at, inner.after));
+            }
+        }
+        for (at, value) in &changed.becomes {
+            self.block_value(entries.get(*at)?, value, column, step)?;
+        }
+        let root = around.is_none();
+        self.remove_entries(entries, &changed, column, root)?;
+        for (before, key, value) in changed.placed(entries) {
+            self.insert(entries, &changed, before, &fresh::entry(key, value, step), column, root)?;
+        }
+        Some(Left::Some)
+    }
+
+    fn remove_entries(
+        &mut self,
+        entries: &[Entry],
+        changed: &Changed<'_>,
+        column: usize,
+        root: bool,
+    ) -> Option<()> {
+        let first = changed.staying().next()?;
+        let compact = !lines::leads(self.text, entries.first()?.span.start);
+        let from = if compact && first > 0 {
+            self.remove_compact(entries, first)?;
+            first
+        } else {
+            0
+        };
+        for (at, entry) in entries.iter().enumerate().skip(from) {
+            if *changed.gone.get(at)? {
+                let range = self.lines(entries, at, entry, column, root)?;
+                self.replace(range, "");
+            }
+        }
+        Some(())
+    }
+
+    /// Removes the entries before the first that stays, the first of them after the dash of a list item.
+    /// The one that stays takes their place, unless comments come with it.
+    fn remove_compact(&mut self, entries: &[Entry], first: usize) -> Option<()> {
+        let start = entries.first()?.span.start;
+        let stays = entries.get(first)?.span.start;
+        let end = entries.get(first - 1)?.end();
+        let next = lines::next(self.text, end);
+        let range = if self.text.get(next..stays)?.trim().is_empty() {
+            start..stays
+        } else {
+            let text = self.text.get(..start)?.trim_end_matches(' ');
+            text.len()..next - self.line_break(next).len()
+        };
+        self.replace(range, "");
+        Some(())
+    }
+
+    /// The line break that ends before `at`.
+    fn line_break(&self, at: usize) -> &'static str {
+        match self.text.get(..at) {
+            Some(before) if before.ends_with("\r\n") => "\r\n",
+            Some(before) if before.ends_with('\n') => "\n",
+            _ => "",
+        }
+    }
+
+    /// The lines of entry `at`, with its comments. What stands above the first key of a document is
+    /// about the document.
+    fn lines(
+        &self,
+        entries: &[Entry],
+        at: usize,
+        entry: &Entry,
+        column: usize,
+        root: bool,
+    ) -> Option<std::ops::Range<usize>> {
+        if !lines::leads(self.text, entry.span.start) {
+            return None;
+        }
+        let floor = match at.checked_sub(1) {
+            Some(previous) => lines::next(self.text, entries.get(previous)?.end()),
+            None if root => entry.span.start,
+            None => 0,
+        };
+        Some(lines::of_entry(self.text, entry.span.start..entry.end(), column, floor))
+    }
+
+    /// Inserts the lines of an entry: right after the entry that stays before it, or before the first.
+    fn insert(
+        &mut self,
+        entries: &[Entry],
+        changed: &Changed<'_>,
+        before: Option<usize>,
+        fresh: &str,
+        column: usize,
+        root: bool,
+    ) -> Option<()> {
+        let mut new = String::new();
+        fresh::indent(fresh, column, &mut new);
+        let previous = changed.staying().rev().find(|at| before.is_none_or(|before| *at < before));
+        let Some(previous) = previous else {
+            let first = changed.staying().next()?;
+            return self.insert_first(entries, first, &new, column, root);
+        };
+        let entry = entries.get(previous)?;
+        // The first of an item has no lines of its own, but they end like any other's.
+        let end = lines::of_entry(self.text, entry.span.start..entry.end(), column, entry.span.start).end;
+        self.new_lines(end, &new);
+        Some(())
+    }
+
+    fn insert_first(
+        &mut self,
+        entries: &[Entry],
+        first: usize,
+        new: &str,
+        column: usize,
+        root: bool,
+    ) -> Option<()> {
+        let entry = entries.get(first)?;
+        if lines::leads(self.text, entry.span.start) {
+            let at = self.lines(entries, first, entry, column, root)?.start;
+            self.new_lines(at, new);
+            return Some(());
+        }
+        let new = format!("{}{}", new.trim_start_matches(' '), " ".repeat(column));
+        let new = new.replace('\n', self.eol);
+        self.replace(entry.span.start..entry.span.start, new);
+        Some(())
+    }
+
+    /// Inserts whole lines where a line begins, or after a last line that has no line break.
+    fn new_lines(&mut self, at: usize, new: &str) {
+        let unfinished = at > 0 && !self.text.get(..at).is_some_and(|before| before.ends_with('\n'));
+        let new = if unfinished { format!("\n{}", new.trim_end_matches('\n')) } else { new.to_owned() };
+        self.replace(at..at, new.replace('\n', self.eol));
+    }
+
+    /// Gives an entry another value.
+    fn block_value(&mut self, entry: &Entry, value: &Value, column: usize, step: usize) -> Option<()> {
+        if entry.value.adorned {
+            return None;
+        }
+        let fresh = fresh::entry(entry.key.as_deref()?, value, step);
+        let empty = fresh::entry(entry.key.as_deref()?, &Value::Null, step);
+        let after_colon = fresh.get(empty.len() - " null\n".len()..)?;
+        let (line, more) = after_colon.split_once('\n')?;
+        let colon = entry.colon?;
+        let old = &entry.value;
+        let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
+        if inline && more.is_empty() {
+            let text = match (&old.kind, value) {
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
+                _ => line.trim_start().to_owned(),
+            };
+            self.replace(old.span.clone(), text);
+            return Some(());
+        }
+        let mut new = String::new();
+        fresh::indent(more, column, &mut new);
+        let header = lines::next(self.text, colon);
+        if entry.has_text() && old.span.end >= header {
+            // A block of text says how it is written on the line of its key, a collection nothing.
+            let said = match old.kind {
+                Kind::Scalar(_) => header - self.line_break(header).len(),
+                _ => colon,
+            };
+            self.replace(colon..said, line);
+            let lines = lines::of_entry(self.text, entry.span.start..old.span.end, column, entry.span.start);
+            self.replace(header..lines.end, new.replace('\n', self.eol));
+            return Some(());
+        }
+        self.replace(colon..if entry.has_text() { old.span.end } else { colon }, line);
+        if !new.is_empty() {
+            self.new_lines(header, &new);
+        }
+        Some(())
+    }
+}
+
+/// How much deeper the mappings in a mapping are indented.
+fn step(entries: &[Entry], column: usize, around: Option<Around>) -> usize {
+    let inner = entries.iter().find_map(|entry| match &entry.value.kind {
+        Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
+        _ => None,
+    });
+    let outer = || around.and_then(|around| column.checked_sub(around.column));
+    inner.or_else(outer).filter(|step| *step > 0).unwrap_or(2)
+}

@@ -1,0 +1,108 @@
+//! Changes to one document, arranged by place: which values go, which come, and what the document says
+//! afterwards.
+
+use super::Error;
+use serde_json::{Map, Value};
+
+/// What happens to a value.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// It goes.
+    Remove,
+    /// It becomes this one, whether it was there or not.
+    Set(Value),
+    /// Something happens to what it holds, by key or index, in the order in which it was asked for.
+    Within(Vec<(String, Plan)>),
+}
+
+impl Plan {
+    /// No change at all.
+    pub(super) fn nothing() -> Self {
+        Self::Within(Vec::new())
+    }
+
+    /// Adds a change (`None` removes) at the steps of a pointer; of two at one place the later counts.
+    pub(super) fn add(&mut self, steps: &[String], value: Option<&Value>) {
+        let Some((step, rest)) = steps.split_first() else {
+            *self = value.map_or(Self::Remove, |value| Self::Set(value.clone()));
+            return;
+        };
+        match self {
+            Self::Within(changes) => {
+                if let Some((_, plan)) = changes.iter_mut().rev().find(|(key, _)| key == step) {
+                    return plan.add(rest, value);
+                }
+                let mut plan = Self::nothing();
+                plan.add(rest, value);
+                changes.push((step.clone(), plan));
+            }
+            Self::Remove if value.is_none() => {}
+            Self::Remove | Self::Set(_) => {
+                let mut within = Self::nothing();
+                within.add(steps, value);
+                let before = if let Self::Set(value) = self { value.clone() } else { Value::Null };
+                if let Ok(Some(after)) = within.applied(Some(&before), "") {
+                    *self = Self::Set(after);
+                }
+            }
+        }
+    }
+
+    /// The value afterwards; `None` when there is none.
+    pub(super) fn applied(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
+        let changes = match self {
+            Self::Remove => return Ok(None),
+            Self::Set(value) => return Ok(Some(value.clone())),
+            Self::Within(changes) => changes,
+        };
+        match before {
+            Some(Value::Array(items)) => list(items, changes, pointer).map(Some),
+            Some(Value::Object(map)) => mapping(map.clone(), changes, pointer).map(Some),
+            None | Some(Value::Null) => {
+                let map = mapping(Map::new(), changes, pointer)?;
+                let empty = map.as_object().is_some_and(Map::is_empty);
+                Ok(if empty { before.cloned() } else { Some(map) })
+            }
+            // Nothing is below a scalar: so there is nothing to remove, and no room to set.
+            Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets()) => Ok(Some(scalar.clone())),
+            Some(_) => Err(Error::NoRoom(pointer.to_owned())),
+        }
+    }
+
+    fn sets(&self) -> bool {
+        match self {
+            Self::Remove => false,
+            Self::Set(_) => true,
+            Self::Within(changes) => changes.iter().any(|(_, plan)| plan.sets()),
+        }
+    }
+}
+
+fn mapping(mut map: Map<String, Value>, changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
+    for (key, plan) in changes {
+        let pointer = format!("{pointer}/{}", super::escape(key));
+        match plan.applied(map.get(key), &pointer)? {
+            Some(value) => {
+                map.insert(key.clone(), value);
+            }
+            None => {
+                map.shift_remove(key);
+            }
+        }
+    }
+    Ok(Value::Object(map))
+}
+
+fn list(items: &[Value], changes: &[(String, Plan)], pointer: &str) -> Result<Value, Error> {
+    let mut after: Vec<Option<Value>> = items.iter().cloned().map(Some).collect();
+    for (step, plan) in changes {
+        let pointer = format!("{pointer}/{step}");
+        let item = step.parse::<usize>().ok().and_then(|index| after.get_mut(index));
+        match item {
+            Some(item) => *item = plan.applied(item.as_ref(), &pointer)?,
+            None if plan.sets() => return Err(Error::NoRoom(pointer)),
+            None => {}
+        }
+    }
+    Ok(Value::Array(after.into_iter().flatten().collect()))
+}

@@ -1,0 +1,82 @@
+//! What changes in a mapping, entry by entry of its text.
+
+use super::change::Plan;
+use super::tree::Entry;
+use serde_json::{Map, Value};
+
+/// The changes to a mapping.
+#[derive(Default)]
+pub(super) struct Changed<'p> {
+    /// For each entry, whether it goes.
+    pub(super) gone: Vec<bool>,
+    /// Entries whose values change inside, with what they hold before and after.
+    pub(super) within: Vec<(usize, Inner<'p>)>,
+    /// Entries that get another value.
+    pub(super) becomes: Vec<(usize, Value)>,
+    /// Entries that come.
+    pub(super) new: Vec<(String, Value)>,
+}
+
+/// A change inside a value.
+pub(super) struct Inner<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) before: &'p Value,
+    pub(super) after: Value,
+}
+
+impl<'p> Changed<'p> {
+    /// Works out what a mapping's text must change; `None` when the text cannot: what comes by a merge
+    /// key cannot be removed.
+    pub(super) fn of(
+        entries: &[Entry],
+        map: &'p Map<String, Value>,
+        changes: &'p [(String, Plan)],
+    ) -> Option<Self> {
+        let mut changed = Self { gone: vec![false; entries.len()], ..Self::default() };
+        for (key, plan) in changes {
+            let before = map.get(key);
+            let after = plan.applied(before, "").ok()?;
+            let at = entries.iter().rposition(|entry| entry.key.as_ref() == Some(key));
+            match (before, after, at) {
+                (before, after, _) if before == after.as_ref() => {}
+                (Some(_), None, Some(at)) => *changed.gone.get_mut(at)? = true,
+                (Some(before @ (Value::Object(_) | Value::Array(_))), Some(after), Some(at))
+                    if matches!(plan, Plan::Within(_)) =>
+                {
+                    changed.within.push((at, Inner { plan, before, after }));
+                }
+                (Some(_), Some(after), Some(at)) => changed.becomes.push((at, after)),
+                (_, Some(after), None) => changed.new.push((key.clone(), after)),
+                _ => return None,
+            }
+        }
+        Some(changed)
+    }
+
+    /// Whether nothing of the mapping stays.
+    pub(super) fn leaves_nothing(&self) -> bool {
+        self.gone.iter().all(|gone| *gone)
+    }
+
+    /// Entries that stay, by number.
+    pub(super) fn staying(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.gone.len()).filter(|at| !self.gone.get(*at).is_none_or(|gone| *gone))
+    }
+
+    /// New entries, each with the entry before which it is written: its place by name in a sorted mapping
+    /// of two or more, the end otherwise.
+    pub(super) fn placed(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
+        let sorted = entries.len() > 1
+            && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
+        let place = |key: &String| {
+            let mut staying = self.staying();
+            staying.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
+        };
+        let mut placed: Vec<_> =
+            self.new.iter().map(|(key, value)| (place(key), key.as_str(), value)).collect();
+        if sorted {
+            placed.sort_by_key(|(_, key, _)| *key);
+        }
+        placed
+    }
+}

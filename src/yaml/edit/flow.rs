@@ -1,0 +1,91 @@
+//! Changes to flow collections (`{a: b}`, `[a, b]`), which is all that JSON has.
+
+use super::changed::Changed;
+use super::tree::{Entry, Node};
+use super::{Editor, Left, fresh, lines};
+use serde_json::Value;
+use std::ops::Range;
+
+impl Editor<'_> {
+    /// Changes a flow mapping.
+    pub(super) fn flow_mapping(
+        &mut self,
+        node: &Node,
+        entries: &[Entry],
+        mut changed: Changed<'_>,
+    ) -> Option<Left> {
+        // `[a: b]` has a mapping without braces.
+        if !self.text.get(node.span.clone())?.starts_with('{') {
+            return None;
+        }
+        if changed.leaves_nothing() {
+            return Some(Left::Nothing);
+        }
+        for (at, inner) in std::mem::take(&mut changed.within) {
+            let entry = entries.get(at)?;
+            if self.value(&entry.value, inner.before, inner.plan, None)? == Left::Nothing {
+                changed.becomes.push((at, inner.after));
+            }
+        }
+        for (at, value) in &changed.becomes {
+            self.flow_value(entries.get(*at)?, value)?;
+        }
+        let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end()).collect();
+        self.remove_from_flow(&spans, &changed.gone)?;
+        for (before, key, value) in changed.placed(entries) {
+            let last = changed.staying().next_back()?;
+            self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
+        }
+        Some(Left::Some)
+    }
+
+    fn flow_value(&mut self, entry: &Entry, value: &Value) -> Option<()> {
+        if entry.value.adorned {
+            return None;
+        }
+        let text = fresh::flow(value, self.json || entry.quoted);
+        match entry.colon {
+            Some(colon) if !entry.has_text() => self.replace(colon..colon, format!(" {text}")),
+            None if !entry.has_text() => self.replace(entry.span.end..entry.span.end, format!(": {text}")),
+            _ => self.replace(entry.value.span.clone(), text),
+        }
+        Some(())
+    }
+
+    /// Removes parts of a flow collection with the commas that they no longer need; at least one stays.
+    pub(super) fn remove_from_flow(&mut self, spans: &[Range<usize>], gone: &[bool]) -> Option<()> {
+        let last = gone.iter().rposition(|gone| !gone)?;
+        for (at, pair) in spans.windows(2).enumerate().take(last) {
+            if let ([span, next], true) = (pair, *gone.get(at)?) {
+                self.replace(span.start..next.start, "");
+            }
+        }
+        if last + 1 < spans.len() {
+            self.replace(spans.get(last)?.end..spans.last()?.end, "");
+        }
+        Some(())
+    }
+
+    /// Inserts an entry before or after another one, on a line of its own if that has one.
+    fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
+        let json = self.json || near.quoted;
+        let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
+        let margin = lines::margin(self.text, near.span.start);
+        let (between, value) = match margin.filter(|_| lines::start(self.text, near.span.start) > 0) {
+            Some(margin) => {
+                let outer = lines::blanks(self.text, node.span.start);
+                let step = margin.strip_prefix(outer).unwrap_or_default();
+                (format!("{}{margin}", self.eol), fresh::flow_lines(value, json, margin, step, self.eol))
+            }
+            None => ((if json && tight { "" } else { " " }).to_owned(), fresh::flow(value, json)),
+        };
+        let key = if json { fresh::quoted(key) } else { fresh::text(key) };
+        let colon = if json && tight { ":" } else { ": " };
+        if before {
+            let at = near.span.start;
+            self.replace(at..at, format!("{key}{colon}{value},{between}"));
+        } else {
+            self.replace(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
+        }
+    }
+}

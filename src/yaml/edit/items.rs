@@ -1,0 +1,96 @@
+//! Changes to the items of lists.
+
+use super::change::Plan;
+use super::tree::{Kind, Node};
+use super::{Around, Editor, Left, fresh, lines};
+use granit_parser::ScalarStyle;
+use serde_json::Value;
+
+impl Editor<'_> {
+    /// Changes the items of a list.
+    pub(super) fn sequence(
+        &mut self,
+        flow: bool,
+        items: &[Node],
+        values: &[Value],
+        changes: &[(String, Plan)],
+    ) -> Option<Left> {
+        let mut gone = vec![false; items.len()];
+        for (step, plan) in changes {
+            let Ok(at) = step.parse::<usize>() else { continue };
+            let (Some(item), Some(value)) = (items.get(at), values.get(at)) else { continue };
+            let Some(after) = plan.applied(Some(value), "").ok()? else {
+                *gone.get_mut(at)? = true;
+                continue;
+            };
+            let around = Around { column: item.column.saturating_sub(2) };
+            let left = match plan {
+                _ if after == *value => Left::Some,
+                Plan::Within(_) => self.value(item, value, plan, Some(around))?,
+                _ => Left::Nothing,
+            };
+            if left == Left::Nothing {
+                self.item_value(item, &after)?;
+            }
+        }
+        if gone.iter().all(|gone| *gone) {
+            return Some(Left::Nothing);
+        }
+        if flow {
+            let spans: Vec<_> = items.iter().map(|item| item.span.clone()).collect();
+            self.remove_from_flow(&spans, &gone)?;
+        } else if gone.contains(&true) {
+            self.remove_items(items, &gone)?;
+        }
+        Some(Left::Some)
+    }
+
+    /// Gives an item another value, on one line.
+    fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
+        let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
+        if block || item.adorned || item.span.is_empty() {
+            return None;
+        }
+        self.replace(item.span.clone(), fresh::flow(value, self.json));
+        Some(())
+    }
+
+    fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {
+        let mut floor = 0;
+        for (item, gone) in items.iter().zip(gone) {
+            let dash = self.dash(item)?;
+            let end = item.span.end.max(dash);
+            if *gone {
+                if !lines::leads(self.text, dash) {
+                    return None;
+                }
+                let column = dash - lines::start(self.text, dash);
+                let range = lines::of_entry(self.text, dash..end, column, floor);
+                self.replace(range, "");
+            }
+            floor = lines::next(self.text, end);
+        }
+        Some(())
+    }
+
+    /// Where the dash of an item stands: before it on its line, or else on the first line above that has
+    /// anything but a comment.
+    fn dash(&self, item: &Node) -> Option<usize> {
+        if item.adorned {
+            return None;
+        }
+        let mut end = item.span.start;
+        loop {
+            let line = lines::start(self.text, end);
+            let before = self.text.get(line..end)?;
+            let text = before.split_once(" #").map_or(before, |(text, _)| text).trim_end();
+            if text.ends_with('-') {
+                return Some(line + text.len() - 1);
+            }
+            if !text.is_empty() && !text.trim_start().starts_with('#') {
+                return None;
+            }
+            end = line.checked_sub(1)?;
+        }
+    }
+}

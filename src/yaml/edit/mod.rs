@@ -1,0 +1,258 @@
+//! Changes single values of YAML and JSON files and leaves the rest as a person wrote it: comments, order,
+//! quotes, indentation, line ends.
+//!
+//! The parser says where everything stands; what a change does to the text is worked out from that, and
+//! then the text is read again: a document that does not say exactly what it should (aliases and merge
+//! keys can do that) is written anew instead, and reported as rewritten.
+
+mod block;
+mod change;
+mod changed;
+mod flow;
+mod fresh;
+mod items;
+mod lines;
+mod tree;
+
+use super::stream::{self, Chunk};
+use super::{Stream, json, repair};
+use change::Plan;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A change to one value of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// Which document, as [`Document::index`](super::Document::index) counts them.
+    pub document: u32,
+    /// Which value, as a JSON pointer into the document as it was read.
+    pub pointer: String,
+    /// The value it becomes, whether it was there or not; `None` removes it, if it is there. Mappings
+    /// that should hold it are created.
+    pub value: Option<Value>,
+}
+
+/// A text after edits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edited {
+    /// The text.
+    pub text: Vec<u8>,
+    /// Documents whose style made it impossible to change only what was asked for: they were written
+    /// anew and lost their comments.
+    pub rewritten: Vec<u32>,
+}
+
+/// Why edits cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such document, or it cannot be read.
+    #[error("there is no document {0} that can be read")]
+    NoDocument(u32),
+    /// The value that should hold another is a scalar, or a list without that index.
+    #[error("nothing can be set at `{0}`: there is a value that is no mapping")]
+    NoRoom(String),
+}
+
+/// Makes edits; of two at one place the later counts.
+pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
+    let mut plans: BTreeMap<u32, Plan> = BTreeMap::new();
+    for edit in edits {
+        let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
+        plans.entry(edit.document).or_insert_with(Plan::nothing).add(&steps, edit.value.as_ref());
+    }
+    let mut edited = Edited::default();
+    let (mut next, mut copied) = (0, 0);
+    for chunk in stream::chunks(bytes) {
+        let first = next;
+        let mut before = Stream::default();
+        stream::read_chunk(&chunk, &mut next, &mut before);
+        let own: BTreeMap<u32, Plan> = plans.extract_if(first..next, |_, _| true).collect();
+        if own.is_empty() {
+            continue;
+        }
+        if let (Some(index), false) = (own.keys().next(), before.errors.is_empty()) {
+            return Err(Error::NoDocument(*index));
+        }
+        let end = chunk.start + chunk.bytes.len();
+        edited.text.extend_from_slice(bytes.get(copied..chunk.start).unwrap_or_default());
+        let text = one_chunk(&chunk, first..next, &before, &own, &mut edited.rewritten)?;
+        edited.text.extend_from_slice(text.as_bytes());
+        copied = end;
+    }
+    if let Some(index) = plans.keys().next() {
+        return Err(Error::NoDocument(*index));
+    }
+    edited.text.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    Ok(edited)
+}
+
+/// The text of a chunk after the changes to its documents, which are numbers `documents` of the stream.
+fn one_chunk(
+    chunk: &Chunk<'_>,
+    documents: Range<u32>,
+    before: &Stream,
+    plans: &BTreeMap<u32, Plan>,
+    rewritten: &mut Vec<u32>,
+) -> Result<String, Error> {
+    let value = |index: u32| before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
+    let mut after: Vec<Value> = Vec::new();
+    for index in documents.clone() {
+        after.push(match (plans.get(&index), value(index)) {
+            (Some(_), None) => return Err(Error::NoDocument(index)),
+            (Some(plan), value) => plan.applied(value, "")?.unwrap_or_default(),
+            (None, value) => value.cloned().unwrap_or_default(),
+        });
+    }
+    let Ok(text) = stream::text(chunk) else { return Err(Error::NoDocument(documents.start)) };
+    let mut edited = text.to_owned();
+    // From the last to the first, so that what stands before keeps its place.
+    for (nth, index) in documents.clone().enumerate().rev() {
+        let (Some(plan), Some(value)) = (plans.get(&index), value(index)) else { continue };
+        if let Some(next) = one_document(&edited, nth, value, plan) {
+            edited = next;
+        }
+    }
+    if says(&edited, text, &after) {
+        return Ok(edited);
+    }
+    rewritten.extend(documents);
+    Ok(anew(text, &after))
+}
+
+/// The text after the changes to its document number `nth`, if they can be made in place.
+fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<String> {
+    if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) {
+        return None;
+    }
+    let json = json::read(text);
+    let (range, nth) = match &json {
+        Some(values) => {
+            let (start, _) = values.get(nth)?;
+            (*start..values.get(nth + 1).map_or(text.len(), |(start, _)| *start), 0)
+        }
+        None => (0..text.len(), nth),
+    };
+    let part = text.get(range.clone())?;
+    // A text that readers of YAML 1.1 take with fewer blanks has places of its own.
+    if repair::repaired(part)? != part {
+        return None;
+    }
+    let root = tree::read(part, nth)?;
+    let mut editor = Editor { text: part, json: json.is_some(), eol: lines::eol(part), changes: Vec::new() };
+    if editor.value(&root, value, plan, None)? == Left::Nothing {
+        return None;
+    }
+    let part = editor.finish()?;
+    Some(format!("{}{part}{}", text.get(..range.start)?, text.get(range.end..)?))
+}
+
+/// Whether the text of a chunk has exactly these documents, and ends its last line as before.
+fn says(text: &str, before: &str, documents: &[Value]) -> bool {
+    let stream = stream::read(text.as_bytes());
+    let mut found = vec![Value::Null; documents.len()];
+    for document in stream.documents {
+        match found.get_mut(document.index as usize) {
+            Some(place) => *place = document.value,
+            None => return false,
+        }
+    }
+    let unbroken = |text: &str| !text.is_empty() && !text.ends_with('\n');
+    stream.errors.is_empty() && found == documents && (unbroken(before) || !unbroken(text))
+}
+
+/// The documents written anew, in the language and with the line ends of the text that they replace.
+fn anew(text: &str, documents: &[Value]) -> String {
+    let mut out = String::new();
+    let json = json::read(text).is_some();
+    for (nth, document) in documents.iter().enumerate() {
+        if json {
+            out.push_str(&format!("{document:#}\n"));
+        } else {
+            out.push_str(if nth > 0 { "---\n" } else { "" });
+            super::write(document, &mut out);
+        }
+    }
+    out.replace('\n', lines::eol(text))
+}
+
+/// What the position of a value says about new lines in it.
+#[derive(Clone, Copy)]
+struct Around {
+    /// Column of the mapping that holds the value.
+    column: usize,
+}
+
+/// Collects what happens to a text.
+struct Editor<'t> {
+    text: &'t str,
+    json: bool,
+    eol: &'static str,
+    /// Bytes that go and what comes instead; none overlap.
+    changes: Vec<(Range<usize>, String)>,
+}
+
+/// What is left of a collection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// It was changed in place.
+    Some,
+    /// None of what it held: whoever holds it must write what it becomes.
+    Nothing,
+}
+
+impl Editor<'_> {
+    /// Makes changes to a value. `None`: it cannot be done in place.
+    fn value(
+        &mut self,
+        node: &tree::Node,
+        value: &Value,
+        plan: &Plan,
+        around: Option<Around>,
+    ) -> Option<Left> {
+        let Plan::Within(changes) = plan else { return None };
+        match (&node.kind, value) {
+            (tree::Kind::Mapping { flow, entries }, Value::Object(map)) => {
+                let changed = changed::Changed::of(entries, map, changes)?;
+                match flow {
+                    true => self.flow_mapping(node, entries, changed),
+                    false => self.block_mapping(node, entries, changed, around),
+                }
+            }
+            (tree::Kind::Sequence { flow, items }, Value::Array(values)) => {
+                self.sequence(*flow, items, values, changes)
+            }
+            // Removing what is not there.
+            _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Left::Some),
+            _ => None,
+        }
+    }
+
+    fn replace(&mut self, range: Range<usize>, text: impl Into<String>) {
+        self.changes.push((range, text.into()));
+    }
+
+    /// The text with all changes made; `None` if they get in each other's way.
+    fn finish(mut self) -> Option<String> {
+        self.changes.sort_by_key(|(range, _)| (range.start, range.end > range.start));
+        let (mut out, mut copied) = (String::new(), 0);
+        for (range, text) in &self.changes {
+            out.push_str(self.text.get(copied..range.start)?);
+            out.push_str(text);
+            copied = range.end;
+        }
+        out.push_str(self.text.get(copied..)?);
+        Some(out)
+    }
+}
+
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests;

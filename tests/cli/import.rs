@@ -1,0 +1,244 @@
+//! `federate import`
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::Sandbox;
+
+/// What `kubectl get -o yaml` printed of a Deployment and its Service.
+const LIVE: &str = include_str!("import/live.yaml");
+
+/// What the control plane's guide makes of them by hand.
+const GUIDE: &str = include_str!("import/guide.yaml");
+
+/// What `federate import` makes of them.
+const TEMPLATE: &str = include_str!("import/template.yaml");
+
+const IMPORT: &str = "import -f live.yaml --policy nginx-pp --cluster kubeadmiral-member-1";
+
+fn live() -> Sandbox {
+    Sandbox::new().file("live.yaml", LIVE)
+}
+
+/// The objects of a text.
+fn objects(text: &str) -> Vec<Value> {
+    let stream = federate::yaml::read(text.as_bytes());
+    assert!(stream.errors.is_empty(), "{:?}\n{text}", stream.errors);
+    stream.documents.into_iter().map(|document| document.value).collect()
+}
+
+#[test]
+fn live_objects_become_templates_and_the_rest_of_their_text_stays() {
+    let ran = live().run(IMPORT).code(0);
+    assert_eq!(ran.out, TEMPLATE);
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn the_result_is_that_of_the_guide_without_what_servers_write() {
+    let mut guide = objects(GUIDE);
+    for object in &mut guide {
+        object.as_object_mut().unwrap().remove("status");
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        for key in ["uid", "creationTimestamp", "generation"] {
+            metadata.remove(key);
+        }
+        let annotations = metadata["annotations"].as_object_mut().unwrap();
+        let clusters = json!(r#"{"clusters":["kubeadmiral-member-1"]}"#);
+        annotations.insert("kubeadmiral.io/clusters-to-adopt".into(), clusters);
+    }
+    assert_eq!(objects(TEMPLATE), guide);
+}
+
+#[test]
+fn importing_twice_changes_nothing() {
+    let repo = live();
+    repo.write("again.yaml", repo.run(IMPORT).code(0).out);
+    let again = repo.run(&IMPORT.replace("live", "again")).code(0);
+    assert_eq!(again.out, TEMPLATE);
+    let report = repo.run(&format!("{} -o json", IMPORT.replace("live", "again"))).code(0).json();
+    assert_eq!(report["objects"][0]["removed"], json!([]));
+    assert_eq!(report["objects"][0]["added"], json!([]));
+}
+
+#[test]
+fn files_are_written_back_in_one_step_with_their_permissions() {
+    let repo = live().file("other.yaml", TEMPLATE);
+    fs::set_permissions(repo.path("live.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
+    let untouched = fs::metadata(repo.path("other.yaml")).unwrap().modified().unwrap();
+    let ran =
+        repo.run(&format!("{} --in-place", IMPORT.replace("live.yaml", "live.yaml other.yaml"))).code(0);
+    assert_eq!(ran.out, "");
+    assert_eq!(repo.read("live.yaml"), TEMPLATE);
+    assert_eq!(fs::metadata(repo.path("live.yaml")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(repo.path("other.yaml")).unwrap().modified().unwrap(), untouched);
+    assert_eq!(repo.files("."), ["live.yaml", "other.yaml"]);
+}
+
+#[test]
+fn nothing_is_written_when_anything_is_wrong() {
+    let repo = live().file("bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: shop\n");
+    let ran = repo.run("import -f live.yaml bad.yaml --policy p -i").code(2);
+    assert!(ran.err.contains("bad.yaml:1:1") && ran.err.contains("without a name"), "{}", ran.err);
+    assert_eq!(repo.read("live.yaml"), LIVE);
+    let printed = repo.run("import -f live.yaml bad.yaml --policy p").code(2);
+    assert_eq!(printed.out, "");
+}
+
+#[test]
+fn standard_input_lists_and_json() {
+    let repo = Sandbox::new();
+    let list = r#"{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "labels": {
+                    "kubernetes.io/metadata.name": "shop"
+                },
+                "name": "shop",
+                "uid": "1"
+            },
+            "spec": {
+                "finalizers": [
+                    "kubernetes"
+                ]
+            },
+            "status": {
+                "phase": "Active"
+            }
+        }
+    ],
+    "kind": "List"
+}
+"#;
+    let mut command = repo.command("import -f - --policy p");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(list.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        r#"{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "annotations": {
+                    "kubeadmiral.io/clusters-to-adopt": "{\"regexp\":\".*\"}",
+                    "kubeadmiral.io/conflict-resolution": "adopt"
+                },
+                "labels": {
+                    "kubernetes.io/metadata.name": "shop",
+                    "kubeadmiral.io/cluster-propagation-policy-name": "p"
+                },
+                "name": "shop"
+            }
+        }
+    ],
+    "kind": "List"
+}
+"#
+    );
+}
+
+#[test]
+fn what_was_done_for_machines() {
+    let report = live().run(&format!("{IMPORT} -o json")).code(0).json();
+    assert_eq!(report["kind"], "ImportSummary");
+    let service = &report["objects"][1];
+    assert_eq!(service["object"]["kind"], "Service");
+    assert_eq!((&service["file"], &service["line"]), (&json!("live.yaml"), &json!(67)));
+    assert!(service["removed"].as_array().unwrap().contains(&json!("/spec/clusterIP")));
+    let label =
+        json!({"path": "/metadata/labels/kubeadmiral.io~1propagation-policy-name", "value": "nginx-pp"});
+    assert_eq!(service["added"][0], label);
+}
+
+#[test]
+fn styles_that_cannot_be_edited_are_written_anew_and_told() {
+    let text = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  labels: &l {a: b}\n  name: x\n  annotations: *l\n";
+    let repo = Sandbox::new().file("a.yaml", text);
+    let ran = repo.run("import -f a.yaml --policy p").code(0);
+    assert!(ran.err.contains("warning[rewritten]") && ran.err.contains("a.yaml:1:1"), "{}", ran.err);
+    let object = &objects(&ran.out)[0];
+    assert_eq!(
+        object["metadata"]["labels"],
+        json!({"a": "b", "kubeadmiral.io/propagation-policy-name": "p"})
+    );
+    assert_eq!(object["metadata"]["annotations"]["a"], "b");
+    assert_eq!(repo.run("import -f a.yaml --policy p -q").code(0).err, "");
+}
+
+#[test]
+fn kubefed_wraps_objects_and_enables_types() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boxen.x.io}
+spec:
+  group: x.io
+  scope: Namespaced
+  names: {kind: Box, plural: boxen}
+  versions: [{name: v1, served: true}]
+";
+    let repo = live().file("crd.yaml", crd);
+    let ran = repo.run("import -f live.yaml crd.yaml --as kubefed").code(0);
+    let made = objects(&ran.out);
+    let kinds: Vec<&str> = made.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["FederatedDeployment", "FederatedService", "FederatedCustomResourceDefinition"]);
+    assert_eq!(made[1]["spec"]["template"]["spec"].get("clusterIP"), None);
+    assert_eq!(ran.out.matches("\n---\n").count(), 2);
+    let enabled = repo.run("import -f crd.yaml --as kubefed --enable -o json").code(0).json();
+    assert_eq!(enabled["objects"][0]["made"][0]["metadata"], json!({"name": "boxen.x.io"}));
+    let ran = repo.run("import -f live.yaml --as kubefed --enable").code(2);
+    assert!(ran.err.contains("live.yaml:2:1") && ran.err.contains("defines no type"), "{}", ran.err);
+}
+
+#[test]
+fn misunderstandings_are_told() {
+    let repo = live().file("values.yaml", "replicas: 2\n").file("broken.yaml", "a: [\n");
+    for (line, message) in [
+        ("import -f live.yaml", "give --policy NAME, or --cluster-policy NAME"),
+        ("import -f live.yaml --policy Not/One", "cannot be the name of a policy"),
+        ("import -f live.yaml --policy p --cluster-policy p", "cannot be used with"),
+        ("import -f live.yaml --policy p --as karmada", "--as can be kubeadmiral, kubefed"),
+        ("import -f live.yaml --policy p --enable", "add --as kubefed"),
+        ("import -f live.yaml --policy p --as kubefed", "holds its own placement"),
+        ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
+        ("import -f - --policy p -i", "standard input cannot be written back"),
+        ("import -f absent.yaml --policy p", "absent.yaml: No such file"),
+        ("import -f values.yaml --policy p", "there is no Kubernetes object in this file"),
+        ("import -f broken.yaml --policy p", "broken.yaml:1:4"),
+        ("import --policy p", "--file <FILE>"),
+    ] {
+        let ran = repo.run(line).code(2);
+        assert!(ran.err.contains(message), "{line}: {}", ran.err);
+        assert_eq!(ran.out, "", "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_template_is_refused_at_its_place_and_secrets_are_not_quoted() {
+    let text = "apiVersion: v1
+kind: Secret
+metadata:
+  name: token
+  ownerReferences: [{kind: Certificate, name: web, controller: true}] # hunter2
+data: {password: aHVudGVyMg==}
+";
+    let ran = Sandbox::new().file("secret.yaml", text).run("import -f secret.yaml --policy p").code(2);
+    assert!(
+        ran.err.contains("secret.yaml:5:3") && ran.err.contains("is made by Certificate web"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.err.contains("hunter") && !ran.err.contains("aHVu"), "{}", ran.err);
+}

@@ -1,0 +1,35 @@
+//! What KubeFed's own command makes of objects: federated objects (`federate`) and federated types
+//! (`enable`), in the order of the objects.
+
+use federate::dialect::import::{Import, Imported};
+use federate::engine::import::{import, importer};
+use federate::repo::File;
+use serde_json::{Value, json};
+
+use crate::diff::compare;
+
+pub(crate) fn federate(case: &Value) -> Result<(), String> {
+    judge(case, &Import::default())
+}
+
+pub(crate) fn enable(case: &Value) -> Result<(), String> {
+    judge(case, &Import { enable: true, ..Import::default() })
+}
+
+fn judge(case: &Value, wish: &Import) -> Result<(), String> {
+    let objects = case["files"].as_array().expect("a list");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    let file = File { path: "objects.json".into(), bytes: list.into_bytes().into() };
+    let importer = importer("kubefed").map_err(|known| format!("only {known:?}"))?;
+    let taken = import(&[file], importer, wish);
+    let messages: Vec<&str> = taken.findings.iter().map(|f| f.message.as_str()).collect();
+    if !messages.is_empty() {
+        return Err(messages.join("\n"));
+    }
+    let made =
+        taken.files.into_iter().flat_map(|file| file.objects).flat_map(|object| match object.imported {
+            Imported::Objects(made) => made,
+            Imported::Edits(_) => Vec::new(),
+        });
+    compare(&case["expect"], &json!({"manifests": {"hub": made.collect::<Vec<_>>()}}))
+}
