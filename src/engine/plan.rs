@@ -70,10 +70,13 @@ impl Engine<'_> {
         )
     }
 
-    /// Why an object is where it is, from the dialect that has a say in it.
+    /// Why an object is where it is, from the dialect that placed it; or why it is nowhere, from the
+    /// first that has a say in it.
     pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
-        let placed = plan.placements.iter().find(|p| p.object == *object);
-        self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, placed))
+        match plan.placements.iter().find(|p| p.object == *object) {
+            Some(placed) => self.plane(&placed.dialect)?.explain(object, &self.previous, Some(placed)),
+            None => self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, None)),
+        }
     }
 
     /// Policies that decide about no object.
