@@ -12,12 +12,13 @@ use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
 pub mod karmada;
+pub mod kubefed;
 pub mod plan;
 
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
 
 /// Every dialect, in the order of the contract's table.
-pub const DIALECTS: [&dyn Dialect; 1] = [&karmada::Karmada];
+pub const DIALECTS: [&dyn Dialect; 2] = [&karmada::Karmada, &kubefed::KubeFed];
 
 /// A control plane's way of writing policies.
 pub trait Dialect: Sync {

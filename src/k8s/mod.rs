@@ -14,6 +14,7 @@ pub mod pods;
 pub mod quantity;
 pub mod schema;
 pub mod selector;
+pub mod time;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
 pub use finding::{Finding, Severity};

@@ -2,7 +2,8 @@
 //!
 //! The `json-patch` crate follows RFC 6902 to the letter. Control planes do not: they count negative
 //! list indices from the end, take `+1` and `01` for indices, and ignore what stands before the first
-//! `/` of a path. The three operations they use are few lines, so they are here.
+//! `/` of a path. The few operations they use are few lines, so they are here. Where control planes
+//! differ from each other, [`Rules`] says how.
 
 use serde_json::Value;
 
@@ -31,6 +32,24 @@ pub enum Error {
     /// Not one of add, remove, replace.
     #[error("`{0}` is no operation: use add, remove or replace")]
     Operation(String),
+    /// A test of a value that is another.
+    #[error("the value at `{0}` is not the one that is tested for")]
+    Test(String),
+    /// The whole document cannot be added.
+    #[error("an empty path means the whole document, which can only be replaced")]
+    Whole,
+}
+
+/// Where implementations of JSON patches differ from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// What is replaced has to be there; the whole document can be added as well as replaced; there
+    /// is no `test`.
+    #[default]
+    Exact,
+    /// A key that a mapping lacks can be replaced, which adds it; the whole document can only be
+    /// replaced; `test` compares, and takes null for what a mapping lacks.
+    Lenient,
 }
 
 /// One operation of a JSON patch.
@@ -92,22 +111,32 @@ pub fn position(token: &str, length: usize) -> Option<usize> {
 
 /// Carries out one operation; on error the document is as it was.
 pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
+    apply_by(Rules::Exact, document, operation)
+}
+
+/// The same by other rules than the usual ones.
+pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     let path = operation.path;
     let tokens = tokens(path)?;
+    let lenient = rules == Rules::Lenient;
     let value = || operation.value.cloned().unwrap_or_default();
     let Some((last, parents)) = tokens.split_last() else {
         return match operation.name {
+            "add" if lenient => Err(Error::Whole),
             "add" | "replace" => {
                 *document = value();
                 Ok(())
             }
             "remove" => Err(Error::Missing(path.to_owned())),
+            "test" if lenient => test(Some(document), &value(), path),
             other => Err(Error::Operation(other.to_owned())),
         };
     };
     let parent = get_mut(document, parents).ok_or_else(|| Error::NoParent(path.to_owned()))?;
     match operation.name {
         "add" => add(parent, last, value(), path),
+        "replace" if lenient && parent.is_object() => add(parent, last, value(), path),
+        "test" if lenient => test(get(parent, std::slice::from_ref(last)), &value(), path),
         "replace" => {
             let target =
                 get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
@@ -116,6 +145,23 @@ pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error
         }
         "remove" => remove(parent, last, path),
         other => Err(Error::Operation(other.to_owned())),
+    }
+}
+
+fn test(found: Option<&Value>, wanted: &Value, path: &str) -> Result<(), Error> {
+    let same = same(found.unwrap_or(&Value::Null), wanted);
+    if same { Ok(()) } else { Err(Error::Test(path.to_owned())) }
+}
+
+/// Whether two values are equal, numbers by what they amount to.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
     }
 }
 
@@ -235,5 +281,23 @@ mod tests {
         assert_eq!(applied(map(), "replace", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
         assert_eq!(applied(map(), "remove", "/a/x", json!(2)), Err(Error::Missing("/a/x".into())));
         assert_eq!(applied(map(), "add", "a", json!(2)), Err(Error::NotAPath("a".into())));
+    }
+
+    #[test]
+    fn lenient_rules_replace_what_is_missing_and_test() {
+        let applied = |name, path, value: Value| {
+            let mut document = json!({"a": {"b": 1}, "l": [1]});
+            let operation = Operation { name, path, value: Some(&value) };
+            apply_by(Rules::Lenient, &mut document, operation).map(|()| document)
+        };
+        assert_eq!(applied("replace", "/a/c", json!(2)), Ok(json!({"a": {"b": 1, "c": 2}, "l": [1]})));
+        assert_eq!(applied("replace", "/x/c", json!(2)), Err(Error::NoParent("/x/c".into())));
+        assert!(applied("replace", "/l/1", json!(2)).is_err());
+        assert_eq!(applied("replace", "", json!({"k": 1})), Ok(json!({"k": 1})));
+        assert_eq!(applied("add", "", json!({"k": 1})), Err(Error::Whole));
+        assert!(applied("test", "/a/b", json!(1.0)).is_ok());
+        assert!(applied("test", "/a/x", json!(null)).is_ok());
+        assert_eq!(applied("test", "/a/b", json!(2)), Err(Error::Test("/a/b".into())));
+        assert_eq!(applied("move", "/a/b", json!(2)), Err(Error::Operation("move".into())));
     }
 }

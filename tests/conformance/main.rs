@@ -23,6 +23,7 @@ use serde_json::Value;
 
 mod diff;
 mod karmada;
+mod kubefed;
 mod run;
 mod yaml;
 
@@ -40,6 +41,10 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        (
+            "kubefed",
+            "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
+        ) => kubefed::judge,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

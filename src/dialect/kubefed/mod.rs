@@ -1,0 +1,234 @@
+//! The `KubeFed` dialect: Federation v2's sync controllers, replica scheduler and DNS controllers, and
+//! Federation v1, as pure functions.
+//!
+//! ```text
+//! types ─► federated ─► decide (placement, namespace, preference ─► division) ─► manifest (overrides)
+//! ```
+
+use std::collections::BTreeMap;
+
+use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity, time};
+use crate::repo::{Claimed, Declared, Role};
+
+use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
+
+mod api;
+mod cluster;
+mod config;
+mod decide;
+mod division;
+mod explain;
+mod federated;
+mod manifest;
+mod observe;
+mod overrides;
+mod placement;
+mod preference;
+mod types;
+mod validate;
+
+use config::Config;
+use federated::Federated;
+use preference::Preference;
+use types::Types;
+
+const NAME: &str = "kubefed";
+
+/// What is said of a selected cluster that is not ready.
+const NOT_READY: &str = "ClusterNotReady";
+
+/// The dialect.
+pub struct KubeFed;
+
+impl Dialect for KubeFed {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            ("core.kubefed.io" | "core.kubefed.k8s.io", "KubeFedCluster") | ("federation", "Cluster") => {
+                Some(Role::Inventory)
+            }
+            ("core.kubefed.io" | "core.kubefed.k8s.io", "FederatedTypeConfig" | "KubeFedConfig")
+            | ("multiclusterdns.kubefed.io", "Domain") => Some(Role::Other),
+            ("types.kubefed.io" | "types.kubefed.k8s.io", kind) if kind.starts_with("Federated") => {
+                Some(Role::Bundle)
+            }
+            ("scheduling.kubefed.io", "ReplicaSchedulingPreference")
+            | ("multiclusterdns.kubefed.io", "ServiceDNSRecord" | "IngressDNSRecord") => {
+                Some(Role::Placement)
+            }
+            _ => None,
+        }
+    }
+
+    fn declares(&self, object: &Object) -> Option<Declared> {
+        if object.id.group() != "core.kubefed.io" || object.id.kind != "FederatedTypeConfig" {
+            return None;
+        }
+        let (group, kind, scope) = types::declared(object)?;
+        Some(Declared { group, kind, role: Role::Bundle, scope })
+    }
+
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(KubeFeds::new(input))
+    }
+}
+
+/// `KubeFed`'s control plane over one repo.
+struct KubeFeds<'a> {
+    input: Input<'a>,
+    /// The clock, in seconds.
+    now: Option<i64>,
+    config: Config,
+    /// The clusters that it sees, sorted by name.
+    clusters: Vec<&'a Cluster>,
+    federated: Vec<Federated<'a>>,
+    /// Federated objects by the namespace that they federate.
+    namespaces: BTreeMap<&'a str, usize>,
+    /// By namespace and name.
+    preferences: BTreeMap<&'a str, BTreeMap<&'a str, Preference<'a>>>,
+    /// Decisions by the object that they are about.
+    about: BTreeMap<ObjectRef, usize>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> KubeFeds<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let repo = input.repo;
+        // The errors of an inventory object are told where it is read.
+        let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
+        let claimed = repo.claimed.iter().filter(|c| c.dialect == NAME);
+        let mut findings: Vec<Finding> = claimed
+            .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
+            .collect();
+        let refused: Vec<ObjectRef> =
+            findings.iter().filter(|f| is_error(f)).filter_map(|f| f.object.clone()).collect();
+        let valid = |role| repo.claimed(NAME, role).filter(|o| !refused.contains(&o.id));
+        let config = Config::of(valid(Role::Other));
+        let types = Types::of(valid(Role::Other), &config.namespace);
+        let mut federated = Vec::new();
+        for object in valid(Role::Bundle) {
+            let read = match types.get(&object.id) {
+                Some(kind) => Federated::new(object, kind),
+                None => Err(validate::unknown_type(object, &config)),
+            };
+            match read {
+                Ok(one) => federated.push(one),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        let mut preferences: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
+            let namespace = object.id.namespace.as_deref().unwrap_or_default();
+            match api::spec(object) {
+                Ok(spec) => {
+                    let of_namespace = preferences.entry(namespace).or_default();
+                    of_namespace.insert(object.id.name.as_str(), Preference { object, spec });
+                }
+                Err(finding) => findings.push(finding),
+            }
+        }
+        let mut plane = Self {
+            input,
+            now: input.now.and_then(time::seconds),
+            clusters: input.clusters.iter().filter(|c| config.sees(c)).collect(),
+            config,
+            namespaces: BTreeMap::new(),
+            federated,
+            preferences,
+            about: BTreeMap::new(),
+            findings,
+        };
+        plane.index();
+        plane
+    }
+
+    fn index(&mut self) {
+        for (unit, federated) in self.federated.iter().enumerate() {
+            if federated.federates_namespace() {
+                self.namespaces.insert(federated.object.id.name.as_str(), unit);
+            }
+            self.about.entry(federated.target.clone()).or_insert(unit);
+        }
+    }
+
+    /// The cluster of that name, if it is seen.
+    fn cluster(&self, name: &str) -> Option<&'a Cluster> {
+        let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
+        self.clusters.get(at).copied()
+    }
+
+    /// The federated namespace that limits an object.
+    fn namespace_of(&self, federated: &Federated<'_>) -> Option<&Federated<'a>> {
+        self.federated.get(*self.namespaces.get(federated.namespace())?)
+    }
+
+    /// The preference of an object's namespace and name.
+    fn preference_of(&self, federated: &Federated<'_>) -> Option<&Preference<'a>> {
+        self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str())
+    }
+
+    /// The federated object that a row stands for.
+    fn federated_of(&self, row: &Placement) -> Option<&Federated<'a>> {
+        self.federated.get(*self.about.get(&row.object)?)
+    }
+}
+
+fn is_error(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
+}
+
+impl ControlPlane for KubeFeds<'_> {
+    fn check(&self) -> Vec<Finding> {
+        self.findings.clone()
+    }
+
+    fn units(&self) -> usize {
+        self.federated.len()
+    }
+
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.about.get(object).copied()
+    }
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        match self.federated.get(unit) {
+            Some(federated) => decide::decide(self, federated, previous),
+            None => Decided::default(),
+        }
+    }
+
+    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
+        let mut all = Decided::default();
+        for one in decided {
+            all.placements.extend(one.placements);
+            all.findings.extend(one.findings);
+        }
+        all
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        match self.federated_of(placement) {
+            Some(federated) => manifest::variants(self, placement, federated),
+            None => Vec::new(),
+        }
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        let federated = self.federated.get(self.unit(object)?)?;
+        Some(explain::explain(self, federated, previous, placed))
+    }
+}
