@@ -87,8 +87,8 @@ pub trait ControlPlane: Sync {
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
 
     /// What each cluster of a placement receives: clusters that receive the same stand together.
-    /// Every cluster of the placement is in exactly one variant; a placement that sends nothing of
-    /// its own (a policy's own row) has none.
+    /// Every cluster of the placement, those it is withdrawn from included, is in exactly one variant;
+    /// a placement that sends nothing of its own (a policy's own row) has none.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
     /// Why an object is where it is: `None` when the dialect has no say in it. `placed` is its row of

@@ -169,7 +169,7 @@ fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>
 }
 
 /// Why no controller acts on the object.
-fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<Refusal> {
+pub(super) fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<Refusal> {
     let (config, kind, id) = (&plane.config, &federated.kind, &federated.object.id);
     if !config.pushes {
         let help = "enable it in the KubeFedConfig";

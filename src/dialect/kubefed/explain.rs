@@ -129,11 +129,11 @@ fn reason(
 fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value {
     let mut body = federated.object.body.clone();
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
-    let names: std::collections::BTreeSet<&str> = schedule.keys().map(AsRef::as_ref).collect();
-    let listed = federated.spec.placement.clusters.as_ref();
-    if listed.is_none_or(|listed| {
-        listed.iter().map(|c| c.name.as_str()).collect::<std::collections::BTreeSet<_>>() != names
-    }) {
+    let names: Vec<&str> = schedule.keys().map(AsRef::as_ref).collect();
+    let mut listed: Vec<&str> =
+        federated.spec.placement.clusters.iter().flatten().map(|c| c.name.as_str()).collect();
+    listed.sort_unstable();
+    if listed != names {
         let clusters: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         let placement = spec.entry("placement").or_insert(Value::Null);
         if !placement.is_object() {

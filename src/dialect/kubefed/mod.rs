@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! types ─► federated ─► decide (placement, namespace, preference ─► division) ─► manifest (overrides)
+//! dns     records ─► status ─► endpoints, on the host
+//! v1      annotated templates ─► selector ─► preferences ─► division ─► manifest
 //! ```
 
 use std::collections::BTreeMap;
 
 use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity, time};
-use crate::repo::{Claimed, Declared, Role};
+use crate::repo::{Claimed, Declared, Role, Template};
 
 use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
 
@@ -17,6 +19,7 @@ mod cluster;
 mod config;
 mod decide;
 mod division;
+mod dns;
 mod explain;
 mod federated;
 mod manifest;
@@ -25,6 +28,7 @@ mod overrides;
 mod placement;
 mod preference;
 mod types;
+mod v1;
 mod validate;
 
 use config::Config;
@@ -95,6 +99,12 @@ struct KubeFeds<'a> {
     namespaces: BTreeMap<&'a str, usize>,
     /// By namespace and name.
     preferences: BTreeMap<&'a str, BTreeMap<&'a str, Preference<'a>>>,
+    /// Domains of DNS records by name.
+    domains: BTreeMap<&'a str, &'a Object>,
+    /// DNS records.
+    records: Vec<&'a Object>,
+    /// The templates of Federation v1.
+    templates: Vec<&'a Template>,
     /// Decisions by the object that they are about.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
@@ -103,10 +113,10 @@ struct KubeFeds<'a> {
 impl<'a> KubeFeds<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
+        let claimed = || repo.claimed.iter().filter(|c| c.dialect == NAME);
         // The errors of an inventory object are told where it is read.
         let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
-        let claimed = repo.claimed.iter().filter(|c| c.dialect == NAME);
-        let mut findings: Vec<Finding> = claimed
+        let mut findings: Vec<Finding> = claimed()
             .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
             .collect();
         let refused: Vec<ObjectRef> =
@@ -125,39 +135,69 @@ impl<'a> KubeFeds<'a> {
                 Err(finding) => findings.push(finding),
             }
         }
-        let mut preferences: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
-            let namespace = object.id.namespace.as_deref().unwrap_or_default();
-            match api::spec(object) {
-                Ok(spec) => {
-                    let of_namespace = preferences.entry(namespace).or_default();
-                    of_namespace.insert(object.id.name.as_str(), Preference { object, spec });
-                }
-                Err(finding) => findings.push(finding),
-            }
-        }
         let mut plane = Self {
             input,
             now: input.now.and_then(time::seconds),
             clusters: input.clusters.iter().filter(|c| config.sees(c)).collect(),
-            config,
             namespaces: BTreeMap::new(),
+            preferences: BTreeMap::new(),
+            domains: valid(Role::Other)
+                .filter(|o| o.id.kind == "Domain" && o.id.namespace.as_deref() == Some(&config.namespace))
+                .map(|o| (o.id.name.as_str(), o))
+                .collect(),
+            records: valid(Role::Placement).filter(|o| dns::is_record(o)).collect(),
+            templates: Vec::new(),
+            config,
             federated,
-            preferences,
             about: BTreeMap::new(),
             findings,
         };
+        for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
+            plane.prefer(object);
+        }
+        // What is not annotated is Federation v1's only where nothing is of its successor.
+        let standing = input.standing && claimed().all(|c| c.role == Role::Inventory);
+        plane.templates = repo.templates.iter().filter(|t| v1::takes(t, standing)).collect();
+        plane.findings.extend(repo.templates.iter().filter_map(v1::unheeded));
         plane.index();
         plane
     }
 
+    fn prefer(&mut self, object: &'a Object) {
+        let namespace = object.id.namespace.as_deref().unwrap_or_default();
+        match api::spec(object) {
+            Ok(spec) => {
+                let of_namespace = self.preferences.entry(namespace).or_default();
+                of_namespace.insert(object.id.name.as_str(), Preference { object, spec });
+            }
+            Err(finding) => self.findings.push(finding),
+        }
+    }
+
+    /// Two federated objects can stand for one; then the one that is acted on counts.
     fn index(&mut self) {
         for (unit, federated) in self.federated.iter().enumerate() {
             if federated.federates_namespace() {
                 self.namespaces.insert(federated.object.id.name.as_str(), unit);
             }
-            self.about.entry(federated.target.clone()).or_insert(unit);
+            if !self.about.contains_key(&federated.target) || decide::inactive(self, federated).is_none() {
+                self.about.insert(federated.target.clone(), unit);
+            }
         }
+        let records = self.records.iter().map(|record| dns::target(record));
+        let others = records.chain(self.templates.iter().map(|template| template.object.id.clone()));
+        for (unit, id) in (self.federated.len()..).zip(others) {
+            self.about.entry(id).or_insert(unit);
+        }
+    }
+
+    /// Decision number `unit`.
+    fn subject(&self, unit: usize) -> Option<Subject<'_, 'a>> {
+        let federated = || self.federated.get(unit).map(Subject::Federated);
+        let record = |at: usize| self.records.get(at).map(|record| Subject::Record(record));
+        let template = |at: usize| self.templates.get(at).map(|template| Subject::Template(template));
+        let after = unit.checked_sub(self.federated.len());
+        federated().or_else(|| record(after?)).or_else(|| template(after?.checked_sub(self.records.len())?))
     }
 
     /// The cluster of that name, if it is seen.
@@ -176,10 +216,17 @@ impl<'a> KubeFeds<'a> {
         self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str())
     }
 
-    /// The federated object that a row stands for.
-    fn federated_of(&self, row: &Placement) -> Option<&Federated<'a>> {
-        self.federated.get(*self.about.get(&row.object)?)
+    /// Whether decision number `unit` is the one that counts for an object.
+    fn counts(&self, unit: usize, object: &ObjectRef) -> bool {
+        self.about.get(object) == Some(&unit)
     }
+}
+
+/// What one decision is about.
+enum Subject<'p, 'a> {
+    Federated(&'p Federated<'a>),
+    Record(&'a Object),
+    Template(&'a Template),
 }
 
 fn is_error(finding: &Finding) -> bool {
@@ -192,7 +239,7 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn units(&self) -> usize {
-        self.federated.len()
+        self.federated.len() + self.records.len() + self.templates.len()
     }
 
     fn unit(&self, object: &ObjectRef) -> Option<usize> {
@@ -200,8 +247,16 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        match self.federated.get(unit) {
-            Some(federated) => decide::decide(self, federated, previous),
+        match self.subject(unit) {
+            Some(Subject::Federated(federated)) => {
+                let mut decided = decide::decide(self, federated, previous);
+                if decide::inactive(self, federated).is_some() && !self.counts(unit, &federated.target) {
+                    decided.placements.clear();
+                }
+                decided
+            }
+            Some(Subject::Record(record)) => dns::decide(self, record),
+            Some(Subject::Template(template)) => v1::decide(self, template, previous),
             None => Decided::default(),
         }
     }
@@ -216,8 +271,10 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        match self.federated_of(placement) {
-            Some(federated) => manifest::variants(self, placement, federated),
+        match self.unit(&placement.object).and_then(|unit| self.subject(unit)) {
+            Some(Subject::Federated(federated)) => manifest::variants(self, placement, federated),
+            Some(Subject::Record(record)) => dns::variants(self, placement, record),
+            Some(Subject::Template(template)) => v1::manifest::variants(placement, template),
             None => Vec::new(),
         }
     }
@@ -228,7 +285,10 @@ impl ControlPlane for KubeFeds<'_> {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        let federated = self.federated.get(self.unit(object)?)?;
-        Some(explain::explain(self, federated, previous, placed))
+        Some(match self.subject(self.unit(object)?)? {
+            Subject::Federated(federated) => explain::explain(self, federated, previous, placed),
+            Subject::Record(record) => dns::explain(self, record, placed),
+            Subject::Template(template) => v1::explain::explain(self, template, previous, placed),
+        })
     }
 }

@@ -19,6 +19,8 @@ const PATIENCE: i64 = 60;
 pub(super) struct Observed {
     /// Whether it is there.
     pub exists: bool,
+    /// The replicas that it is to run.
+    pub wanted: i64,
     /// The replicas that run.
     pub current: Option<i64>,
     /// The replicas that can run, where something keeps it from running all.
@@ -44,8 +46,14 @@ impl Observer<'_> {
     pub(super) fn observe(&self, cluster: &str) -> Observed {
         if !self.live.knows(cluster) {
             let placed = self.previous.and_then(|p| p.clusters.iter().find(|c| c.name.as_ref() == cluster));
-            let current = placed.and_then(|p| p.replicas);
-            return Observed { exists: placed.is_some(), current, capacity: None };
+            let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
+            let current = placed.and_then(|p| p.replicas).or(withdrawn.then_some(0));
+            return Observed {
+                exists: placed.is_some() || withdrawn,
+                wanted: current.unwrap_or(0),
+                current,
+                capacity: None,
+            };
         }
         match self.object(cluster) {
             Some(workload) => self.count(cluster, workload),
@@ -69,7 +77,7 @@ impl Observer<'_> {
         let number = |path: &[&str]| workload.at(path).and_then(Value::as_i64).unwrap_or(0);
         let wanted = number(&["spec", "replicas"]);
         if wanted == number(&["status", "readyReplicas"]) {
-            return Observed { exists: true, current: Some(wanted), capacity: None };
+            return Observed { exists: true, wanted, current: Some(wanted), capacity: None };
         }
         let (mut running, mut stuck) = (0, 0);
         for pod in self.pods(cluster, workload) {
@@ -83,7 +91,8 @@ impl Observer<'_> {
                 }
             }
         }
-        Observed { exists: true, current: Some(running), capacity: (stuck > 0).then(|| wanted - stuck) }
+        let capacity = (stuck > 0).then(|| wanted - stuck);
+        Observed { exists: true, wanted, current: Some(running), capacity }
     }
 
     /// The pods that the workload selects. `KubeFed` reads the pairs of the selector only, Federation
@@ -175,7 +184,7 @@ mod tests {
         ];
         let moment = time::seconds("2024-05-01T10:01:00Z").unwrap();
         let seen = |now| observed(&workload, &pods, now);
-        assert_eq!(seen(None), Observed { exists: true, current: Some(1), capacity: Some(3) });
+        assert_eq!(seen(None), Observed { exists: true, wanted: 4, current: Some(1), capacity: Some(3) });
         assert_eq!(seen(Some(moment)).capacity, None);
         assert_eq!(seen(Some(moment + 1)).capacity, Some(3));
     }
