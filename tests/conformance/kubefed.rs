@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use federate::dialect::{Explanation, Placement};
 use federate::engine::Settings;
-use federate::k8s::ObjectRef;
+use federate::k8s::{ObjectRef, Severity};
 use federate::repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -33,6 +33,11 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
         let rows = plan.placements.iter().filter(|row| about(&row.object));
         rows.map(|row| engine.explain(&row.object, plan).expect("an explanation")).collect::<Vec<_>>()
     });
+    let unexpected =
+        ran.findings.iter().find(|f| f.severity == Severity::Error && f.code != "override-failed");
+    if let Some(finding) = unexpected {
+        return Err(format!("unexpected error {}: {}", finding.code, finding.message));
+    }
     let rows: Vec<&Placement> = ran.plan.placements.iter().filter(|row| about(&row.object)).collect();
     let mut got = Map::new();
     if want.get("placements").is_some() {

@@ -235,12 +235,12 @@ mod tests {
 
     const KEY: &str = "test-ns/test-deployment";
 
-    fn preference(min: i64, max: Option<i64>, weight: i64) -> Option<ClusterPreference> {
-        Some(ClusterPreference { weight, min_replicas: min, max_replicas: max })
+    fn preference(min: i64, max: Option<i64>, weight: i64) -> ClusterPreference {
+        ClusterPreference { weight, min_replicas: min, max_replicas: max }
     }
 
-    fn party(cluster: &str, preference: Option<ClusterPreference>, current: Option<i64>) -> Party<'_> {
-        Party { cluster, preference, current, capacity: None }
+    fn party(cluster: &str, preference: ClusterPreference, current: Option<i64>) -> Party<'_> {
+        Party { cluster, preference: Some(preference), current, capacity: None }
     }
 
     fn divided(total: i64, rebalance: bool, parties: &[Party<'_>]) -> Vec<i64> {
@@ -273,7 +273,8 @@ mod tests {
         let even = |name| party(name, preference(0, None, 1), None);
         assert_eq!(divided(9, false, &[even("A"), even("B")]), [4, 5]);
         assert_eq!(divided(9, false, &[even("A"), even("B"), even("C")]), [3, 3, 3]);
-        let uneven = [even("A"), party("B", preference(0, None, 2), None), party("C", None, None)];
+        let uneven =
+            [even("A"), party("B", preference(0, None, 2), None), Party { cluster: "C", ..Party::default() }];
         assert_eq!(divided(9, false, &uneven), [3, 6, 0]);
     }
 
@@ -293,8 +294,12 @@ mod tests {
 
     #[test]
     fn overflow_comes_on_top_of_what_is_kept() {
-        let parties =
-            [Party { cluster: "A", preference: preference(0, None, 1), current: Some(1), capacity: Some(1) }];
+        let parties = [Party {
+            cluster: "A",
+            preference: Some(preference(0, None, 1)),
+            current: Some(1),
+            capacity: Some(1),
+        }];
         assert_eq!(divided(9, false, &parties), [8]);
     }
 

@@ -69,7 +69,9 @@ impl Dialect for KubeFed {
     }
 
     fn declares(&self, object: &Object) -> Option<Declared> {
-        if object.id.group() != "core.kubefed.io" || object.id.kind != "FederatedTypeConfig" {
+        if self.role(&object.id.api_version, &object.id.kind)? != Role::Other
+            || object.id.kind != "FederatedTypeConfig"
+        {
             return None;
         }
         let (group, kind, scope) = types::declared(object)?;
@@ -77,7 +79,8 @@ impl Dialect for KubeFed {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        let invalid: Vec<Finding> =
+            validate::check(object, Role::Inventory).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
     }
 
@@ -117,7 +120,7 @@ impl<'a> KubeFeds<'a> {
         // The errors of an inventory object are told where it is read.
         let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
         let mut findings: Vec<Finding> = claimed()
-            .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
+            .flat_map(|c| validate::check(&c.object, c.role).into_iter().filter(move |f| !told(c, f)))
             .collect();
         let refused: Vec<ObjectRef> =
             findings.iter().filter(|f| is_error(f)).filter_map(|f| f.object.clone()).collect();
@@ -235,7 +238,11 @@ fn is_error(finding: &Finding) -> bool {
 
 impl ControlPlane for KubeFeds<'_> {
     fn check(&self) -> Vec<Finding> {
-        self.findings.clone()
+        let mut findings = self.findings.clone();
+        if self.units() > 0 {
+            findings.extend(validate::useless(self));
+        }
+        findings
     }
 
     fn units(&self) -> usize {

@@ -161,7 +161,7 @@ mod tests {
         observer.observe("a")
     }
 
-    fn pod(phase: &str, condition: Value) -> Value {
+    fn pod(phase: &str, condition: &Value) -> Value {
         json!({"status": {"phase": phase, "conditions": [condition]}})
     }
 
@@ -178,9 +178,9 @@ mod tests {
         let stuck = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "lastTransitionTime": "2024-05-01T10:00:00Z"});
         let pods = [
-            pod("Running", json!({"type": "Ready", "status": "False"})),
-            pod("Running", json!({"type": "PodScheduled", "status": "True"})),
-            pod("Pending", stuck),
+            pod("Running", &json!({"type": "Ready", "status": "False"})),
+            pod("Running", &json!({"type": "PodScheduled", "status": "True"})),
+            pod("Pending", &stuck),
         ];
         let moment = time::seconds("2024-05-01T10:01:00Z").unwrap();
         let seen = |now| observed(&workload, &pods, now);

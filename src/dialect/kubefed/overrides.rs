@@ -67,13 +67,13 @@ pub(super) fn read(overrides: &[ClusterOverrides]) -> Result<Steps, Failure> {
             if !paths.insert(one.path.as_str()) {
                 let message =
                     format!("`{}` is overridden twice for cluster `{}`", one.path, entry.cluster_name);
-                return Err(Failure { message, pointer });
+                return Err(Failure { pointer, message });
             }
             steps.push(Step::new(one, pointer));
         }
         if all.insert(entry.cluster_name.clone(), steps).is_some() {
             let message = format!("cluster `{}` has two entries", entry.cluster_name);
-            return Err(Failure { message, pointer });
+            return Err(Failure { pointer, message });
         }
     }
     Ok(all)

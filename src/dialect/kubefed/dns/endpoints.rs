@@ -71,14 +71,13 @@ fn service(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoi
         );
         names.push((region.clone(), &global));
         names.push((global.clone(), ""));
-        endpoints.extend(names.into_iter().map(|(name, fallback)| match targets.is_empty() {
-            true => Endpoint {
-                name,
-                record_type: "CNAME",
-                targets: BTreeSet::from([fallback.to_owned()]),
-                labelled,
-            },
-            false => Endpoint { name, record_type: "A", targets: targets.clone(), labelled },
+        endpoints.extend(names.into_iter().map(|(name, fallback)| {
+            if targets.is_empty() {
+                let targets = BTreeSet::from([fallback.to_owned()]);
+                Endpoint { name, record_type: "CNAME", targets, labelled }
+            } else {
+                Endpoint { name, record_type: "A", targets: targets.clone(), labelled }
+            }
         }));
     }
     Ok(endpoints)
@@ -135,7 +134,7 @@ fn merged(endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
         match by_name.get_mut(&endpoint.name) {
             None => drop(by_name.insert(endpoint.name.clone(), endpoint)),
             Some(first) if first.record_type == endpoint.record_type => {
-                first.targets.extend(endpoint.targets)
+                first.targets.extend(endpoint.targets);
             }
             Some(first) if first.record_type == "CNAME" => *first = endpoint,
             Some(_) => {}

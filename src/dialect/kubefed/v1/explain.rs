@@ -31,10 +31,10 @@ fn policy_words(decision: &Decision<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     match object.annotation(SELECTOR) {
         _ if decision.standing => {
-            lines.push("Federation v1 sends everything to every ready cluster".to_owned())
+            lines.push("Federation v1 sends everything to every ready cluster".to_owned());
         }
         Some(_) if object.id.kind == "Job" => {
-            lines.push("a cluster selector does not count for a Job".to_owned())
+            lines.push("a cluster selector does not count for a Job".to_owned());
         }
         Some(_) => lines.push(format!("its annotation `{SELECTOR}` selects clusters")),
         None => lines.push("without a cluster selector it goes to every ready cluster".to_owned()),

@@ -29,7 +29,7 @@ pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -
         .into_iter()
         .flatten()
         .filter(|(key, value)| key.eq_ignore_ascii_case(name) && !value.is_null());
-    named.map(|(_, value)| value).last()
+    named.map(|(_, value)| value).next_back()
 }
 
 /// The text of a field, empty without one.

@@ -1,6 +1,6 @@
 //! What Federation v1 sends of an object: identity, labels, annotations and what its kind is about.
 //!
-//! Facts: nothing else of the metadata passes, and no status; of a ConfigMap only `data`, of a Secret
+//! Facts: nothing else of the metadata passes, and no status; of a `ConfigMap` only `data`, of a Secret
 //! only `data` and `type`. Replicas are written over; no label is added.
 
 use std::collections::BTreeMap;
