@@ -73,7 +73,8 @@ impl Engine<'_> {
     /// Why an object is where it is, from the dialect that has a say in it.
     pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
         let placed = plan.placements.iter().find(|p| p.object == *object);
-        self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, placed))
+        let asked = self.planes.iter().filter(|(name, _)| placed.is_none_or(|p| p.dialect == *name));
+        asked.map(|(_, plane)| plane).find_map(|plane| plane.explain(object, &self.previous, placed))
     }
 
     /// Policies that decide about no object.

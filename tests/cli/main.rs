@@ -13,5 +13,6 @@ mod sandbox;
 mod check;
 mod examples;
 mod explain;
+mod kubefed;
 mod plan;
 mod render;

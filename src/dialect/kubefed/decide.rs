@@ -3,11 +3,12 @@
 
 use super::division::Trace;
 use super::federated::Federated;
+use super::overrides::{self, Step};
 use super::preference::{self, Preference, Schedule};
-use super::{KubeFeds, NAME, overrides, placement};
+use super::{KubeFeds, NAME, manifest, placement};
 use crate::dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::kinds::Scope;
-use crate::k8s::{Cluster, ClusterName, Finding};
+use crate::k8s::{Cluster, ClusterName, Finding, finding};
 
 /// Namespaces that are never federated; so is the control plane's own.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
@@ -107,9 +108,10 @@ impl<'d, 'a> Decision<'d, 'a> {
             None => &self.federated.object.id,
         };
         let mut row = Placement::new(NAME, self.federated.target.clone(), Some(policy.clone()));
+        let replicas = self.replicas();
         let chosen = plane.clusters.iter().enumerate().filter(|(index, _)| self.chosen(*index));
-        row.clusters =
-            chosen.map(|(_, c)| Placed { name: c.name.clone(), replicas: self.replicas(c) }).collect();
+        let placed = |c: &Cluster| Placed { name: c.name.clone(), replicas: replicas(c) };
+        row.clusters = chosen.map(|(_, c)| placed(c)).collect();
         row.unschedulable = self
             .refusal
             .as_ref()
@@ -117,18 +119,30 @@ impl<'d, 'a> Decision<'d, 'a> {
         row
     }
 
-    /// The replicas that a cluster is sent: none where overrides that fail keep it from being sent any.
-    fn replicas(&self, cluster: &Cluster) -> Option<i64> {
-        let replicas = *self.schedule()?.1.get(&cluster.name)?;
-        let own = self.federated.overrides.as_ref().ok()?.get(cluster.name.as_ref());
-        let steps = overrides::with_replicas(own.map_or(&[], Vec::as_slice), replicas);
-        let mut body = super::manifest::base(self.federated);
-        overrides::apply_all(&steps, &mut body).is_ok().then_some(replicas)
+    /// The replicas that each cluster is sent: none where overrides that fail keep it from being sent
+    /// any.
+    fn replicas(&self) -> impl Fn(&Cluster) -> Option<i64> {
+        let schedule = self.schedule().map(|(_, schedule)| schedule);
+        let own = self.federated.overrides.as_ref().ok();
+        let base = schedule.map(|_| manifest::base(self.federated)).unwrap_or_default();
+        let renders = move |steps: &[Step], replicas: i64| {
+            overrides::apply_all(&overrides::with_replicas(steps, replicas), &mut base.clone()).is_ok()
+        };
+        let without_own = schedule.is_some() && renders(&[], 0);
+        move |cluster| {
+            let replicas = *schedule?.get(&cluster.name)?;
+            let sent = match own?.get(cluster.name.as_ref()) {
+                Some(steps) => renders(steps, replicas),
+                None => without_own,
+            };
+            sent.then_some(replicas)
+        }
     }
 
     /// What is to be told of the decision.
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    fn findings(&self, plane: &KubeFeds<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
+        findings.extend(self.lost(plane));
         if let Some((preference, Err(why))) = &self.preference {
             let message =
                 format!("{} has no effect on {}: {why}", preference.object.id, self.federated.object.id);
@@ -149,12 +163,42 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
         findings
     }
+
+    /// Replicas scheduled into clusters that the namespace leaves out.
+    fn lost(&self, plane: &KubeFeds<'_>) -> Option<Finding> {
+        let (preference, schedule) = self.schedule()?;
+        let left_out = plane.clusters.iter().enumerate().filter(|(index, _)| !self.chosen(*index));
+        let (mut lost, mut names) = (0_i64, Vec::new());
+        for (_, cluster) in left_out {
+            let replicas = schedule.get(&cluster.name).copied().unwrap_or(0);
+            if replicas != 0 {
+                lost = lost.saturating_add(replicas);
+                names.push(cluster.name.as_ref());
+            }
+        }
+        let message = format!(
+            "{lost} replicas of {} are lost: they are scheduled into {}, where namespace `{}` is not federated",
+            self.federated.target,
+            finding::list(&names, 5),
+            self.federated.namespace()
+        );
+        let mut finding = Finding::warning("lost-replicas", preference.object, message).help(
+            "name only clusters of the FederatedNamespace in `spec.clusters`, or select clusters by label in \
+             both placements and set `intersectWithClusterSelector`",
+        );
+        finding.object = Some(self.federated.target.clone());
+        (self.refusal.is_none() && !names.is_empty()).then_some(finding)
+    }
 }
 
 /// Decides about one federated object.
 pub(super) fn decide(plane: &KubeFeds<'_>, federated: &Federated<'_>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, federated, previous, &mut Trace::default());
-    Decided { placements: vec![decision.row(plane)], findings: decision.findings(), ..Decided::default() }
+    Decided {
+        placements: vec![decision.row(plane)],
+        findings: decision.findings(plane),
+        ..Decided::default()
+    }
 }
 
 fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>, Refusal> {

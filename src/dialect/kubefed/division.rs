@@ -11,6 +11,12 @@ use std::collections::BTreeMap;
 
 use super::api::ClusterPreference;
 
+/// Rounds after which the division stops with what it has.
+const MOST_ROUNDS: usize = 10_000;
+
+/// Rounds that are told.
+const TOLD_ROUNDS: usize = 20;
+
 /// What a division starts from.
 pub(super) struct Division<'d> {
     /// The replicas to divide.
@@ -164,8 +170,8 @@ fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
         let bounds = [share.preference.max_replicas, share.capacity];
         let target = bounds.into_iter().flatten().fold(current, i64::min);
         share.kept = target.wrapping_sub(share.plan).min(*left).max(0);
-        share.plan += share.kept;
-        *left -= share.kept;
+        share.plan = share.plan.wrapping_add(share.kept);
+        *left = left.wrapping_sub(share.kept);
     }
     if shares.iter().any(|s| s.kept != 0) {
         let kept = |s: &Share<'_>| (s.kept != 0).then_some(s.kept);
@@ -173,35 +179,68 @@ fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     }
 }
 
+/// Gives away what is left, round by round, until a round changes nothing. Numbers that only a hostile
+/// file holds would take rounds without end.
 fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     let mut active: Vec<usize> = (0..shares.len()).collect();
-    let mut modified = true;
-    let mut round = 0;
-    while modified && *left > 0 {
-        round += 1;
-        modified = false;
+    for round in 1..=MOST_ROUNDS {
         let divided = *left;
         let weights = active.iter().fold(0_i64, |sum, at| sum.wrapping_add(shares[*at].preference.weight));
-        if weights <= 0 {
-            break;
+        if divided <= 0 || weights <= 0 {
+            return;
         }
-        let mut before = Vec::new();
+        let mut modified = false;
+        let before: Vec<(usize, i64, i64)> =
+            active.iter().map(|at| (*at, shares[*at].plan, shares[*at].kept)).collect();
         active.retain(|at| {
-            let share = &mut shares[*at];
-            before.push((share.cluster, share.plan));
-            let (changed, full) = serve(share, divided, weights, left);
+            let (changed, full) = serve(&mut shares[*at], divided, weights, left);
             modified |= changed;
             !full
         });
-        trace.step(|| {
-            let gained = |(cluster, plan): &(&str, i64)| {
-                let now = shares.iter().find(|s| s.cluster == *cluster).map_or(0, |s| s.plan);
-                format!("{cluster} {plan} → {now}")
-            };
-            let gained: Vec<String> = before.iter().map(gained).collect();
-            format!("round {round}, {divided} by weight over {weights}: {}; {left} left", gained.join(", "))
-        });
+        if round <= TOLD_ROUNDS {
+            trace.step(|| round_words(round, divided, weights, shares, &before, *left));
+        }
+        if !modified {
+            return;
+        }
+        if *left == divided && active.len() == before.len() {
+            repeat(shares, &before);
+        }
     }
+}
+
+/// A round that only charges shares against what is kept is followed by others just like it, as long
+/// as so much is kept: they are carried out at once.
+fn repeat(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
+    let charged: Vec<(usize, i64)> =
+        before.iter().map(|(at, _, kept)| (*at, kept.wrapping_sub(shares[*at].kept))).collect();
+    let unchanged = before.iter().all(|(at, plan, _)| shares[*at].plan == *plan);
+    if !unchanged || charged.iter().any(|(_, charge)| *charge < 0) {
+        return;
+    }
+    let charged: Vec<(usize, i64)> = charged.into_iter().filter(|(_, charge)| *charge > 0).collect();
+    let times = charged.iter().map(|(at, charge)| shares[*at].kept / charge).min().unwrap_or(0);
+    for (at, charge) in charged {
+        shares[at].kept -= times * charge;
+    }
+}
+
+fn round_words(
+    round: usize,
+    divided: i64,
+    weights: i64,
+    shares: &[Share<'_>],
+    before: &[(usize, i64, i64)],
+    left: i64,
+) -> String {
+    let words = |(at, plan, kept): &(usize, i64, i64)| {
+        let share = &shares[*at];
+        let charged = kept.wrapping_sub(share.kept);
+        let kept = if charged == 0 { String::new() } else { format!(" ({charged} of what it keeps)") };
+        format!("{} {plan} → {}{kept}", share.cluster, share.plan)
+    };
+    let gained: Vec<String> = before.iter().map(words).collect();
+    format!("round {round}, {divided} by weight over {weights}: {}; {left} left", gained.join(", "))
 }
 
 /// Gives one cluster its share of a round; says whether that changed anything and whether the cluster
@@ -304,6 +343,13 @@ mod tests {
     }
 
     #[test]
+    fn charging_what_is_kept_takes_no_time() {
+        let most = i64::from(i32::MAX);
+        let parties = [party("A", preference(0, None, 1), Some(most - 1))];
+        assert_eq!(divided(most, false, &parties), [most]);
+    }
+
+    #[test]
     fn steps_tell_the_arithmetic() {
         let parties =
             [party("A", preference(4, Some(6), 1), Some(6)), party("B", preference(4, Some(8), 2), Some(3))];
@@ -317,5 +363,33 @@ mod tests {
                 "kept of what runs: A 1; 0 left",
             ]
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn without_bounds_everything_is_given_away(
+            weights in proptest::collection::vec(1_i64..9, 1..8),
+            current in proptest::collection::vec(proptest::option::of(0_i64..20), 8),
+            total in 0_i64..200,
+            rebalance: bool,
+        ) {
+            let names: Vec<String> = (0..weights.len()).map(|at| format!("c{at}")).collect();
+            let rows = names.iter().zip(&weights).zip(&current);
+            let parties: Vec<Party<'_>> =
+                rows.map(|((name, weight), current)| party(name, preference(0, None, *weight), *current)).collect();
+            let result = divided(total, rebalance, &parties);
+            proptest::prop_assert_eq!(result.iter().sum::<i64>(), total);
+            proptest::prop_assert!(result.iter().all(|replicas| *replicas >= 0));
+        }
+
+        #[test]
+        fn nothing_a_repo_can_say_overflows(numbers in proptest::collection::vec(proptest::num::i64::ANY, 12), rebalance: bool) {
+            let [a, b, c, d, e, f, g, h, i, j, total, _] = numbers[..] else { return Ok(()) };
+            let parties = [
+                Party { cluster: "A", preference: Some(preference(a, Some(b), c)), current: Some(d), capacity: Some(e) },
+                Party { cluster: "B", preference: Some(preference(f, Some(g), h)), current: Some(i), capacity: Some(j) },
+            ];
+            proptest::prop_assert_eq!(divided(total, rebalance, &parties).len(), 2);
+        }
     }
 }

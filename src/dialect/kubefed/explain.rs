@@ -39,7 +39,7 @@ fn policy_words(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>) -> Vec<String
         Some((preference, Ok(_))) => {
             let object = preference.object;
             lines.push(format!(
-                "{} ({}) decides clusters and replicas; the placement's own are rewritten",
+                "{} ({}) decides clusters and replicas, and writes over the placement",
                 object.id, object.origin
             ));
         }

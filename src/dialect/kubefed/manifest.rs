@@ -13,7 +13,7 @@ use super::federated::Federated;
 use super::overrides::{self, Failure, Step};
 use super::{KubeFeds, NOT_READY};
 use crate::dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
-use crate::k8s::{ClusterName, Finding, ObjectRef, finding};
+use crate::k8s::{ClusterName, Finding, Object, finding};
 use crate::patch;
 
 /// The label that marks what the control plane has sent.
@@ -32,7 +32,8 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
         _ if ready.is_empty() => {}
         Err(failure) => variants.push(failed(federated, failure, names(&ready))),
         Ok(own) => {
-            let preference = row.policy.as_ref().filter(|policy| **policy != federated.object.id);
+            let preference = plane.preference_of(federated).map(|preference| preference.object);
+            let preference = preference.filter(|object| row.policy.as_ref() == Some(&object.id));
             let mut classes: BTreeMap<Vec<String>, (Vec<Step>, Vec<ClusterName>)> = BTreeMap::new();
             for placed in ready {
                 let mut steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
@@ -59,20 +60,20 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
 fn render(
     federated: &Federated<'_>,
     steps: &[Step],
-    preference: Option<&ObjectRef>,
+    preference: Option<&Object>,
 ) -> Result<Rendered, Failure> {
     let mut body = base(federated);
     let mut changes: Vec<OverrideChange> = Vec::new();
     for step in steps {
         let before = body.clone();
         overrides::apply(step, &mut body)?;
-        let policy = preference.filter(|_| step.scheduled).unwrap_or(&federated.object.id);
+        let policy = preference.filter(|_| step.scheduled).unwrap_or(federated.object);
         let paths = patch::differences(&before, &body);
-        match changes.iter_mut().find(|c| c.policy == *policy) {
+        match changes.iter_mut().find(|c| c.policy == policy.id) {
             Some(change) => change.paths.extend(paths),
             None => changes.push(OverrideChange {
-                policy: policy.clone(),
-                origin: federated.object.origin.to_string(),
+                policy: policy.id.clone(),
+                origin: policy.origin.to_string(),
                 paths,
             }),
         }

@@ -91,7 +91,7 @@ impl Observer<'_> {
                 }
             }
         }
-        let capacity = (stuck > 0).then(|| wanted - stuck);
+        let capacity = (stuck > 0).then(|| wanted.saturating_sub(stuck));
         Observed { exists: true, wanted, current: Some(running), capacity }
     }
 

@@ -132,7 +132,7 @@ pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Pla
         refused_by: None,
         score: None,
         replicas: None,
-        why: contribution(&own, cluster),
+        why: contribution(plane, &own, cluster),
     };
     Explanation {
         dialect: NAME,
@@ -145,7 +145,7 @@ pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Pla
 }
 
 /// What a cluster adds to the record's addresses.
-fn contribution(row: &Placement, cluster: &Cluster) -> String {
+fn contribution(plane: &KubeFeds<'_>, row: &Placement, cluster: &Cluster) -> String {
     let entries = row.memory.get(STATUS).and_then(|status| status.get("dns")).and_then(Value::as_array);
     let entry = entries.into_iter().flatten().find(|e| e["cluster"] == cluster.name.as_ref());
     let addresses: Vec<&str> = entry
@@ -157,8 +157,11 @@ fn contribution(row: &Placement, cluster: &Cluster) -> String {
         .filter_map(|address| address?.as_str())
         .collect();
     match entry {
+        None if plane.cluster(&cluster.name).is_none() => {
+            format!("KubeFed sees only clusters in its namespace `{}`", plane.config.namespace)
+        }
         None if !cluster.ready => "it is not ready, so it is left out".to_owned(),
-        None => "it is left out".to_owned(),
+        None => "the record fails as a whole".to_owned(),
         Some(_) if addresses.is_empty() => {
             "nothing there answers: no load balancer, or no endpoints".to_owned()
         }

@@ -7,7 +7,7 @@ use super::config::Config;
 use super::federated::Federated;
 use super::{KubeFeds, NOT_READY};
 use crate::k8s::schema::{Cursor, Shape};
-use crate::k8s::{self, Cluster, Finding, Object, finding};
+use crate::k8s::{self, Cluster, Finding, Object, ObjectRef, finding};
 use crate::repo::Role;
 
 mod schema;
@@ -105,7 +105,10 @@ pub(super) fn useless(plane: &KubeFeds<'_>) -> Vec<Finding> {
         }
         (!cluster.ready).then(|| not_ready(cluster))
     });
-    clusters.chain(plane.federated.iter().flat_map(|federated| unknown_clusters(plane, federated))).collect()
+    let mut findings: Vec<Finding> = clusters.collect();
+    findings.extend(without_target(plane));
+    findings.extend(plane.federated.iter().flat_map(|federated| unknown_clusters(plane, federated)));
+    findings
 }
 
 fn about_cluster(code: &'static str, cluster: &Cluster, message: String) -> Finding {
@@ -127,6 +130,23 @@ fn unseen(cluster: &Cluster, config: &Config) -> Finding {
     about_cluster("unseen-cluster", cluster, message)
         .at("/metadata/namespace")
         .help("move it there, or keep the KubeFedConfig in the repo that says where KubeFed lives")
+}
+
+/// Preferences for federated objects that are not there.
+fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
+    let name = |id: &ObjectRef, kind: &str| (kind.to_owned(), id.namespace.clone(), id.name.clone());
+    let there: BTreeSet<_> = plane.federated.iter().map(|f| name(&f.object.id, &f.object.id.kind)).collect();
+    let preferences = plane.preferences.values().flat_map(|of_namespace| of_namespace.values());
+    let lost = preferences.filter(|p| !there.contains(&name(&p.object.id, &p.spec.target_kind)));
+    lost.map(|preference| {
+        let id = &preference.object.id;
+        let message =
+            format!("{id} has no effect: there is no {} {}", preference.spec.target_kind, id.path());
+        Finding::warning("no-effect", preference.object, message).at("/spec/targetKind").help(
+            "it schedules the federated object of its own namespace and name, of the kind in `targetKind`",
+        )
+    })
+    .collect()
 }
 
 /// Names in a placement or in overrides that no cluster has.

@@ -150,13 +150,13 @@ const FEATURE_GATE: &[Field] = &[
 
 /// `Domain`: its fields stand at the top.
 pub(super) const DOMAIN: Shape =
-    Object(&[HEAD, &[Field::required("domain", Filled), Field::optional("nameServer", Text)]]);
+    Object(&[HEAD, &[Field::required("domain", Text), Field::optional("nameServer", Text)]]);
 
 /// `ServiceDNSRecord`.
 pub(super) const SERVICE_RECORD: Shape = Object(&[HEAD, &[Field::required("spec", Object(&[SERVICE_SPEC]))]]);
 
 const SERVICE_SPEC: &[Field] = &[
-    Field::required("domainRef", Filled),
+    Field::required("domainRef", Text),
     RECORD_TTL,
     Field::optional("dnsPrefix", Text),
     Field::optional("externalName", Text),
