@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use super::{Exit, Fault, say, styled};
 use crate::dialect::{HOST, Hosts, Plan};
@@ -55,9 +56,9 @@ pub(super) struct RepoArgs {
     #[arg(long)]
     strict_inventory: bool,
 
-    /// The clock for rules about age (RFC 3339); without it they do not apply
+    /// The clock for rules about age (RFC 3339, e.g. 2026-11-20T10:00:00Z); without it they do not apply
     #[arg(long, value_name = "TIME")]
-    now: Option<String>,
+    now: Option<Timestamp>,
 
     /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
@@ -119,7 +120,7 @@ impl RepoArgs {
         let (live, unread) = self.live()?;
         let settings = Settings {
             strict_inventory: self.strict_inventory,
-            now: self.now.clone(),
+            now: self.now,
             previous,
             live,
             hosts: self.hosts()?,

@@ -5,15 +5,10 @@
 
 use serde_json::Value;
 
-use super::{kubeadmiral, kubefed};
 use crate::k8s::{Finding, Object};
 
 /// Takes an object in, or says why it cannot be.
 pub type Importer = fn(&Object, &Import) -> Result<Imported, Vec<Finding>>;
-
-/// The dialects that take objects in, by name.
-pub const IMPORTERS: [(&str, Importer); 2] =
-    [("kubeadmiral", kubeadmiral::import::import), ("kubefed", kubefed::import::import)];
 
 /// How objects are to be taken in.
 #[derive(Clone, Debug, Default)]

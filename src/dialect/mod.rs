@@ -5,6 +5,7 @@
 //! and decides exactly as the real one. The engine asks and never looks inside; it alone spreads the
 //! work over the processor's cores.
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -20,7 +21,7 @@ pub mod plan;
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
 
 /// Every dialect, in the order of the contract's table.
-pub const DIALECTS: [&dyn Dialect; 2] = [&karmada::Karmada, &kubeadmiral::KubeAdmiral];
+pub const DIALECTS: [&dyn Dialect; 3] = [&karmada::Karmada, &kubeadmiral::KubeAdmiral, &kubefed::KubeFed];
 
 /// A control plane's way of writing policies.
 pub trait Dialect: Sync {
@@ -34,6 +35,11 @@ pub trait Dialect: Sync {
     /// configuration. What is claimed that way need not be known to [`role`](Self::role).
     fn declares(&self, object: &Object) -> Option<Declared> {
         let _ = object;
+        None
+    }
+
+    /// How it takes objects in that run already, if it can.
+    fn importer(&self) -> Option<import::Importer> {
         None
     }
 
@@ -53,8 +59,8 @@ pub struct Input<'a> {
     pub repo: &'a Repo,
     /// Every cluster of the inventory, whatever dialect wrote it, sorted by name.
     pub clusters: &'a [Cluster],
-    /// The clock for rules about age (RFC 3339); without it they do not apply.
-    pub now: Option<&'a str>,
+    /// The clock for rules about age; without it they do not apply.
+    pub now: Option<Timestamp>,
     /// What runs in the member clusters, as far as it was given.
     pub live: &'a Live,
     /// The addresses that host names resolve to; a name that is not here does not resolve.
@@ -89,8 +95,8 @@ pub trait ControlPlane: Sync {
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
 
     /// What each cluster of a placement receives: clusters that receive the same stand together.
-    /// Every cluster of the placement is in exactly one variant; a placement that sends nothing of
-    /// its own (a policy's own row) has none.
+    /// Every cluster of the placement, those it is withdrawn from included, is in exactly one variant;
+    /// a placement that sends nothing of its own (a policy's own row) has none.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
     /// What is done about a placement's object in one cluster, given what is there; `None` where the

@@ -81,6 +81,10 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub suspended: Vec<ClusterName>,
+    /// Clusters that it no longer goes to, but where the control plane leaves it, scaled to nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub withdrawn: Vec<ClusterName>,
     /// What the dialect's scheduler must remember.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
@@ -101,6 +105,7 @@ impl Placement {
             unschedulable: None,
             required_by: Vec::new(),
             suspended: Vec::new(),
+            withdrawn: Vec::new(),
             memory: Memory::new(),
             standing: false,
         }

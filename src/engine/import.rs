@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::dialect::DIALECTS;
 use crate::dialect::import::{self, Import, Imported, Importer};
 use crate::k8s::{Finding, Object, ObjectRef, Origin, Severity};
 use crate::repo::{self, File};
@@ -39,8 +40,9 @@ pub struct TakenObject {
 
 /// The importer of a dialect; `Err` names those that there are.
 pub fn importer(dialect: &str) -> Result<Importer, Vec<&'static str>> {
-    let found = import::IMPORTERS.iter().find(|(name, _)| *name == dialect);
-    found.map(|(_, importer)| *importer).ok_or_else(|| import::IMPORTERS.map(|(name, _)| name).to_vec())
+    let importers = || DIALECTS.iter().filter_map(|d| Some((d.name(), d.importer()?)));
+    let found = importers().find(|(name, _)| *name == dialect);
+    found.map(|(_, importer)| importer).ok_or_else(|| importers().map(|(name, _)| name).collect())
 }
 
 /// Takes in all objects of some files.

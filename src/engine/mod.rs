@@ -3,6 +3,8 @@
 //! The engine asks the control planes and joins their answers; it spreads the work over all cores and
 //! brings everything into a fixed order, so that the same input gives the same bytes.
 
+use jiff::Timestamp;
+
 use crate::dialect::{ControlPlane, DIALECTS, Dialect, Hosts, Input, Plan, Previous};
 use crate::k8s::{Cluster, Finding, Live, Object, Severity};
 use crate::repo::{Claims, Declared, Repo, Role};
@@ -21,8 +23,8 @@ pub use plan::Planned;
 pub struct Settings {
     /// A cluster without `status` is what its control plane would take it for.
     pub strict_inventory: bool,
-    /// The clock for rules about age, in RFC 3339.
-    pub now: Option<String>,
+    /// The clock for rules about age; without it they do not apply.
+    pub now: Option<Timestamp>,
     /// The plan of an earlier run.
     pub previous: Plan,
     /// What runs in the member clusters, as far as it is known.
@@ -81,7 +83,7 @@ impl<'a> Engine<'a> {
             let input = Input {
                 repo,
                 clusters,
-                now: settings.now.as_deref(),
+                now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
                 standing: standing(repo, dialect.name()),

@@ -136,7 +136,13 @@ pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) ->
     match operation.name {
         "add" => add(parent, last, value(), path),
         "replace" if lenient && parent.is_object() => add(parent, last, value(), path),
-        "test" if lenient => test(get(parent, std::slice::from_ref(last)), &value(), path),
+        "test" if lenient => {
+            let found = get(parent, std::slice::from_ref(last));
+            match &*parent {
+                Value::Array(items) if found.is_none() => Err(index_error(last, path, items.len())),
+                _ => test(found, &value(), path),
+            }
+        }
         "replace" => {
             let target =
                 get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
@@ -297,6 +303,7 @@ mod tests {
         assert_eq!(applied("add", "", json!({"k": 1})), Err(Error::Whole));
         assert!(applied("test", "/a/b", json!(1.0)).is_ok());
         assert!(applied("test", "/a/x", json!(null)).is_ok());
+        assert!(applied("test", "/l/1", json!(null)).is_err());
         assert_eq!(applied("test", "/a/b", json!(2)), Err(Error::Test("/a/b".into())));
         assert_eq!(applied("move", "/a/b", json!(2)), Err(Error::Operation("move".into())));
     }

@@ -93,7 +93,8 @@ pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
     let mut placed: Vec<_> = plan.placements.iter().map(|row| (Place::of(&row.object), row)).collect();
     placed.sort_by(|a, b| a.0.cmp(&b.0));
     lay_out(placed.iter().map(|(place, row)| {
-        (place, row.clusters.iter().map(|cluster| &cluster.name), Arc::clone(&place.file))
+        let clusters = row.clusters.iter().map(|cluster| &cluster.name).chain(&row.withdrawn);
+        (place, clusters, Arc::clone(&place.file))
     }))
 }
 

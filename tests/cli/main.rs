@@ -14,5 +14,6 @@ mod check;
 mod examples;
 mod explain;
 mod import;
+mod kubefed;
 mod plan;
 mod render;

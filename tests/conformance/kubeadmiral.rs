@@ -32,7 +32,7 @@ fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran
     let mut settings = Settings {
         strict_inventory: true,
         // The cases' times are long past or far away.
-        now: Some("2026-01-01T00:00:00Z".to_owned()),
+        now: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
         previous: previous(case),
         live: live(case),
         ..Settings::default()

@@ -24,6 +24,7 @@ use serde_json::Value;
 mod diff;
 mod karmada;
 mod kubeadmiral;
+mod kubefed;
 mod kubefed_import;
 mod run;
 mod yaml;
@@ -50,6 +51,10 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,
+        (
+            "kubefed",
+            "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
+        ) => kubefed::judge,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Ran {
     pub(crate) plan: Plan,
     /// What each cluster receives, as read back from the text that would be written.
     pub(crate) manifests: BTreeMap<String, Vec<Value>>,
+    /// The same one by one: object, cluster, manifest.
+    pub(crate) sent: Vec<(ObjectRef, String, Value)>,
     /// What is not sent: object, cluster, status.
     pub(crate) withheld: Vec<(ObjectRef, String, &'static str)>,
     pub(crate) findings: Vec<Finding>,
@@ -34,10 +36,12 @@ pub(crate) fn run_with<T>(
     findings.extend(planned.findings);
     let rendered = engine.manifests(&planned.plan);
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut sent = Vec::new();
     for manifest in &rendered.manifests {
         let body = federate::yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
         for cluster in &manifest.clusters {
             manifests.entry(cluster.to_string()).or_default().push(body.clone());
+            sent.push((manifest.object.clone(), cluster.to_string(), body.clone()));
         }
     }
     let held = rendered.withheld.iter().flat_map(|held| {
@@ -46,7 +50,7 @@ pub(crate) fn run_with<T>(
     let withheld = held.collect();
     findings.extend(rendered.findings);
     let seen = look(&engine, &planned.plan);
-    (Ran { plan: planned.plan, manifests, withheld, findings }, seen)
+    (Ran { plan: planned.plan, manifests, sent, withheld, findings }, seen)
 }
 
 /// Plans and renders a list of objects.

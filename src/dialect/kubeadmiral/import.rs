@@ -47,7 +47,7 @@ const ANNOTATIONS: [&str; 6] = [
 const MANAGED: &str = "kubeadmiral.io/managed";
 
 /// Takes an object in.
-pub fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+pub(super) fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let Some(policy) = &wish.policy else {
         let message = format!("no policy is named that is to place {}", object.id);
         return Err(vec![

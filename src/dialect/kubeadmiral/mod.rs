@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Repo, Role, Template};
 
+use super::import::Importer;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
 };
@@ -24,7 +25,7 @@ mod complete;
 mod decide;
 mod explain;
 mod followers;
-pub mod import;
+mod import;
 mod keys;
 mod manifest;
 mod member;
@@ -71,6 +72,10 @@ impl Dialect for KubeAdmiral {
             (GROUP, "SchedulingProfile" | "FederatedTypeConfig") => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::import)
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
@@ -154,7 +159,7 @@ impl<'a> KubeAdmirals<'a> {
             snapshot_digest: snapshot.digest(),
             snapshot,
             served,
-            now: input.now.and_then(|now| now.parse().ok()),
+            now: input.now,
             standing: input.standing,
             findings,
         }

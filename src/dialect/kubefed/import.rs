@@ -12,13 +12,13 @@ use crate::k8s::{Finding, Object};
 const FEDERATED: (&str, &str) = ("types.kubefed.io", "v1beta1");
 
 /// Takes an object in.
-pub fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+pub(super) fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let made = if wish.enable { enable(object).map_err(|finding| vec![finding])? } else { federate(object) };
     Ok(Imported::Objects(vec![made]))
 }
 
 /// The federated object that holds `object` as its template and is placed on every cluster.
-pub fn federate(object: &Object) -> Value {
+fn federate(object: &Object) -> Value {
     let (kind, name) = (object.id.kind.as_str(), object.id.name.as_str());
     let namespace = if kind == "Namespace" { Some(name) } else { object.id.namespace.as_deref() };
     let mut metadata = Map::new();
@@ -74,7 +74,7 @@ fn service(spec: &mut Map<String, Value>) {
 }
 
 /// The configuration that makes the type of a `CustomResourceDefinition` a federated one.
-pub fn enable(object: &Object) -> Result<Value, Finding> {
+fn enable(object: &Object) -> Result<Value, Finding> {
     if object.id.group() != "apiextensions.k8s.io" || object.id.kind != "CustomResourceDefinition" {
         let message = format!("{} is no CustomResourceDefinition: it defines no type to enable", object.id);
         return Err(Finding::error("not-a-type", object, message)

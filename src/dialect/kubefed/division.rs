@@ -1,0 +1,395 @@
+//! The division of replicas over clusters by weights, minimums and maximums, shared by
+//! `ReplicaSchedulingPreference` and Federation v1.
+//!
+//! Facts: clusters are taken by weight, the heaviest first, and then by the FNV-1 hash of their name
+//! followed by the object's key. Minimums come first; then, unless rebalancing, what runs already is
+//! kept as far as replicas are left; then rounds of weighted shares of what is left, each rounded up.
+//! What does not fit a cluster's capacity goes to others and, up to what is left in the end (or in
+//! full when rebalancing), to that cluster all the same. Integers are 64 bits wide and wrap.
+
+use std::collections::BTreeMap;
+
+use super::api::ClusterPreference;
+
+/// Rounds after which the division stops with what it has.
+const MOST_ROUNDS: usize = 10_000;
+
+/// Rounds that are told.
+const TOLD_ROUNDS: usize = 20;
+
+/// What a division starts from.
+pub(super) struct Division<'d> {
+    /// The replicas to divide.
+    pub total: i64,
+    /// Whether what runs already does not count.
+    pub rebalance: bool,
+    /// `namespace/name` of the object, for the order of clusters of one weight.
+    pub key: &'d str,
+}
+
+/// A cluster that takes part.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Party<'d> {
+    pub cluster: &'d str,
+    /// What is preferred for it; a cluster without any preference gets nothing.
+    pub preference: Option<ClusterPreference>,
+    /// What it runs.
+    pub current: Option<i64>,
+    /// What it can run, where something keeps it from running what it should.
+    pub capacity: Option<i64>,
+}
+
+/// The arithmetic, a line a step, if anyone wants to read it.
+#[derive(Debug, Default)]
+pub(super) struct Trace(Option<Vec<String>>);
+
+impl Trace {
+    /// One that records.
+    pub(super) fn recording() -> Self {
+        Self(Some(Vec::new()))
+    }
+
+    /// Records a step.
+    pub(super) fn step(&mut self, words: impl FnOnce() -> String) {
+        if let Some(steps) = &mut self.0 {
+            steps.push(words());
+        }
+    }
+
+    /// What was recorded.
+    pub(super) fn into_steps(self) -> Vec<String> {
+        self.0.unwrap_or_default()
+    }
+}
+
+/// A party with what it has got so far.
+struct Share<'d> {
+    cluster: &'d str,
+    preference: ClusterPreference,
+    current: Option<i64>,
+    capacity: Option<i64>,
+    hash: u32,
+    plan: i64,
+    kept: i64,
+    overflow: i64,
+}
+
+/// Divides; every party is in the result.
+pub(super) fn divide<'d>(
+    division: &Division<'_>,
+    parties: &[Party<'d>],
+    trace: &mut Trace,
+) -> BTreeMap<&'d str, i64> {
+    let mut result: BTreeMap<&str, i64> = parties.iter().map(|p| (p.cluster, 0)).collect();
+    let mut shares = shares(parties, division.key);
+    trace.step(|| format!("{} replicas for {}", division.total, order(&shares)));
+    let mut left = division.total;
+    minimums(&mut shares, &mut left, trace);
+    if !division.rebalance {
+        keep(&mut shares, &mut left, trace);
+    }
+    rounds(&mut shares, &mut left, trace);
+    for share in &mut shares {
+        if !division.rebalance {
+            share.overflow = share.overflow.min(left).max(0);
+        }
+        if share.overflow != 0 {
+            let (cluster, overflow) = (share.cluster, share.overflow);
+            trace.step(|| format!("beyond capacity: {cluster} gets {overflow} more all the same"));
+        }
+        result.insert(share.cluster, share.plan.wrapping_add(share.overflow));
+    }
+    if left > 0 {
+        trace.step(|| format!("{left} replicas stay without a place within minimums, maximums and capacity"));
+    }
+    result
+}
+
+/// The parties with a preference, in the order in which they are served.
+fn shares<'d>(parties: &[Party<'d>], key: &str) -> Vec<Share<'d>> {
+    let share = |party: &Party<'d>| {
+        Some(Share {
+            cluster: party.cluster,
+            preference: party.preference?,
+            current: party.current,
+            capacity: party.capacity,
+            hash: fnv1(party.cluster.bytes().chain(key.bytes())),
+            plan: 0,
+            kept: 0,
+            overflow: 0,
+        })
+    };
+    let mut shares: Vec<Share<'_>> = parties.iter().filter_map(share).collect();
+    shares.sort_by_key(|s| (std::cmp::Reverse(s.preference.weight), s.hash, s.cluster));
+    shares
+}
+
+/// FNV-1 with 32 bits: multiplies before it mixes in a byte.
+fn fnv1(bytes: impl Iterator<Item = u8>) -> u32 {
+    bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
+}
+
+fn order(shares: &[Share<'_>]) -> String {
+    let words = |s: &Share<'_>| {
+        let p = s.preference;
+        let most = p.max_replicas.map(|m| format!(", at most {m}")).unwrap_or_default();
+        format!("{} (weight {}, at least {}{most})", s.cluster, p.weight, p.min_replicas)
+    };
+    if shares.is_empty() {
+        "no cluster".to_owned()
+    } else {
+        shares.iter().map(words).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `cluster number` for every share that `number` gives one for.
+fn listed(shares: &[Share<'_>], number: impl Fn(&Share<'_>) -> Option<i64>) -> String {
+    let words = shares.iter().filter_map(|s| Some(format!("{} {}", s.cluster, number(s)?)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn minimums(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+    for share in &mut *shares {
+        let mut least = share.preference.min_replicas.min(*left);
+        if let Some(capacity) = share.capacity {
+            least = least.min(capacity);
+        }
+        share.plan = least;
+        *left = left.wrapping_sub(least);
+    }
+    if shares.iter().any(|s| s.plan != 0) {
+        trace.step(|| format!("minimums: {}; {left} left", listed(shares, |s| Some(s.plan))));
+    }
+}
+
+/// Keeps what runs above the minimum, as far as replicas are left. It is charged against the
+/// cluster's share later.
+fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+    for share in &mut *shares {
+        let Some(current) = share.current.filter(|current| *current > share.plan) else { continue };
+        let bounds = [share.preference.max_replicas, share.capacity];
+        let target = bounds.into_iter().flatten().fold(current, i64::min);
+        share.kept = target.wrapping_sub(share.plan).min(*left).max(0);
+        share.plan = share.plan.wrapping_add(share.kept);
+        *left = left.wrapping_sub(share.kept);
+    }
+    if shares.iter().any(|s| s.kept != 0) {
+        let kept = |s: &Share<'_>| (s.kept != 0).then_some(s.kept);
+        trace.step(|| format!("kept of what runs: {}; {left} left", listed(shares, kept)));
+    }
+}
+
+/// Gives away what is left, round by round, until a round changes nothing. Numbers that only a hostile
+/// file holds would take rounds without end.
+fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+    let mut active: Vec<usize> = (0..shares.len()).collect();
+    for round in 1..=MOST_ROUNDS {
+        let divided = *left;
+        let weights = active.iter().fold(0_i64, |sum, at| sum.wrapping_add(shares[*at].preference.weight));
+        if divided <= 0 || weights <= 0 {
+            return;
+        }
+        let mut modified = false;
+        let before: Vec<(usize, i64, i64)> =
+            active.iter().map(|at| (*at, shares[*at].plan, shares[*at].kept)).collect();
+        active.retain(|at| {
+            let (changed, full) = serve(&mut shares[*at], divided, weights, left);
+            modified |= changed;
+            !full
+        });
+        if round <= TOLD_ROUNDS {
+            trace.step(|| round_words(round, divided, weights, shares, &before, *left));
+        }
+        if !modified {
+            return;
+        }
+        if *left == divided && active.len() == before.len() {
+            repeat(shares, &before);
+        }
+    }
+}
+
+/// A round that only charges shares against what is kept is followed by others just like it, as long
+/// as so much is kept: they are carried out at once.
+fn repeat(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
+    let charged: Vec<(usize, i64)> =
+        before.iter().map(|(at, _, kept)| (*at, kept.wrapping_sub(shares[*at].kept))).collect();
+    let unchanged = before.iter().all(|(at, plan, _)| shares[*at].plan == *plan);
+    if !unchanged || charged.iter().any(|(_, charge)| *charge < 0) {
+        return;
+    }
+    let charged: Vec<(usize, i64)> = charged.into_iter().filter(|(_, charge)| *charge > 0).collect();
+    let times = charged.iter().map(|(at, charge)| shares[*at].kept / charge).min().unwrap_or(0);
+    for (at, charge) in charged {
+        shares[at].kept -= times * charge;
+    }
+}
+
+fn round_words(
+    round: usize,
+    divided: i64,
+    weights: i64,
+    shares: &[Share<'_>],
+    before: &[(usize, i64, i64)],
+    left: i64,
+) -> String {
+    let words = |(at, plan, kept): &(usize, i64, i64)| {
+        let share = &shares[*at];
+        let charged = kept.wrapping_sub(share.kept);
+        let kept = if charged == 0 { String::new() } else { format!(" ({charged} of what it keeps)") };
+        format!("{} {plan} → {}{kept}", share.cluster, share.plan)
+    };
+    let gained: Vec<String> = before.iter().map(words).collect();
+    format!("round {round}, {divided} by weight over {weights}: {}; {left} left", gained.join(", "))
+}
+
+/// Gives one cluster its share of a round; says whether that changed anything and whether the cluster
+/// is full.
+fn serve(share: &mut Share<'_>, divided: i64, weights: i64, left: &mut i64) -> (bool, bool) {
+    let start = share.plan;
+    let rounded_up = divided.wrapping_mul(share.preference.weight).wrapping_add(weights - 1) / weights;
+    let mut extra = rounded_up.min(*left);
+    let charged = extra.min(share.kept);
+    share.kept = share.kept.wrapping_sub(charged);
+    extra = extra.wrapping_sub(charged);
+    let mut total = start.wrapping_add(extra);
+    let mut full = false;
+    if let Some(most) = share.preference.max_replicas.filter(|most| total > *most) {
+        total = most;
+        full = true;
+    }
+    if let Some(capacity) = share.capacity.filter(|capacity| total > *capacity) {
+        share.overflow = total.wrapping_sub(capacity);
+        total = capacity;
+        full = true;
+    }
+    *left = left.wrapping_sub(total.wrapping_sub(start));
+    share.plan = total;
+    (charged > 0 || total > start, full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "test-ns/test-deployment";
+
+    fn preference(min: i64, max: Option<i64>, weight: i64) -> ClusterPreference {
+        ClusterPreference { weight, min_replicas: min, max_replicas: max }
+    }
+
+    fn party(cluster: &str, preference: ClusterPreference, current: Option<i64>) -> Party<'_> {
+        Party { cluster, preference: Some(preference), current, capacity: None }
+    }
+
+    fn divided(total: i64, rebalance: bool, parties: &[Party<'_>]) -> Vec<i64> {
+        divide(&Division { total, rebalance, key: KEY }, parties, &mut Trace::default())
+            .into_values()
+            .collect()
+    }
+
+    #[test]
+    fn the_hash_is_fnv_1() {
+        let of = |name: &str| fnv1(name.bytes().chain(KEY.bytes()));
+        assert_eq!([of("B"), of("A"), of("C")], [1_063_602_982, 1_330_018_495, 4_038_548_405]);
+    }
+
+    #[test]
+    fn minimums_then_weights() {
+        let of = |a, b, rebalance| {
+            let parties =
+                [party("A", preference(4, Some(6), 1), a), party("B", preference(4, Some(8), 2), b)];
+            divided(9, rebalance, &parties)
+        };
+        assert_eq!(of(None, None, false), [4, 5]);
+        assert_eq!(of(None, None, true), [4, 5]);
+        assert_eq!(of(Some(6), Some(3), false), [5, 4]);
+        assert_eq!(of(Some(6), Some(3), true), [4, 5]);
+    }
+
+    #[test]
+    fn equal_and_unequal_weights() {
+        let even = |name| party(name, preference(0, None, 1), None);
+        assert_eq!(divided(9, false, &[even("A"), even("B")]), [4, 5]);
+        assert_eq!(divided(9, false, &[even("A"), even("B"), even("C")]), [3, 3, 3]);
+        let uneven =
+            [even("A"), party("B", preference(0, None, 2), None), Party { cluster: "C", ..Party::default() }];
+        assert_eq!(divided(9, false, &uneven), [3, 6, 0]);
+    }
+
+    #[test]
+    fn bounds_of_all_clusters() {
+        let bounded = |name| party(name, preference(2, Some(20), 1), None);
+        assert_eq!(divided(50, false, &[bounded("A"), bounded("B"), bounded("C")]), [17, 17, 16]);
+        assert_eq!(divided(50, false, &[bounded("A"), bounded("B")]), [20, 20]);
+    }
+
+    #[test]
+    fn what_runs_is_kept_in_order_and_charged() {
+        let parties =
+            [party("A", preference(0, None, 1), Some(10)), party("B", preference(0, None, 1), Some(70))];
+        assert_eq!(divided(50, false, &parties), [0, 50]);
+    }
+
+    #[test]
+    fn overflow_comes_on_top_of_what_is_kept() {
+        let parties = [Party {
+            cluster: "A",
+            preference: Some(preference(0, None, 1)),
+            current: Some(1),
+            capacity: Some(1),
+        }];
+        assert_eq!(divided(9, false, &parties), [8]);
+    }
+
+    #[test]
+    fn charging_what_is_kept_takes_no_time() {
+        let most = i64::from(i32::MAX);
+        let parties = [party("A", preference(0, None, 1), Some(most - 1))];
+        assert_eq!(divided(most, false, &parties), [most]);
+    }
+
+    #[test]
+    fn steps_tell_the_arithmetic() {
+        let parties =
+            [party("A", preference(4, Some(6), 1), Some(6)), party("B", preference(4, Some(8), 2), Some(3))];
+        let mut trace = Trace::recording();
+        divide(&Division { total: 9, rebalance: false, key: KEY }, &parties, &mut trace);
+        assert_eq!(
+            trace.into_steps(),
+            [
+                "9 replicas for B (weight 2, at least 4, at most 8), A (weight 1, at least 4, at most 6)",
+                "minimums: B 4, A 4; 1 left",
+                "kept of what runs: A 1; 0 left",
+            ]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn without_bounds_everything_is_given_away(
+            weights in proptest::collection::vec(1_i64..9, 1..8),
+            current in proptest::collection::vec(proptest::option::of(0_i64..20), 8),
+            total in 0_i64..200,
+            rebalance: bool,
+        ) {
+            let names: Vec<String> = (0..weights.len()).map(|at| format!("c{at}")).collect();
+            let rows = names.iter().zip(&weights).zip(&current);
+            let parties: Vec<Party<'_>> =
+                rows.map(|((name, weight), current)| party(name, preference(0, None, *weight), *current)).collect();
+            let result = divided(total, rebalance, &parties);
+            proptest::prop_assert_eq!(result.iter().sum::<i64>(), total);
+            proptest::prop_assert!(result.iter().all(|replicas| *replicas >= 0));
+        }
+
+        #[test]
+        fn nothing_a_repo_can_say_overflows(numbers in proptest::collection::vec(proptest::num::i64::ANY, 12), rebalance: bool) {
+            let [a, b, c, d, e, f, g, h, i, j, total, _] = numbers[..] else { return Ok(()) };
+            let parties = [
+                Party { cluster: "A", preference: Some(preference(a, Some(b), c)), current: Some(d), capacity: Some(e) },
+                Party { cluster: "B", preference: Some(preference(f, Some(g), h)), current: Some(i), capacity: Some(j) },
+            ];
+            proptest::prop_assert_eq!(divided(total, rebalance, &parties).len(), 2);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! JSON in annotations, decoded as Go's `encoding/json` does into structures: keys match whatever
+//! their case, the last of several wins, unknown ones are ignored, `null` leaves the empty value, and
+//! a value of another type is an error.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// Why a document does not decode.
+pub(super) type Error = String;
+
+/// Reads a document.
+pub(super) fn parse(text: &str) -> Result<Value, Error> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// The entries of a structure; `null` has none.
+pub(super) fn structure(value: &Value) -> Result<Option<&Map<String, Value>>, Error> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Object(map) => Ok(Some(map)),
+        _ => Err("a mapping is expected".to_owned()),
+    }
+}
+
+/// The value of a field, if it has one other than `null`.
+pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -> Option<&'v Value> {
+    let named = structure
+        .into_iter()
+        .flatten()
+        .filter(|(key, value)| key.eq_ignore_ascii_case(name) && !value.is_null());
+    named.map(|(_, value)| value).next_back()
+}
+
+/// The text of a field, empty without one.
+pub(super) fn text(structure: Option<&Map<String, Value>>, name: &str) -> Result<String, Error> {
+    match field(structure, name) {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("`{name}` must be text")),
+    }
+}
+
+/// The 64-bit integer of a field.
+pub(super) fn integer(structure: Option<&Map<String, Value>>, name: &str) -> Result<Option<i64>, Error> {
+    match field(structure, name) {
+        None => Ok(None),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| format!("`{name}` must be a whole number")),
+    }
+}
+
+/// The truth of a field, false without one.
+pub(super) fn boolean(structure: Option<&Map<String, Value>>, name: &str) -> Result<bool, Error> {
+    match field(structure, name) {
+        None => Ok(false),
+        Some(value) => value.as_bool().ok_or_else(|| format!("`{name}` must be true or false")),
+    }
+}
+
+/// The texts of a field.
+pub(super) fn texts(structure: Option<&Map<String, Value>>, name: &str) -> Result<Vec<String>, Error> {
+    let Some(value) = field(structure, name) else { return Ok(Vec::new()) };
+    let item = |item: &Value| match item {
+        Value::Null => Some(String::new()),
+        other => other.as_str().map(str::to_owned),
+    };
+    let items = value.as_array().and_then(|items| items.iter().map(item).collect::<Option<Vec<_>>>());
+    items.ok_or_else(|| format!("`{name}` must be a list of texts"))
+}
+
+/// The entries of a field that is a map, by their keys as written.
+pub(super) fn entries<'v>(
+    structure: Option<&'v Map<String, Value>>,
+    name: &str,
+) -> Result<BTreeMap<&'v str, &'v Value>, Error> {
+    match field(structure, name) {
+        None => Ok(BTreeMap::new()),
+        Some(Value::Object(map)) => Ok(map.iter().map(|(key, value)| (key.as_str(), value)).collect()),
+        Some(_) => Err(format!("`{name}` must be a mapping")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn keys_match_in_any_case_and_types_count() {
+        let value = json!({"Weight": 1, "WEIGHT": 2, "names": ["a", null], "flag": null, "half": 0.5});
+        let map = structure(&value).unwrap();
+        assert_eq!(integer(map, "weight"), Ok(Some(2)));
+        assert_eq!(texts(map, "Names"), Ok(vec!["a".to_owned(), String::new()]));
+        assert_eq!(boolean(map, "flag"), Ok(false));
+        assert!(
+            integer(map, "half").is_err() && text(map, "weight").is_err() && boolean(map, "weight").is_err()
+        );
+        assert_eq!(structure(&json!(null)), Ok(None));
+        assert!(structure(&json!([])).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! `KubeFed`'s cases: placements with the status of each cluster, what the scheduler computes and writes
+//! back, manifests, DNS records and endpoints. A family is about one object, except where all rows of
+//! the plan are recorded.
+
+use std::collections::BTreeMap;
+
+use federate::dialect::{Explanation, Placement};
+use federate::engine::Settings;
+use federate::k8s::{ObjectRef, Severity};
+use federate::repo::Config;
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run::{Ran, live, previous, run_with};
+
+pub(crate) fn judge(case: &Value) -> Result<(), String> {
+    let want = &case["expect"];
+    let settings = Settings {
+        strict_inventory: true,
+        previous: previous(case),
+        live: live(case),
+        hosts: serde_json::from_value(case["hosts"].clone()).unwrap_or_default(),
+        ..Settings::default()
+    };
+    let whole =
+        ["kubefed/placement/", "kubefed/e2e/"].iter().any(|f| case["id"].as_str().unwrap().starts_with(f));
+    let about = |object: &ObjectRef| match want["placements"].as_array() {
+        _ if whole => true,
+        Some(rows) => rows.iter().any(|row| row["object"] == json!(object)),
+        None => object.kind == "DNSEndpoint",
+    };
+    let (ran, explained) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
+        let rows = plan.placements.iter().filter(|row| about(&row.object));
+        rows.map(|row| engine.explain(&row.object, plan).expect("an explanation")).collect::<Vec<_>>()
+    });
+    let unexpected =
+        ran.findings.iter().find(|f| f.severity == Severity::Error && f.code != "override-failed");
+    if let Some(finding) = unexpected {
+        return Err(format!("unexpected error {}: {}", finding.code, finding.message));
+    }
+    let rows: Vec<&Placement> = ran.plan.placements.iter().filter(|row| about(&row.object)).collect();
+    let mut got = Map::new();
+    if want.get("placements").is_some() {
+        got.insert("placements".into(), rows.iter().map(|row| placement(row, &ran)).collect());
+    }
+    if want.get("manifests").is_some() {
+        got.insert("manifests".into(), json!(manifests(&ran, about)));
+    }
+    one_object(&rows, &explained, whole, want, &mut got);
+    compare(&sorted(want.clone()), &sorted(Value::Object(got)))
+}
+
+/// What is recorded of a case that is about one object.
+fn one_object(
+    rows: &[&Placement],
+    explained: &[Explanation],
+    whole: bool,
+    want: &Value,
+    got: &mut Map<String, Value>,
+) {
+    let ([row], [explanation], false) = (rows, explained, whole) else { return };
+    for (key, memory) in [("recordStatus", "recordStatus"), ("job", "job")] {
+        if let Some(value) = row.memory.get(memory) {
+            got.insert(key.into(), value.clone());
+        }
+    }
+    if row.object.kind == "DNSEndpoint" {
+        if let Some(unschedulable) = &row.unschedulable {
+            got.insert("error".into(), json!(unschedulable.reason));
+        }
+        return;
+    }
+    if let Some(rewritten) = explanation.rewritten.as_ref().filter(|_| want.get("hub").is_some()) {
+        got.insert("hub".into(), json!([rewritten]));
+    }
+    if row.policy.as_ref().is_some_and(|p| p.kind == "ReplicaSchedulingPreference") {
+        let replicas =
+            explanation.clusters.iter().filter_map(|c| Some((c.cluster.to_string(), json!(c.replicas?))));
+        got.insert("schedule".into(), replicas.collect::<Map<_, _>>().into());
+    }
+}
+
+fn placement(row: &Placement, ran: &Ran) -> Value {
+    let clusters: Map<String, Value> =
+        row.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
+    let policy = row.policy.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut value = json!({"object": row.object, "policy": policy, "clusters": clusters});
+    if let Some(unschedulable) = &row.unschedulable {
+        value["unschedulable"] = json!(unschedulable.reason);
+    }
+    let held = ran.withheld.iter().filter(|(object, ..)| *object == row.object);
+    let statuses: Map<String, Value> =
+        held.map(|(_, cluster, status)| (cluster.clone(), json!(status))).collect();
+    if !statuses.is_empty() {
+        value["clusterStatus"] = statuses.into();
+    }
+    value
+}
+
+/// What the clusters receive of the objects that the case is about.
+fn manifests(ran: &Ran, about: impl Fn(&ObjectRef) -> bool) -> BTreeMap<String, Vec<Value>> {
+    let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (_, cluster, body) in ran.sent.iter().filter(|(object, ..)| about(object)) {
+        manifests.entry(cluster.clone()).or_default().push(body.clone());
+    }
+    manifests
+}
+
+/// Lists of objects have no order of their own; a cluster that is sent nothing need not be named.
+fn sorted(mut expect: Value) -> Value {
+    let by_text = |list: &mut Vec<Value>| list.sort_by_key(|v| crate::diff::normal(v).to_string());
+    if let Some(list) = expect.get_mut("placements").and_then(Value::as_array_mut) {
+        by_text(list);
+    }
+    if let Some(map) = expect.get_mut("manifests").and_then(Value::as_object_mut) {
+        map.retain(|_, list| list.as_array().is_none_or(|l| !l.is_empty()));
+        map.values_mut().filter_map(Value::as_array_mut).for_each(by_text);
+    }
+    expect
+}
