@@ -8,7 +8,7 @@ use super::preference::{self, Preference, Schedule};
 use super::{KubeFeds, NAME, manifest, placement};
 use crate::dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::kinds::Scope;
-use crate::k8s::{Cluster, ClusterName, Finding, finding};
+use crate::k8s::{Cluster, ClusterName, Finding, ObjectRef, Origin, finding};
 
 /// Namespaces that are never federated; so is the control plane's own.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
@@ -19,14 +19,14 @@ pub(super) struct Refusal {
     /// The short reason.
     pub reason: &'static str,
     pub message: String,
-    /// Where in which federated object the cause stands, if it stands anywhere.
-    at: Option<(crate::k8s::Origin, String)>,
+    /// The federated object that is invalid, and where, if one is.
+    invalid: Option<(ObjectRef, Origin, String)>,
     help: &'static str,
 }
 
 impl Refusal {
     fn new(reason: &'static str, message: impl Into<String>, help: &'static str) -> Self {
-        Self { reason, message: message.into(), at: None, help }
+        Self { reason, message: message.into(), invalid: None, help }
     }
 }
 
@@ -150,18 +150,30 @@ impl<'d, 'a> Decision<'d, 'a> {
             findings.push(Finding::warning("no-effect", preference.object, message).help(help));
         }
         if let Some(refusal) = &self.refusal {
-            let message =
-                format!("{} goes nowhere: {}: {}", self.federated.target, refusal.reason, refusal.message);
-            let mut finding =
-                Finding::warning("unschedulable", self.federated.object, message).help(refusal.help);
-            if let Some((origin, pointer)) = &refusal.at {
-                finding.origin = Some(origin.clone());
-                finding.pointer.clone_from(pointer);
-            }
-            finding.object = Some(self.federated.target.clone());
-            findings.push(finding);
+            findings.push(self.refused(plane, refusal));
         }
         findings
+    }
+
+    /// An invalid selector is an error of its own object: the control plane would leave everything as
+    /// it is, which no rendering can say, so nothing is to be rendered.
+    fn refused(&self, plane: &KubeFeds<'_>, refusal: &Refusal) -> Finding {
+        let object = self.federated.object;
+        let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
+        let namespace = plane.namespace_of(self.federated);
+        let told = |invalid: &ObjectRef| {
+            *invalid != object.id && namespace.is_some_and(|n| inactive(plane, n).is_none())
+        };
+        let mut finding = match &refusal.invalid {
+            Some((invalid, ..)) if !told(invalid) => Finding::error("invalid-policy", object, message),
+            _ => Finding::warning("unschedulable", object, message),
+        };
+        if let Some((_, origin, pointer)) = &refusal.invalid {
+            finding.origin = Some(origin.clone());
+            finding.pointer.clone_from(pointer);
+        }
+        finding.object = Some(self.federated.target.clone());
+        finding.help(refusal.help)
     }
 
     /// Replicas scheduled into clusters that the namespace leaves out.
@@ -203,11 +215,11 @@ pub(super) fn decide(plane: &KubeFeds<'_>, federated: &Federated<'_>, previous: 
 
 fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>, Refusal> {
     placement::selected(&federated.spec.placement, &plane.clusters).map_err(|invalid| Refusal {
-        at: Some((federated.object.origin.clone(), invalid.pointer)),
+        invalid: Some((federated.object.id.clone(), federated.object.origin.clone(), invalid.pointer)),
         ..Refusal::new(
             "ComputePlacementFailed",
             format!("the `clusterSelector` of {} is invalid: {}", federated.object.id, invalid.why),
-            "write it as Kubernetes defines label selectors; until then nothing is changed in any cluster",
+            "write it as Kubernetes defines label selectors",
         )
     })
 }

@@ -266,9 +266,12 @@ impl<'d> Decision<'d> {
         if let Err((reason, message)) = &self.requirements {
             let annotation = if *reason == "InvalidClusterSelector" { SELECTOR } else { AUTOSCALED };
             let message = format!("{} goes nowhere: {reason}: {message}", self.object.id);
-            let help = "mend the annotation; until then nothing is changed in any cluster";
-            findings
-                .push(Finding::warning("unschedulable", self.object, message).at(at(annotation)).help(help));
+            // The control plane would leave everything as it is, which no rendering can say.
+            findings.push(
+                Finding::error("invalid-policy", self.object, message)
+                    .at(at(annotation))
+                    .help("mend the annotation"),
+            );
         }
         if let Some(why) = &self.preferences {
             let message = format!(
