@@ -1,3 +1,5 @@
+//! What the definitions refuse, what they drop, and what never works.
+
 use serde_json::{Value, json};
 
 use super::*;
