@@ -20,17 +20,18 @@ fn federate(arguments: &[&str]) -> (bool, String) {
 fn current(name: &str) {
     let (clean, text) = federate(&["check", &examples().join(name).to_string_lossy()]);
     assert!(clean, "{text}");
-    renders_to_what_is_kept(name);
+    renders_to_what_is_kept(name, &[]);
 }
 
 #[track_caller]
-fn renders_to_what_is_kept(name: &str) {
+fn renders_to_what_is_kept(name: &str, arguments: &[&str]) {
     let (repo, kept) = (examples().join(name), examples().join("rendered").join(name));
     let sandbox = Sandbox::new();
     let fresh =
         if std::env::var_os("UPDATE_EXAMPLES").is_some() { kept.clone() } else { sandbox.path("out") };
     let paths = [repo.to_string_lossy(), fresh.to_string_lossy()];
-    let (rendered, text) = federate(&["render", &paths[0], "--out", &paths[1], "--fresh"]);
+    let (rendered, text) =
+        federate(&[&["render", &paths[0], "--out", &paths[1], "--fresh"], arguments].concat());
     assert!(rendered, "{text}");
     let diff = Command::new("diff").arg("-ru").arg(&kept).arg(&fresh).output().unwrap();
     assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
@@ -51,5 +52,15 @@ fn kubeadmirals_nginx() {
     // The guide's policy has two fields where no API server reads them.
     let (_, text) = federate(&["check", &examples().join("kubeadmiral").to_string_lossy()]);
     assert!(text.contains("0 errors, 2 warnings"), "{text}");
-    renders_to_what_is_kept("kubeadmiral");
+    renders_to_what_is_kept("kubeadmiral", &[]);
+}
+
+#[test]
+fn kubefeds_deployment_service_route_and_dns() {
+    let live = examples().join("kubefed/live");
+    let live = ["--live", &live.to_string_lossy()];
+    let repo = examples().join("kubefed");
+    let (clean, text) = federate(&[&["check", &repo.to_string_lossy()], &live[..]].concat());
+    assert!(clean, "{text}");
+    renders_to_what_is_kept("kubefed", &live);
 }

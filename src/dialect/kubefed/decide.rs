@@ -149,10 +149,18 @@ impl<'d, 'a> Decision<'d, 'a> {
             let help = "as long as that is so, the federated object's own placement and replicas stand";
             findings.push(Finding::warning("no-effect", preference.object, message).help(help));
         }
-        if let Some(refusal) = &self.refusal {
+        if let Some(refusal) = self.refusal.as_ref().filter(|_| !self.only_limits(plane)) {
             findings.push(self.refused(plane, refusal));
         }
         findings
+    }
+
+    /// Whether it is a system namespace's, which is there to say where what is inside may go.
+    fn only_limits(&self, plane: &KubeFeds<'_>) -> bool {
+        let inside =
+            |f: &Federated<'_>| !f.kind.is_namespace() && f.namespace() == self.federated.namespace();
+        self.refusal.as_ref().is_some_and(|r| r.reason == "SystemNamespace")
+            && plane.federated.iter().any(inside)
     }
 
     /// An invalid selector is an error of its own object: the control plane would leave everything as
@@ -251,7 +259,7 @@ pub(super) fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Optio
     }
     if SYSTEM_NAMESPACES.contains(&id.name.as_str()) || id.name == config.namespace {
         let message = format!("`{}` is a system namespace, which is never propagated", id.name);
-        let help = "it is needed only to limit what is inside; this warning can be ignored then";
+        let help = "it is of use only to limit where federated objects of that namespace may go";
         return Some(Refusal::new("SystemNamespace", message, help));
     }
     if !federated.federates_namespace() {

@@ -109,7 +109,7 @@ fn reason(
                 placement::words(&namespace.spec.placement, cluster)
             )
         });
-        if let Some(replicas) = replicas {
+        if let Some(replicas) = replicas.filter(|replicas| **replicas > 0) {
             words.push_str(&format!("; the {replicas} replicas scheduled there are lost"));
         }
         return (Some("Namespace"), words);
