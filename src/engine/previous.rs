@@ -52,6 +52,9 @@ pub fn write(plan: &Plan) -> String {
     let mut text = format!("apiVersion: {}\nkind: {}\n", plan.api_version, plan.kind);
     list(&mut text, "placements", &plan.placements);
     list(&mut text, "unmatched", &plan.unmatched);
+    if !plan.shared.is_empty() {
+        yaml::write(&serde_json::json!({"shared": plan.shared}), &mut text);
+    }
     text
 }
 

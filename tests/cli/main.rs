@@ -11,6 +11,7 @@
 mod sandbox;
 
 mod check;
+mod dialects;
 mod examples;
 mod explain;
 mod import;

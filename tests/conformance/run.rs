@@ -20,19 +20,27 @@ pub(crate) struct Ran {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Plans and renders a list of objects; `look` may ask the engine for more.
+/// Plans and renders a list of objects, in both directions: the order of files never matters. `look`
+/// may ask the engine for more.
 pub(crate) fn run_with<T>(
     objects: &Value,
     settings: &Settings,
     config: Config,
     look: impl FnOnce(&Engine<'_>, &Plan) -> T,
 ) -> (Ran, T) {
+    let mut reversed = objects.clone();
+    reversed.as_array_mut().expect("a list").reverse();
+    let other = plan_of(&reversed, settings, config.clone());
     let loaded = repo::load_bytes(files(objects), config, &engine::AllDialects);
     let (clusters, mut findings) = engine::inventory(&loaded.repo, settings);
     let repo = loaded.expand(&clusters);
     findings.extend(repo.findings.iter().cloned());
     let engine = Engine::new(&repo, &clusters, settings);
     let planned = engine.plan();
+    assert_eq!(planned.plan, other, "the order of files matters");
+    let written = engine::previous::write(&planned.plan);
+    let read = engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
+    assert_eq!(written, engine::previous::write(&read), "a plan does not survive being written");
     findings.extend(planned.findings);
     let rendered = engine.manifests(&planned.plan);
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -51,6 +59,13 @@ pub(crate) fn run_with<T>(
     findings.extend(rendered.findings);
     let seen = look(&engine, &planned.plan);
     (Ran { plan: planned.plan, manifests, sent, withheld, findings }, seen)
+}
+
+fn plan_of(objects: &Value, settings: &Settings, config: Config) -> Plan {
+    let loaded = repo::load_bytes(files(objects), config, &engine::AllDialects);
+    let (clusters, _) = engine::inventory(&loaded.repo, settings);
+    let repo = loaded.expand(&clusters);
+    Engine::new(&repo, &clusters, settings).plan().plan
 }
 
 /// Plans and renders a list of objects.

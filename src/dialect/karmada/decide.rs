@@ -198,6 +198,8 @@ impl<'d, 'a> Decision<'d, 'a> {
             }
         } else {
             trace.step(|| "not scheduled again: nothing that would trigger it has changed".to_owned());
+            // What the last scheduling said of it stands, too.
+            row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
         row.suspended = self.suspended(&row);
         row
