@@ -54,7 +54,7 @@ impl Render {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok(Exit::Error);
         }
-        let tree = Tree::new(previous::write(&planned.plan), self.files(manifests))
+        let tree = Tree::new(previous::write(&planned.plan), self.files(manifests, &folder))
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
@@ -74,13 +74,21 @@ impl Render {
         }
     }
 
-    fn files(&self, manifests: Manifests<'_>) -> Vec<Manifest> {
+    /// What is rendered; and of what is not sent for now what an earlier run rendered, because the
+    /// control plane leaves that as it is, too.
+    fn files(&self, manifests: Manifests<'_>, folder: &Folder) -> Vec<Manifest> {
         let wanted = |m: engine::Manifest<'_>| Manifest {
             object: m.object.clone(),
             clusters: m.clusters.into_iter().filter(|c| self.args.wants(c)).collect(),
             text: m.text,
         };
-        manifests.manifests.into_iter().map(wanted).collect()
+        let held = manifests.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (held.object, c)));
+        let kept = held.filter(|(_, cluster)| self.args.wants(cluster)).filter_map(|(object, cluster)| {
+            let text = folder.earlier(object, cluster)?.into();
+            Some(Manifest { object: object.clone(), clusters: vec![cluster.clone()], text })
+        });
+        let kept: Vec<Manifest> = kept.collect();
+        manifests.manifests.into_iter().map(wanted).chain(kept).collect()
     }
 
     fn show(&self, summary: &Summary) -> Result<(), Fault> {

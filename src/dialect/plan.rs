@@ -113,6 +113,12 @@ impl Placement {
 }
 
 impl Placement {
+    /// Whether a cluster can hold the object by this row.
+    pub fn reaches(&self, cluster: &str) -> bool {
+        let placed = self.clusters.iter().map(|placed| &placed.name);
+        placed.chain(&self.withdrawn).any(|name| name.as_ref() == cluster)
+    }
+
     /// Whether it only says that no policy wants the object anywhere.
     pub fn is_unmatched(&self) -> bool {
         self.standing && self.policy.is_none() && self.clusters.is_empty()

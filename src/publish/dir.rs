@@ -13,9 +13,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
 use super::tree::{Tree, accounted_for};
 use crate::dialect::Plan;
+use crate::k8s::ObjectRef;
 
 mod at;
 mod compare;
@@ -140,6 +142,13 @@ impl Folder {
     /// The plan that the folder holds; `None` when the folder is missing or empty.
     pub fn previous(&self) -> Option<&Plan> {
         self.previous.as_ref()
+    }
+
+    /// The text that an earlier run wrote of an object for a cluster, if it did.
+    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<String> {
+        let rows = &self.previous.as_ref()?.placements;
+        rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
+        previous::text(self.root.as_ref()?.as_fd(), &cluster_folder(cluster), &Place::of(object))
     }
 
     /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.

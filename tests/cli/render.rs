@@ -211,3 +211,30 @@ fn a_placements_file_that_is_no_plan_is_nobodys_to_replace() {
         assert_eq!(repo.read("out/placements.yaml"), text);
     }
 }
+
+/// A cluster that is not ready is sent nothing, so what it has stays.
+#[test]
+fn what_is_not_sent_for_now_stays_as_it_was_rendered() {
+    let cluster = |ready: &str| {
+        format!(
+            "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {{name: m1, namespace: kube-federation-system}}\nstatus: {{conditions: [{{type: Ready, status: \"{ready}\"}}]}}\n"
+        )
+    };
+    let settings = |value: &str| {
+        format!(
+            "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedClusterRole\nmetadata: {{name: reader}}\nspec:\n  template: {{rules: [{{verbs: [{value}]}}]}}\n  placement: {{clusterSelector: {{}}}}\n"
+        )
+    };
+    let repo = Sandbox::new().file("m1.yaml", cluster("True")).file("role.yaml", settings("get"));
+    repo.run("render --out out").code(0);
+    let file = repo.path("out/m1/_cluster/clusterrole.rbac.authorization.k8s.io_reader.yaml");
+    let first = std::fs::read_to_string(&file).unwrap();
+    repo.write("m1.yaml", cluster("False"));
+    repo.write("role.yaml", settings("list"));
+    let ran = repo.run("render --out out").code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), first, "{}", ran.err);
+    assert!(ran.err.contains("is not ready"), "{}", ran.err);
+    repo.write("m1.yaml", cluster("True"));
+    repo.run("render --out out").code(0);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("list"));
+}

@@ -1,14 +1,14 @@
-//! The plan that a published folder holds.
+//! What a published folder holds: its plan, and single files of it.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use super::{Error, at};
 use crate::dialect::Plan;
 use crate::engine::previous;
-use crate::publish::paths::PLACEMENTS;
+use crate::publish::paths::{PLACEMENTS, Place};
 
 /// Reads the plan; `None` for an empty folder. A folder with anything but a plan is not federate's.
 pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Error> {
@@ -20,13 +20,20 @@ pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Err
         let foreign = entries.iter().map(at::Entry::display).collect();
         return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: false });
     }
-    let bytes = contents(root).map_err(Error::io("read", dir.join(PLACEMENTS)))?;
+    let bytes = contents(root, PLACEMENTS).map_err(Error::io("read", dir.join(PLACEMENTS)))?;
     let plan = previous::read_own(&bytes);
     plan.map(Some).map_err(|why| Error::NotAPlan { dir: dir.to_owned(), why: why.to_string() })
 }
 
-fn contents(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+/// What a cluster's file of an object holds, if it is there and can be read.
+pub(super) fn text(root: BorrowedFd<'_>, cluster: &str, place: &Place) -> Option<String> {
+    let cluster = at::open_folder(root, cluster).ok()?;
+    let namespace = at::open_folder(cluster, &*place.namespace).ok()?;
+    String::from_utf8(contents(namespace.as_fd(), &place.file).ok()?).ok()
+}
+
+fn contents(folder: BorrowedFd<'_>, name: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::from(at::open_file(root, PLACEMENTS)?).read_to_end(&mut bytes)?;
+    File::from(at::open_file(folder, name)?).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
