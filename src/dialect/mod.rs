@@ -38,6 +38,11 @@ pub trait Dialect: Sync {
         None
     }
 
+    /// The keys that it understands below `dialects.<name>` in `federate.yaml`.
+    fn settings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How it takes objects in that run already, if it can.
     fn importer(&self) -> Option<import::Importer> {
         None

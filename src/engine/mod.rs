@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::dialect::{ControlPlane, DIALECTS, Dialect, Hosts, Input, Plan, Previous};
 use crate::k8s::{Cluster, Finding, Live, Object, Severity};
+use crate::patch;
 use crate::repo::{Claims, Declared, Repo, Role};
 
 mod conflict;
@@ -97,6 +98,26 @@ impl<'a> Engine<'a> {
     fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
         self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
     }
+}
+
+/// Keys below `dialects` in `federate.yaml` that no dialect understands.
+fn unknown_settings(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut unknown = |pointer: &str, message: String| findings.push(repo.invalid_config(pointer, message));
+    for (name, settings) in &repo.config.dialects {
+        let pointer = format!("/dialects/{}", patch::escape(name));
+        let Some(dialect) = DIALECTS.iter().find(|d| d.name() == name) else {
+            let known: Vec<&str> = DIALECTS.iter().map(|d| d.name()).collect();
+            unknown(&pointer, format!("there is no dialect `{name}`; there are {}", known.join(", ")));
+            continue;
+        };
+        for key in settings.keys().filter(|key| !dialect.settings().contains(&key.as_str())) {
+            let message =
+                format!("{name} knows no setting `{key}`; it knows: {}", dialect.settings().join(", "));
+            unknown(&format!("{pointer}/{}", patch::escape(key)), message);
+        }
+    }
+    findings
 }
 
 /// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's

@@ -24,6 +24,7 @@ impl Engine<'_> {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
         let mut shared = BTreeMap::new();
+        findings.extend(super::unknown_settings(self.repo));
         for (_, plane) in &self.planes {
             findings.extend(plane.check());
             let decided: Vec<Decided> =

@@ -241,6 +241,15 @@ impl Repo {
         self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
     }
 
+    /// An error in `federate.yaml`, at the value that the pointer leads to.
+    pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
+        let file: Arc<str> = config::FILE.into();
+        let text = self.texts.get(&file);
+        let at = text.and_then(|text| crate::yaml::locate(text, 0, pointer));
+        let message = format!("invalid configuration: {message}");
+        Finding::in_file(Severity::Error, "invalid-config", &file, at, message).at(pointer)
+    }
+
     /// Where the value at `pointer` inside an object stands in its file: the closest parent that
     /// exists, or the object's first line.
     pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {

@@ -178,3 +178,28 @@ fn a_plan_is_the_memory_of_all_dialects() {
     let plan = repo.run("plan --previous out/placements.yaml -o json").code(0).json();
     assert_eq!(names(rows(&plan, "Deployment", "web")[0]), ["m1", "m2"]);
 }
+
+#[test]
+fn settings_that_no_dialect_knows_are_errors_with_their_place() {
+    let repo = Sandbox::new()
+        .file("m1.yaml", cluster(INVENTORIES[1].1, "m1", "prod"))
+        .file("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+        .file("web.yaml", placed_by("kubeadmiral"))
+        .file("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespaces: ^sh\n");
+    let plan = repo.run("plan -o json").code(0).json();
+    assert_eq!(names(rows(&plan, "Namespace", "shop")[0]), Vec::<&str>::new());
+    repo.write("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespace: ^sh\n  nope: {}\n");
+    let ran = repo.run("check").code(2);
+    for part in
+        ["federate.yaml:3:5", "knows no setting `excludeNamespace`", "federate.yaml:4:3", "no dialect `nope`"]
+    {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    repo.write("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespaces: '('\n");
+    let ran = repo.run("check").code(2);
+    assert!(
+        ran.out.contains("no regular expression") && ran.out.contains("federate.yaml:3:5"),
+        "{}",
+        ran.out
+    );
+}

@@ -74,6 +74,10 @@ impl Dialect for KubeAdmiral {
         }
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &[namespaces::EXCLUDE]
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::import)
     }

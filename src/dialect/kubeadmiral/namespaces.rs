@@ -3,14 +3,14 @@
 use regex::Regex;
 
 use crate::dialect::Placed;
-use crate::k8s::{Cluster, Finding, Object, Severity};
-use crate::repo::{Repo, config};
+use crate::k8s::{Cluster, Finding, Object};
+use crate::repo::Repo;
 
 /// The control plane's own namespace.
 const SYSTEM: &str = "kube-admiral-system";
 
 /// The key in `federate.yaml` for the control plane's flag that keeps namespaces out.
-const EXCLUDE: &str = "excludeNamespaces";
+pub(super) const EXCLUDE: &str = "excludeNamespaces";
 
 /// Which namespaces go everywhere.
 #[derive(Debug, Default)]
@@ -23,20 +23,17 @@ impl Namespaces {
     pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let settings = repo.config.dialects.get(dialect);
-        let mut refuse = |key: &str, why: String| {
-            let message = format!("invalid configuration: {why}");
-            findings.push(
-                Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message)
-                    .at(format!("/dialects/{dialect}/{}", crate::patch::escape(key))),
-            );
+        let mut refuse = |key: &str, why: &str| {
+            let pointer = format!("/dialects/{dialect}/{}", crate::patch::escape(key));
+            findings.push(repo.invalid_config(&pointer, why));
         };
         let mut excluded = None;
         for (key, value) in settings.into_iter().flatten() {
             match (key.as_str(), value.as_str().map(Regex::new)) {
                 (EXCLUDE, Some(Ok(regex))) => excluded = Some(regex),
-                (EXCLUDE, Some(Err(_))) => refuse(key, "this is no regular expression".to_owned()),
-                (EXCLUDE, None) => refuse(key, "this is no string".to_owned()),
-                _ => refuse(key, format!("unknown key `{key}`; there is `{EXCLUDE}`")),
+                (EXCLUDE, Some(Err(_))) => refuse(key, "this is no regular expression"),
+                (EXCLUDE, None) => refuse(key, "this is no string"),
+                _ => {}
             }
         }
         (Self { excluded: excluded.filter(|regex| !regex.as_str().is_empty()) }, findings)
