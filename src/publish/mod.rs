@@ -1,7 +1,7 @@
 //! The ends that write what was rendered.
 //!
 //! [`Tree`] is what was rendered, laid out as files; [`dir`] makes a folder hold exactly that.
-//! [`file`] gives a single file new contents.
+//! [`mod@file`] gives a single file new contents.
 
 pub mod dir;
 pub mod file;
