@@ -20,7 +20,7 @@ use crate::report::explanation::{self, Changed, Explained};
 /// Example: federate explain deployment/web -n shop examples/repo
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The object, as KIND/NAME; upper or lower case of the kind does not matter
+    /// The object, or the policy that places it, as KIND/NAME; the case of the kind does not matter
     object: String,
 
     #[command(flatten)]
@@ -63,19 +63,27 @@ impl Explain {
         let Some((kind, name)) = self.object.split_once('/') else {
             return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
         };
-        let templates = repo.templates.iter().map(|t| &t.object.id);
-        let matching: BTreeSet<&ObjectRef> = templates
-            .chain(plan.placements.iter().map(|p| &p.object))
-            .filter(|id| id.kind.eq_ignore_ascii_case(kind) && id.name == name)
-            .filter(|id| self.namespace.is_none() || id.namespace == self.namespace)
-            .collect();
+        let meant = |id: &ObjectRef| {
+            let namespace = self.namespace.is_none() || id.namespace == self.namespace;
+            id.kind.eq_ignore_ascii_case(kind) && id.name == name && namespace
+        };
+        let objects = repo.templates.iter().map(|t| &t.object.id);
+        let mut matching: BTreeSet<&ObjectRef> =
+            objects.chain(plan.placements.iter().map(|p| &p.object)).filter(|id| meant(id)).collect();
+        if matching.is_empty() {
+            // A policy stands for what it places.
+            let placed = plan.placements.iter().filter(|p| p.policy.as_ref().is_some_and(meant));
+            matching = placed.map(|p| &p.object).collect();
+        }
         match matching.into_iter().collect::<Vec<_>>().as_slice() {
             [one] => Ok((*one).clone()),
-            [] => Err(Fault::Failed(format!("no template {kind}/{name} in the repo"))),
+            [] => Err(Fault::Failed(format!(
+                "no template {kind}/{name} in the repo, and no policy that places any"
+            ))),
             several => {
                 let all: Vec<String> = several.iter().map(ToString::to_string).collect();
                 Err(Fault::Failed(format!(
-                    "{} is ambiguous: {}; choose with -n",
+                    "{} is ambiguous: {}; name one of them, or choose with -n",
                     self.object,
                     all.join(", ")
                 )))
