@@ -89,7 +89,7 @@ impl Subject<'_> {
 
     /// The replicas where it is placed.
     fn running(&self, index: usize) -> Option<i64> {
-        self.current.get(index).copied().flatten()
+        self.current.get(index).copied().flatten().map(bounded)
     }
 
     fn evicts(&self, cluster: &str) -> bool {
@@ -108,6 +108,14 @@ pub(super) fn by_index(previous: &[Placed], clusters: &[Cluster], replicas: i64)
         }
     }
     current
+}
+
+/// No number of replicas and no weight comes near this; larger ones count as this, so that their sums
+/// stay numbers.
+const LARGEST: i64 = 1 << 48;
+
+fn bounded(number: i64) -> i64 {
+    number.clamp(-LARGEST, LARGEST)
 }
 
 /// How far replicas may be moved.
@@ -214,9 +222,10 @@ fn divide(
     if subject.replicas <= 0 || chosen.is_empty() {
         return Vec::new();
     }
+    let total = bounded(subject.replicas);
     let bounds: Vec<Bounds> = chosen.iter().map(|m| bounds(subject, wanted, m)).collect();
     let by_name = |map: &std::collections::BTreeMap<String, i64>| -> Vec<Option<i64>> {
-        chosen.iter().map(|m| map.get(m.cluster.name.as_ref()).copied()).collect()
+        chosen.iter().map(|m| map.get(m.cluster.name.as_ref()).copied().map(bounded)).collect()
     };
     let limits =
         Limits::new(by_name(&subject.estimates.estimated_capacity), by_name(&subject.migration.limits));
@@ -231,7 +240,7 @@ fn divide(
         let lost = subject.previous.len() > kept;
         let awaited = awaited(subject, chosen);
         let current = binpack::Current { replicas: &replicas, scheduled: &scheduled, lost, awaited };
-        binpack::plan(&bounds, &limits, &current, subject.replicas, how)
+        binpack::plan(&bounds, &limits, &current, total, how)
     } else {
         let weights = weights(subject, wanted, chosen);
         let running: Vec<i64> = chosen.iter().map(|m| subject.running(m.index).unwrap_or(0)).collect();
@@ -248,7 +257,7 @@ fn divide(
         if let Some(trace) = trace {
             trace.steps.extend(spread_words(subject, wanted, chosen, &shares));
         }
-        spread::plan(&shares, &limits, &running, subject.replicas, how)
+        spread::plan(&shares, &limits, &running, total, how)
     };
     let given = chosen.iter().zip(replicas).filter(|(_, replicas)| *replicas != 0);
     given.map(|(m, replicas)| Placed { name: m.cluster.name.clone(), replicas: Some(replicas) }).collect()
@@ -267,13 +276,13 @@ fn bounds(subject: &Subject<'_>, wanted: &Wanted<'_>, member: &Member<'_>) -> Bo
         let running = subject.running(member.index).unwrap_or(0);
         max = Some(max.map_or(running, |max| max.min(running)));
     }
-    Bounds { min: wanted.min().min[member.index], max }
+    Bounds { min: bounded(wanted.min().min[member.index]), max: max.map(bounded) }
 }
 
 fn weights(subject: &Subject<'_>, wanted: &Wanted<'_>, chosen: &[&Member<'_>]) -> Vec<i64> {
     let own = wanted.weights();
     if own.weights {
-        return chosen.iter().map(|m| own.weight[m.index].unwrap_or(0)).collect();
+        return chosen.iter().map(|m| bounded(own.weight[m.index].unwrap_or(0))).collect();
     }
     let amounts = |m: &&Member<'_>| if subject.gpu.is_some() { m.stats.gpus } else { m.stats.cores };
     weights::dynamic(&chosen.iter().map(amounts).collect::<Vec<_>>())

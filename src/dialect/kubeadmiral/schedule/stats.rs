@@ -35,8 +35,10 @@ impl Stats {
             let allocatable = capacity.allocatable.get(name).copied().unwrap_or_default();
             let available = capacity.available.get(name).copied().unwrap_or_default();
             let amounts = Amounts { allocatable: allocatable.value(), available: available.value() };
-            let resource =
-                Resource { allocatable: unit(allocatable), used: unit(allocatable) - unit(available) };
+            let resource = Resource {
+                allocatable: unit(allocatable),
+                used: unit(allocatable).saturating_sub(unit(available)),
+            };
             (resource, amounts)
         };
         let (cpu, cores) = of("cpu", Quantity::milli);
@@ -88,7 +90,7 @@ impl Stats {
 
     /// The part that is free, in percent.
     pub(super) fn least(&self, gpu: Option<i64>) -> i64 {
-        self.percent(gpu, |allocatable, requested| allocatable - requested)
+        self.percent(gpu, |allocatable: i64, requested| allocatable.saturating_sub(requested))
     }
 
     /// The part that is used, in percent.
@@ -102,7 +104,7 @@ impl Stats {
             weights += weight;
             if allocatable != 0 && requested <= allocatable {
                 let part = i128::from(part(allocatable, requested)) * 100 / i128::from(allocatable);
-                sum += weight * i64::try_from(part).unwrap_or(0);
+                sum = i64::saturating_add(sum, weight.saturating_mul(i64::try_from(part).unwrap_or(0)));
             }
         }
         sum / weights

@@ -1,0 +1,123 @@
+//! Whatever stands in a repo, nothing panics: recorded cases with values of the wrong sort in random
+//! places are planned, rendered, explained and checked.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use federate::engine::{self, Engine, Settings};
+use federate::repo::{self, Config, File};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Every recorded case that has files, of every dialect.
+static CASES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
+    let mut cases = Vec::new();
+    for dialect in fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
+    {
+        for file in fs::read_dir(dialect).unwrap() {
+            let mut text = String::new();
+            let bytes = fs::read(file.unwrap().path()).unwrap();
+            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+            let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            cases.extend(all.filter(|case| case["files"].is_array()));
+        }
+    }
+    cases.sort_by_key(|case| case["id"].to_string());
+    cases
+});
+
+/// Values that a field is seldom meant to hold.
+fn odd(sort: usize) -> Value {
+    let values = [
+        json!(null),
+        json!(""),
+        json!("x"),
+        json!("-1"),
+        json!("10Gi"),
+        json!("9223372036854775808"),
+        json!(0),
+        json!(-1),
+        json!(i64::MAX),
+        json!(i64::MIN),
+        json!(1.5),
+        json!(1e300),
+        json!(true),
+        json!([]),
+        json!([null]),
+        json!([{}]),
+        json!({}),
+        json!({"a": null}),
+        json!("/a/-1/~2"),
+        json!("{\"clusters\": [1]}"),
+    ];
+    values[sort % values.len()].clone()
+}
+
+/// Every place in a value, as a JSON pointer.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                places(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), all);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                places(value, &format!("{at}/{index}"), all);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn files(objects: &Value) -> Vec<File> {
+    let objects = objects.as_array().unwrap().iter().enumerate();
+    let file = |(index, object): (usize, &Value)| File {
+        path: format!("{index:03}.json").into(),
+        bytes: object.to_string().into_bytes().into(),
+    };
+    objects.map(file).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_panics(case in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..64), 1..5)) {
+        let mut objects = CASES[case.index(CASES.len())]["files"].clone();
+        for (place, sort) in changes {
+            let mut all = Vec::new();
+            places(&objects, "", &mut all);
+            // The list itself and its objects stay.
+            all.retain(|at| at.matches('/').count() > 1);
+            if all.is_empty() {
+                continue;
+            }
+            *objects.pointer_mut(&all[place.index(all.len())]).unwrap() = odd(sort);
+        }
+        let mut settings = Settings { strict_inventory: true, ..Settings::default() };
+        for _ in 0..2 {
+            let loaded = repo::load_bytes(files(&objects), Config::default(), &engine::AllDialects);
+            let (clusters, _) = engine::inventory(&loaded.repo, &settings);
+            let repo = loaded.expand(&clusters);
+            let engine = Engine::new(&repo, &clusters, &settings);
+            let plan = engine.plan().plan;
+            let manifests = engine.manifests(&plan);
+            engine.unused_overrides(&manifests);
+            for placement in &plan.placements {
+                engine.explain(&placement.object, &plan);
+                for cluster in &clusters {
+                    engine.act(placement, cluster, repo.template(&placement.object).map(|t| &t.object));
+                }
+            }
+            drop(engine);
+            settings.previous = plan;
+        }
+    }
+}
