@@ -182,15 +182,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn policy(value: Value) -> Policy {
-        Policy::read(Some(&value)).unwrap()
+    fn policy(value: &Value) -> Policy {
+        Policy::read(Some(value)).unwrap()
     }
 
     #[test]
     fn absent_fields_are_defaulted() {
         assert_eq!(Policy::read(None).unwrap().placement_type, PlacementType::PickAll);
         let p = policy(
-            json!({"placementType": "PickN", "tolerations": [{"key": "a"}], "topologySpreadConstraints": [{"topologyKey": "zone"}]}),
+            &json!({"placementType": "PickN", "tolerations": [{"key": "a"}], "topologySpreadConstraints": [{"topologyKey": "zone"}]}),
         );
         assert_eq!(p.tolerations.first().unwrap().operator, "Equal");
         let constraint = p.topology_spread_constraints.first().unwrap();
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn only_the_number_keeps_a_snapshot() {
-        let two = policy(json!({"placementType": "PickN", "numberOfClusters": 2}));
-        let three = policy(json!({"placementType": "PickN", "numberOfClusters": 3}));
+        let two = policy(&json!({"placementType": "PickN", "numberOfClusters": 2}));
+        let three = policy(&json!({"placementType": "PickN", "numberOfClusters": 3}));
         let tolerant =
-            policy(json!({"placementType": "PickN", "numberOfClusters": 2, "tolerations": [{"key": "a"}]}));
+            policy(&json!({"placementType": "PickN", "numberOfClusters": 2, "tolerations": [{"key": "a"}]}));
         assert!(two.same_snapshot(&three) && !two.same_snapshot(&tolerant));
         let spelled = policy(
-            json!({"placementType": "PickN", "tolerations": [{"key": "a", "operator": "Equal", "value": ""}]}),
+            &json!({"placementType": "PickN", "tolerations": [{"key": "a", "operator": "Equal", "value": ""}]}),
         );
         assert!(tolerant.same_snapshot(&spelled), "defaults are filled in before comparing");
     }

@@ -62,9 +62,10 @@ pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<St
     } else if !cluster.joined {
         Some("it has not joined the fleet".to_owned())
     } else if let Some(age) = silent {
-        Some(match cluster.liveness.heartbeat == Some(LONG_AGO) {
-            true => "its agent has never sent a heartbeat".to_owned(),
-            false => format!("its last heartbeat came {age:#} ago, which is more than 5 minutes"),
+        Some(if cluster.liveness.heartbeat == Some(LONG_AGO) {
+            "its agent has never sent a heartbeat".to_owned()
+        } else {
+            format!("its last heartbeat came {age:#} ago, which is more than 5 minutes")
         })
     } else if cluster.ready || tolerated {
         None

@@ -2,8 +2,8 @@
 //! it has then, as placement and memory.
 //!
 //! Facts: a row whose cluster is gone or leaving is dropped whatever else happens. Rows are obsolete
-//! when the policy has changed in more than the number of clusters. When a cycle is aborted everything
-//! stays.
+//! when the policy has changed in more than the number of clusters. When a cycle is aborted, or what is
+//! selected is in error, everything stays.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,10 @@ impl<'p, 'a> Decision<'p, 'a> {
         let before = Before::new(subject, clusters, previous.of(&subject.object.id));
         let namespace = subject.object.id.namespace.as_deref();
         let request = Request { policy: &subject.policy, namespace, clusters, now: plane.input.now };
-        let outcome = schedule(&request, before.split());
+        let outcome = match &subject.selected {
+            Ok(_) => schedule(&request, before.split()),
+            Err(failure) => Err(failure.clone()),
+        };
         Self { plane, subject, before, outcome }
     }
 
@@ -172,7 +175,7 @@ fn binding(cluster: &Cluster, row: Row) -> Value {
 /// Decides about one placement and all that it selects.
 pub(super) fn decide(plane: &KubeFleets<'_>, subject: &Subject<'_>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, subject, previous);
-    let objects = std::iter::once(&subject.object.id).chain(&subject.selected);
+    let objects = std::iter::once(&subject.object.id).chain(subject.selected());
     Decided {
         placements: objects.map(|object| decision.placement(object)).collect(),
         findings: decision.findings(),

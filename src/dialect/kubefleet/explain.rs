@@ -61,7 +61,7 @@ fn steps(subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
     lines.push(wanted);
     match &decision.outcome {
         Err(failure) => {
-            lines.push(format!("{}: {}; everything stays as it is", failure.reason, failure.message))
+            lines.push(format!("{}: {}; everything stays as it is", failure.reason, failure.message));
         }
         Ok(outcome) => lines.push(fulfilment(outcome)),
     }
@@ -69,10 +69,8 @@ fn steps(subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
 }
 
 fn fulfilment(outcome: &Outcome) -> String {
-    let mut words = match outcome.fulfilled {
-        true => "found all the clusters needed as specified by the scheduling policy".to_owned(),
-        false => "could not find all the clusters needed as specified by the scheduling policy".to_owned(),
-    };
+    let found = if outcome.fulfilled { "found" } else { "could not find" };
+    let mut words = format!("{found} all the clusters needed as specified by the scheduling policy");
     for name in &outcome.missing {
         words.push_str(&format!("; specified cluster `{name}` is not found"));
     }

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Role};
+use crate::repo::{Claimed, Repo, Role};
 
 use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
 
@@ -26,6 +26,7 @@ mod schedule;
 mod validate;
 
 use api::Policy;
+use schedule::Failure;
 
 const NAME: &str = "kubefleet";
 
@@ -76,8 +77,14 @@ impl Dialect for KubeFleet {
 struct Subject<'a> {
     object: &'a Object,
     policy: Policy,
-    /// What it selects, in the order of its selectors.
-    selected: Vec<ObjectRef>,
+    /// What it selects, in the order in which that is kept; or why it can select nothing.
+    selected: Result<Vec<ObjectRef>, Failure>,
+}
+
+impl Subject<'_> {
+    fn selected(&self) -> &[ObjectRef] {
+        self.selected.as_deref().unwrap_or_default()
+    }
 }
 
 /// `KubeFleet`'s control plane over one repo.
@@ -107,22 +114,22 @@ impl<'a> KubeFleets<'a> {
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
-                let selected = plane.select(object);
+                let selected = select(input.repo, object);
                 plane.placements.push(Subject { object, policy, selected });
             }
         }
         for (unit, subject) in plane.placements.iter().enumerate() {
-            for id in std::iter::once(&subject.object.id).chain(&subject.selected) {
+            for id in std::iter::once(&subject.object.id).chain(subject.selected()) {
                 plane.about.entry(id.clone()).or_insert(unit);
             }
         }
         plane
     }
+}
 
-    /// The objects that a placement selects.
-    fn select(&self, _placement: &Object) -> Vec<ObjectRef> {
-        Vec::new()
-    }
+/// The objects that a placement selects.
+fn select(_repo: &Repo, _placement: &Object) -> Result<Vec<ObjectRef>, Failure> {
+    Ok(Vec::new())
 }
 
 fn is_error(finding: &Finding) -> bool {

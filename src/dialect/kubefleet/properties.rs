@@ -161,7 +161,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "the exact bits are meant")]
     fn scores_see_digits_times_a_power_of_ten() {
         assert_eq!(scaled("7.6"), Some(76.0 * 0.1));
         assert_eq!(scaled("45m"), Some(45.0 * 0.001));
