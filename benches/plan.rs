@@ -122,6 +122,49 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     bencher.bench_local(|| black_box(engine.place(black_box(id))));
 }
 
+const FLEET: [(&str, &str); 3] = [
+    ("pick all", "{placementType: PickAll}"),
+    (
+        "pick 10 by property",
+        "{placementType: PickN, numberOfClusters: 10, affinity: {clusterAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 50, preference: {propertySorter: {name: resources.kubernetes-fleet.io/available-cpu, sortOrder: Descending}}}]}}}",
+    ),
+    (
+        "spread 10 twice",
+        "{placementType: PickN, numberOfClusters: 10, topologySpreadConstraints: [{topologyKey: region}, {topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}",
+    ),
+];
+
+fn member_cluster(index: usize) -> File {
+    let text = format!(
+        "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}, zone: z{}}}}}\nstatus:\n  resourceUsage: {{available: {{cpu: {}}}}}\n",
+        index % 7,
+        index % 60,
+        index * 3 % 290,
+    );
+    file(format!("clusters/{index}.yaml"), &text)
+}
+
+/// One decision of KubeFleet over 1,000 clusters.
+#[divan::bench(args = FLEET.map(|(name, _)| name))]
+fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
+    let policy = FLEET.iter().find(|(known, _)| *known == name).unwrap().1;
+    let placement = format!(
+        "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p}}\nspec:\n  resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop}}]\n  policy: {policy}\n"
+    );
+    let mut files: Vec<File> = (0..CLUSTERS).map(member_cluster).collect();
+    files.push(file("placement.yaml".to_owned(), &placement));
+    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
+    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    assert!(findings.is_empty());
+    let repo = loaded.expand(&clusters);
+    let settings = Settings::default();
+    let engine = Engine::new(&repo, &clusters, &settings);
+    let plan = engine.plan().plan;
+    let row = plan.placements.iter().find(|p| p.object.kind == "ClusterResourcePlacement").unwrap();
+    assert!(!row.clusters.is_empty());
+    bencher.bench_local(|| black_box(engine.place(black_box(&row.object))));
+}
+
 /// Everything but reading files: compile policies and decide about 1,000 workloads on 1,000 clusters.
 #[divan::bench]
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {

@@ -16,12 +16,14 @@ pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
 pub mod kubefed;
+pub mod kubefleet;
 pub mod plan;
 
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
 
 /// Every dialect, in the order of the contract's table.
-pub const DIALECTS: [&dyn Dialect; 3] = [&karmada::Karmada, &kubeadmiral::KubeAdmiral, &kubefed::KubeFed];
+pub const DIALECTS: [&dyn Dialect; 4] =
+    [&karmada::Karmada, &kubeadmiral::KubeAdmiral, &kubefleet::KubeFleet, &kubefed::KubeFed];
 
 /// A control plane's way of writing policies.
 pub trait Dialect: Sync {

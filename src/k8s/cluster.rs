@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::object::{Labels, ObjectRef, Origin};
 use super::quantity::Quantity;
 
@@ -41,6 +43,19 @@ pub struct Cluster {
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// How fresh that news is.
+    pub liveness: Liveness,
+    /// The namespaces it has, when it reports them.
+    pub namespaces: Option<BTreeSet<String>>,
+}
+
+/// When a cluster was last heard of, where its inventory tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Liveness {
+    /// When its agent last reported.
+    pub heartbeat: Option<Timestamp>,
+    /// Since when it has not been ready.
+    pub unready_since: Option<Timestamp>,
 }
 
 /// A cluster taint.
@@ -76,6 +91,8 @@ impl Apis {
 /// What a cluster has and has left, by resource name (`cpu`, `memory`, `pods`, …).
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
+    /// What its nodes have, what they keep for themselves included; empty when not told apart.
+    pub total: BTreeMap<String, Quantity>,
     /// What its nodes offer to pods.
     pub allocatable: BTreeMap<String, Quantity>,
     /// What of that is free: a resource is here when it is in `allocatable`. May be negative.

@@ -15,7 +15,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 
-pub use cluster::{Apis, Capacity, Cluster, ClusterName, NodeShape, Taint};
+pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
 pub use finding::{Finding, Severity};
 pub use live::Live;
 pub use object::{Labels, Object, ObjectRef, Origin};

@@ -67,6 +67,19 @@ impl Quantity {
         clamp(ceil_div(self.0, NANO / 1000))
     }
 
+    /// The amount as a floating point number: its digits times a power of ten, in steps of a thousand.
+    #[expect(clippy::cast_precision_loss, reason = "it is an approximation")]
+    pub fn approximate(self) -> f64 {
+        let (mut digits, mut factor) = (self.0, 1e-9);
+        for larger in [1e-6, 1e-3, 1.0] {
+            if digits % 1000 != 0 {
+                break;
+            }
+            (digits, factor) = (digits / 1000, larger);
+        }
+        digits as f64 * factor
+    }
+
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0

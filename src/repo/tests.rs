@@ -140,6 +140,8 @@ fn cluster(name: &str) -> Cluster {
         joined: true,
         ready: true,
         deleting: false,
+        liveness: crate::k8s::Liveness::default(),
+        namespaces: None,
     }
 }
 

@@ -26,6 +26,7 @@ mod karmada;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
+mod kubefleet;
 mod run;
 mod yaml;
 
@@ -55,6 +56,9 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "kubefed",
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
         ) => kubefed::judge,
+        ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
+        ("kubefleet", "validation") => kubefleet::validation,
+        ("kubefleet", "upstream-tests") => kubefleet::by_field,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::k8s::quantity::Quantity;
 use crate::k8s::selector::null_default;
-use crate::k8s::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
+use crate::k8s::{Apis, Capacity, Cluster, Finding, Liveness, NodeShape, Object, Taint};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -121,6 +121,8 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
         joined: true,
         ready: true,
         deleting: object.deleting(),
+        liveness: Liveness::default(),
+        namespaces: None,
     })
 }
 
@@ -156,7 +158,7 @@ fn capacity(summary: Summary, models: &[Model]) -> Capacity {
     }
     let counts = summary.allocatable_modelings;
     let shapes = (!counts.is_empty()).then(|| shapes(models, &counts));
-    Capacity { allocatable, available, shapes }
+    Capacity { allocatable, available, shapes, ..Capacity::default() }
 }
 
 /// The nodes each grade stands for: `count` nodes with the grade's minimum of everything.

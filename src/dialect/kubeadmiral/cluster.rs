@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::k8s::quantity::Quantity;
-use crate::k8s::{Apis, Capacity, Cluster, Object, Taint};
+use crate::k8s::{Apis, Capacity, Cluster, Liveness, Object, Taint};
 
 /// Reads an inventory object that passed validation. A `status` is obeyed to the letter; without one
 /// the cluster is joined, ready and serves everything, or with `strict` nothing of that.
@@ -27,6 +27,8 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
         joined: !known || condition(status, "Joined"),
         ready: !known || condition(status, "Ready"),
         deleting: object.deleting(),
+        liveness: Liveness::default(),
+        namespaces: None,
     }
 }
 
@@ -64,5 +66,5 @@ fn capacity(resources: &Value) -> Capacity {
         let entries = resources.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
     };
-    Capacity { allocatable: amounts("allocatable"), available: amounts("available"), shapes: None }
+    Capacity { allocatable: amounts("allocatable"), available: amounts("available"), ..Capacity::default() }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::k8s::{Apis, Cluster, Object};
+use crate::k8s::{Apis, Cluster, Liveness, Object};
 
 /// Reads an inventory object; see [`Dialect::cluster`](crate::dialect::Dialect::cluster) for `strict`.
 pub(super) fn read(object: &Object, strict: bool) -> Cluster {
@@ -29,6 +29,8 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
         joined: true,
         ready: status.map_or(!strict, reports_ready),
         deleting: object.deleting(),
+        liveness: Liveness::default(),
+        namespaces: None,
     }
 }
 

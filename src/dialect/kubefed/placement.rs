@@ -102,6 +102,8 @@ mod tests {
             joined: true,
             ready: true,
             deleting: false,
+            liveness: crate::k8s::Liveness::default(),
+            namespaces: None,
         }
     }
 

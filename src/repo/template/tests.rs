@@ -26,6 +26,8 @@ fn cluster(name: &str, region: &str) -> Cluster {
         joined: true,
         ready: true,
         deleting: false,
+        liveness: crate::k8s::Liveness::default(),
+        namespaces: None,
     }
 }
 

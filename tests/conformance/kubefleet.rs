@@ -1,0 +1,105 @@
+//! `KubeFleet`'s cases: where placements go with scores and rejections, and what admission refuses.
+
+use federate::dialect::{Explanation, Placement};
+use federate::engine::Settings;
+use federate::k8s::{Finding, Severity};
+use federate::repo::Config;
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run::{previous, run, run_with};
+
+/// Rows that name the family whose form they have.
+pub(crate) fn by_field(case: &Value) -> Result<(), String> {
+    match case["family"].as_str() {
+        Some("schedule" | "reschedule" | "doc") => scheduled(case, false),
+        Some("validation") => validation(case),
+        _ => Err("no part of the program answers cases of this family".to_owned()),
+    }
+}
+
+/// Where a placement goes.
+pub(crate) fn schedule(case: &Value) -> Result<(), String> {
+    scheduled(case, true)
+}
+
+/// The tables of upstream's scheduler also hold what admission would refuse: it is not asked then.
+fn scheduled(case: &Value, admitted: bool) -> Result<(), String> {
+    let settings = Settings {
+        strict_inventory: true,
+        now: case["now"].as_str().map(|now| now.parse().expect("a time")),
+        previous: previous(case),
+        ..Settings::default()
+    };
+    let want = &case["expect"]["placements"][0];
+    let about = |row: &Placement| want["object"] == json!(row.object);
+    let (ran, explained) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
+        plan.placements.iter().find(|row| about(row)).map(|row| engine.explain(&row.object, plan))
+    });
+    let row = ran.plan.placements.iter().find(|row| about(row)).ok_or("there is no row")?;
+    let explained = explained.flatten().ok_or("there is no explanation")?;
+    let aborted = row.unschedulable.as_ref().is_some_and(|u| u.reason != "NoClusterPicked");
+    let mut errors = ran.findings.iter().filter(|f| f.severity == Severity::Error);
+    if let Some(finding) = errors.find(|f| !aborted && (admitted || f.code != "invalid-policy")) {
+        return Err(format!("unexpected error {}: {}", finding.code, finding.message));
+    }
+    compare(want, &placement(row, &explained, aborted))
+}
+
+fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
+    let clusters: Map<String, Value> =
+        row.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
+    let policy = row.policy.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut value = json!({"object": row.object, "policy": policy, "clusters": clusters});
+    let bindings = row.memory["bindings"].as_array().expect("a list");
+    let scores: Map<String, Value> = bindings
+        .iter()
+        .filter(|b| b.get("affinityScore").is_some())
+        .map(|b| {
+            let name = b["cluster"].as_str().expect("a name").to_owned();
+            (name, json!([b["affinityScore"], b["topologySpreadScore"]]))
+        })
+        .collect();
+    if !scores.is_empty() {
+        value["scores"] = scores.into();
+    }
+    if let Some(unschedulable) = &row.unschedulable {
+        value["unschedulable"] = json!(unschedulable.reason);
+    }
+    if aborted {
+        return value;
+    }
+    let refused = explained.clusters.iter();
+    let mut rejected: Map<String, Value> =
+        refused.filter_map(|c| Some((c.cluster.to_string(), json!(c.refused_by?)))).collect();
+    rejected.extend(missing(explained));
+    if !rejected.is_empty() {
+        value["rejected"] = rejected.into();
+    }
+    value["fulfilled"] = json!(fulfilled(explained));
+    value
+}
+
+/// Names of the policy that no cluster has.
+fn missing(explained: &Explanation) -> impl Iterator<Item = (String, Value)> {
+    let words = explained.steps.iter().flat_map(|step| step.split("; "));
+    words.filter_map(|w| {
+        let name = w.strip_prefix("specified cluster `")?.strip_suffix("` is not found")?;
+        Some((name.to_owned(), json!("NotFound")))
+    })
+}
+
+fn fulfilled(explained: &Explanation) -> bool {
+    explained.steps.iter().any(|step| step.starts_with("found all the clusters needed"))
+}
+
+/// Whether admission takes an object.
+pub(crate) fn validation(case: &Value) -> Result<(), String> {
+    let ran = run(&case["files"], &Settings::default());
+    let errors: Vec<&Finding> = ran.findings.iter().filter(|f| f.severity == Severity::Error).collect();
+    let told: Vec<&str> = errors.iter().map(|f| f.message.as_str()).collect();
+    if case["expect"]["valid"].as_bool() == Some(errors.is_empty()) {
+        return Ok(());
+    }
+    Err(format!("want {}, got {told:#?}", case["expect"]))
+}
