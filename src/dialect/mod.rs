@@ -16,6 +16,7 @@ pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
 pub mod kubefed;
+pub mod kubefleet;
 pub mod plan;
 
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};

@@ -26,6 +26,7 @@ mod karmada;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
+mod kubefleet_select;
 mod run;
 mod yaml;
 
@@ -55,6 +56,9 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "kubefed",
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
         ) => kubefed::judge,
+        ("kubefleet", "selection") => kubefleet_select::selection,
+        ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "waves") => kubefleet_select::waves,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use federate::dialect::Plan;
 use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef, Origin};
-use federate::repo::{self, Config, File};
+use federate::k8s::{Apis, Cluster, Finding, Live, Object, ObjectRef, Origin};
+use federate::repo::{self, Config, File, Repo, Role};
 use serde_json::{Map, Value, json};
 
 /// What came of a case.
@@ -62,6 +62,37 @@ pub(crate) fn run(objects: &Value, settings: &Settings) -> Ran {
 pub(crate) fn clusters(objects: &Value, settings: &Settings) -> Vec<Cluster> {
     let loaded = repo::load_bytes(files(objects), Config::default(), &engine::AllDialects);
     engine::inventory(&loaded.repo, settings).0
+}
+
+/// A case's files as a repo, of which the control plane `KubeFleet` claims its own.
+pub(crate) fn repo(case: &Value) -> Repo {
+    let claims = |api_version: &str, _: &str| {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        group.ends_with("kubernetes-fleet.io").then_some(("kubefleet", Role::Other))
+    };
+    repo::load_bytes(files(&case["files"]), Config::default(), &claims).repo
+}
+
+/// The clusters of such a repo, by name and labels.
+pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
+    let members = repo.claimed.iter().map(|c| &c.object).filter(|o| o.id.kind == "MemberCluster");
+    let cluster = |object: &Object| Cluster {
+        name: object.id.name.as_str().into(),
+        id: object.id.clone(),
+        origin: object.origin.clone(),
+        labels: object.labels(),
+        provider: String::new(),
+        region: String::new(),
+        zones: Vec::new(),
+        taints: Vec::new(),
+        apis: Apis::All,
+        capacity: None,
+        properties: BTreeMap::new(),
+        joined: true,
+        ready: true,
+        deleting: false,
+    };
+    members.map(cluster).collect()
 }
 
 /// Each object as a file of its own.
