@@ -1,7 +1,10 @@
 //! `KubeFleet`'s cases of what a placement selects and sends, and of how it is rolled out.
 
+use federate::dialect::kubefleet;
 use federate::dialect::kubefleet::manifest::{Sending, items};
 use federate::dialect::kubefleet::overrides::Overrides;
+use federate::dialect::kubefleet::rollout::row::Row;
+use federate::dialect::kubefleet::rollout::{budget, rolling, staged};
 use federate::dialect::kubefleet::selection::sanitise::sanitised;
 use federate::dialect::kubefleet::selection::{Hub, select};
 use federate::k8s::Object;
@@ -84,7 +87,7 @@ fn manifests(repo: &Repo, placement: &Object) -> (Map<String, Value>, Map<String
 pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let objects = repo.templates.iter().map(|t| &t.object.id);
-    let waves = federate::dialect::kubefleet::waves::waves(objects).into_iter();
+    let waves = kubefleet::waves::waves(objects).into_iter();
     let waves: Vec<Value> =
         waves.map(|(wave, objects)| json!({"wave": wave, "objects": sorted(json!(objects))})).collect();
     let mut want = case["expect"].clone();
@@ -92,6 +95,61 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
         wave["objects"] = sorted(wave["objects"].take());
     }
     compare(&want, &json!({"waves": waves}))
+}
+
+pub(crate) fn health(case: &Value) -> Result<(), String> {
+    let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
+    let health = kubefleet::health::health(&run::observed(live));
+    compare(&case["expect"], &json!({"health": health.name()}))
+}
+
+pub(crate) fn eviction(case: &Value) -> Result<(), String> {
+    let repo = run::repo(case);
+    let of = |kind| claimed(&repo, kind).next();
+    let placement = of(&PLACEMENTS).expect("a placement");
+    let budget = of(&["ClusterResourcePlacementDisruptionBudget"]);
+    let available: Vec<bool> = serde_json::from_value(case["available"].clone()).expect("a list");
+    let eviction = budget::eviction(placement, budget, &available).expect("objects that can be read");
+    let got = json!({"evictionAllowed": eviction.allowed, "availablePlacements": eviction.available});
+    compare(&case["expect"], &got)
+}
+
+pub(crate) fn staged(case: &Value) -> Result<(), String> {
+    let repo = run::repo(case);
+    let strategy = claimed(&repo, &["ClusterStagedUpdateStrategy", "StagedUpdateStrategy"]).next();
+    let selected: Vec<String> = serde_json::from_value(case["selected"].clone()).expect("a list");
+    let clusters = run::members(&repo);
+    let picked: Vec<_> = clusters.iter().filter(|c| selected.iter().any(|s| **s == *c.name)).collect();
+    let got = match staged::stages(strategy.expect("a strategy"), &picked) {
+        Err(failure) => json!({"error": failure.name()}),
+        Ok(stages) => {
+            let stage = |stage: staged::Stage| {
+                json!({
+                    "stage": stage.name, "clusters": stage.clusters, "maxConcurrency": stage.max_concurrency
+                })
+            };
+            json!({"stages": stages.into_iter().map(stage).collect::<Vec<_>>()})
+        }
+    };
+    compare(&case["expect"], &got)
+}
+
+pub(crate) fn rollout(case: &Value) -> Result<(), String> {
+    let repo = run::repo(case);
+    let placement = claimed(&repo, &PLACEMENTS).next().expect("a placement");
+    let rows: Vec<Row> = serde_json::from_value(case["bindings"].clone()).expect("rows");
+    let now = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
+    let got = match rolling::next(placement, &rows, now).expect("a placement that can be read") {
+        rolling::Next::Cleanup => json!({"waitForCleanup": true}),
+        rolling::Next::Round(round) => json!({
+            "update": round.update,
+            "blocked": round.blocked,
+            "upToDate": round.up_to_date,
+            "needRoll": round.need_roll,
+            "waitSeconds": round.wait.as_secs(),
+        }),
+    };
+    compare(&case["expect"], &got)
 }
 
 /// A list without an order of its own.

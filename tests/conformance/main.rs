@@ -59,6 +59,10 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ("kubefleet", "selection") => kubefleet_select::selection,
         ("kubefleet", "overrides") => kubefleet_select::overrides,
         ("kubefleet", "waves") => kubefleet_select::waves,
+        ("kubefleet", "staged") => kubefleet_select::staged,
+        ("kubefleet", "rollout") => kubefleet_select::rollout,
+        ("kubefleet", "eviction") => kubefleet_select::eviction,
+        ("kubefleet", "health") => kubefleet_select::health,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

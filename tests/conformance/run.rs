@@ -135,7 +135,7 @@ pub(crate) fn live(case: &Value) -> Live {
     live
 }
 
-fn observed(body: &Value) -> Object {
+pub(crate) fn observed(body: &Value) -> Object {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let id = ObjectRef {
         api_version: text("/apiVersion").expect("an API version"),
