@@ -109,7 +109,7 @@ mod tests {
     use crate::k8s::Origin;
     use serde_json::json;
 
-    fn envelope(kind: &str, namespace: Option<&str>, data: Value) -> Object {
+    fn envelope(kind: &str, namespace: Option<&str>, data: &Value) -> Object {
         let id = ObjectRef {
             api_version: format!("{GROUP}/v1beta1"),
             kind: kind.into(),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn what_it_holds_comes_in_descending_order() {
         let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
-        let envelope = envelope(OF_NAMESPACE, Some("a"), held);
+        let envelope = envelope(OF_NAMESPACE, Some("a"), &held);
         let held = open(&envelope).unwrap();
         assert_eq!(held.iter().map(|one| one.key).collect::<Vec<_>>(), ["a", "b"]);
     }
@@ -141,7 +141,7 @@ mod tests {
             (OF_NAMESPACE, Some("a"), Some("b"), Some("NamespaceMismatchInResourceEnvelope")),
             (OF_NAMESPACE, Some("a"), Some("a"), None),
         ] {
-            let envelope = envelope(kind, namespace, json!({"k/1": object("X", held)}));
+            let envelope = envelope(kind, namespace, &json!({"k/1": object("X", held)}));
             let failure = open(&envelope).err();
             assert_eq!(failure.as_ref().map(|f| f.reason), reason, "{kind} {held:?}");
             let pointer = failure.map(|f| f.finding(&envelope).pointer);

@@ -160,7 +160,7 @@ impl<'s, 'a> Sending<'s, 'a> {
         let (Some(item), Some(overrides)) = (self.items.get(index), self.overrides.get(index)) else {
             return Vec::new();
         };
-        let mut classes: BTreeMap<(ClusterName, String), Class<'s, 'a, 'c>> = BTreeMap::new();
+        let mut classes: BTreeMap<(ClusterName, Vec<String>), Class<'s, 'a, 'c>> = BTreeMap::new();
         for cluster in clusters {
             let changes = Changes::new(overrides, cluster);
             let class = classes.entry((item.own(cluster), changes.key()));

@@ -192,8 +192,8 @@ impl<'o, 'a> Changes<'o, 'a> {
     }
 
     /// What tells changes apart that do different things.
-    pub fn key(&self) -> String {
-        self.steps.iter().map(|(one, step)| format!("{} {step:?}\n", one.object.id)).collect()
+    pub fn key(&self) -> Vec<String> {
+        self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.object.id)).collect()
     }
 
     /// Carries them out.

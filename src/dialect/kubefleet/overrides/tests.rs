@@ -14,7 +14,7 @@ fn id(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     ObjectRef { api_version, kind: kind.into(), namespace: namespace.map(Into::into), name: name.into() }
 }
 
-fn object(id: ObjectRef, spec: Value) -> Object {
+fn object(id: ObjectRef, spec: &Value) -> Object {
     let origin = Origin { file: "o.yaml".into(), document: 0, item: None, line: 1 };
     Object { id, body: json!({"spec": spec}), origin }
 }
@@ -47,14 +47,14 @@ fn patch(value: &str) -> Value {
     json!({"clusterSelector": {}, "jsonPatchOverrides": [operation]})
 }
 
-fn rules(rules: Value) -> Value {
+fn rules(rules: &Value) -> Value {
     json!({"clusterResourceSelectors": [names("Node", "n")], "policy": {"overrideRules": rules}})
 }
 
 fn applied(spec: &[Value], labels: &[(&str, &str)]) -> Result<Option<Value>, &'static str> {
     let named = spec.iter().zip('a'..);
     let objects: Vec<Object> = named
-        .map(|(spec, name)| object(id("ClusterResourceOverride", None, &name.to_string()), spec.clone()))
+        .map(|(spec, name)| object(id("ClusterResourceOverride", None, &name.to_string()), spec))
         .collect();
     let (overrides, findings) = Overrides::new(objects.iter());
     assert!(findings.is_empty());
@@ -68,10 +68,10 @@ fn those_of_the_cluster_come_first_in_the_order_of_their_snapshots() {
     let spec = json!({"clusterResourceSelectors": [names("Namespace", "shop"), names("Secret", "s")]});
     let own = json!({"resourceSelectors": [names("Secret", "s")]});
     let objects: Vec<Object> = ["x.y", "a-b", "x", "a"]
-        .map(|name| object(id("ClusterResourceOverride", None, name), spec.clone()))
+        .map(|name| object(id("ClusterResourceOverride", None, name), &spec))
         .into_iter()
-        .chain([object(id("ResourceOverride", Some("shop"), "0"), own.clone())])
-        .chain([object(id("ResourceOverride", Some("other"), "0"), own)])
+        .chain([object(id("ResourceOverride", Some("shop"), "0"), &own)])
+        .chain([object(id("ResourceOverride", Some("other"), "0"), &own)])
         .collect();
     let (overrides, _) = Overrides::new(objects.iter());
     let of = |kind, namespace| {
@@ -92,7 +92,7 @@ fn a_placement_can_be_named() {
         ("ResourceOverride", json!({"name": "p", "scope": "Namespaced"}), false, true),
     ] {
         let namespace = (kind == "ResourceOverride").then_some("shop");
-        let over = object(id(kind, namespace, "o"), json!({"placement": placement}));
+        let over = object(id(kind, namespace, "o"), &json!({"placement": placement}));
         let over = Override::new(&over).unwrap();
         assert_eq!(over.counts_for(&id("ClusterResourcePlacement", None, "p")), cluster, "{placement}");
         assert_eq!(over.counts_for(&id("ResourcePlacement", Some("shop"), "p")), namespaced, "{placement}");
@@ -106,7 +106,7 @@ fn every_rule_that_matches_applies_and_none_without_a_selector() {
     unselected["clusterSelector"] = json!(null);
     let mut unlabelled = patch("never");
     unlabelled["clusterSelector"] = json!({"clusterSelectorTerms": [{}]});
-    let spec = rules(json!([patch("1"), patch("${MEMBER-CLUSTER-NAME}"), unselected, unlabelled]));
+    let spec = rules(&json!([patch("1"), patch("${MEMBER-CLUSTER-NAME}"), unselected, unlabelled]));
     assert_eq!(applied(&[spec], &[]), Ok(Some(json!({"x": "m1"}))));
 }
 
@@ -114,8 +114,8 @@ fn every_rule_that_matches_applies_and_none_without_a_selector() {
 fn a_dropped_object_stays_dropped_but_variables_must_have_values() {
     let delete = json!({"clusterSelector": {}, "overrideType": "Delete"});
     let label = || patch("${MEMBER-CLUSTER-LABEL-KEY-z}");
-    let after = rules(json!([label()]));
-    let deleting = rules(json!([delete, label()]));
+    let after = rules(&json!([label()]));
+    let deleting = rules(&json!([delete, label()]));
     assert_eq!(applied(std::slice::from_ref(&deleting), &[]), Ok(None));
     assert_eq!(applied(&[deleting.clone(), after.clone()], &[("z", "1")]), Ok(None));
     assert_eq!(applied(&[deleting, after], &[]), Err("LabelKeyNotFound"));
@@ -125,5 +125,5 @@ fn a_dropped_object_stays_dropped_but_variables_must_have_values() {
 fn a_patch_that_does_not_fit_fails() {
     let operation = json!({"op": "remove", "path": "/y"});
     let rule = json!({"clusterSelector": {}, "jsonPatchOverrides": [operation]});
-    assert_eq!(applied(&[rules(json!([rule]))], &[]), Err("PatchFailed"));
+    assert_eq!(applied(&[rules(&json!([rule]))], &[]), Err("PatchFailed"));
 }

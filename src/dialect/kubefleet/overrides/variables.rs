@@ -48,19 +48,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn resolved(value: Value) -> Result<Value, Unresolved> {
+    fn resolved(value: &Value) -> Result<Value, Unresolved> {
         let labels = [("example.com/zone".to_owned(), "z1".to_owned()), ("n".to_owned(), "3".to_owned())];
-        resolve(&value, "m1", &labels.into())
+        resolve(value, "m1", &labels.into())
     }
 
     #[test]
     fn names_and_labels_become_text() {
         let value = json!({"${MEMBER-CLUSTER-NAME}": ["${MEMBER-CLUSTER-LABEL-KEY-n}", 1]});
-        assert_eq!(resolved(value), Ok(json!({"m1": ["3", 1]})));
+        assert_eq!(resolved(&value), Ok(json!({"m1": ["3", 1]})));
         let value = json!("a-${MEMBER-CLUSTER-LABEL-KEY-example.com/zone}-${MEMBER-CLUSTER-LABEL-KEY-n}");
-        assert_eq!(resolved(value), Ok(json!("a-z1-3")));
+        assert_eq!(resolved(&value), Ok(json!("a-z1-3")));
         assert_eq!(
-            resolved(json!("${OTHER} ${MEMBER-CLUSTER-X}")),
+            resolved(&json!("${OTHER} ${MEMBER-CLUSTER-X}")),
             Ok(json!("${OTHER} ${MEMBER-CLUSTER-X}"))
         );
     }
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn what_has_no_value_is_an_error() {
         let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x}");
-        assert_eq!(resolved(value), Err(Unresolved::LabelKeyNotFound("x".into())));
+        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x".into())));
         let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x");
-        assert_eq!(resolved(value), Err(Unresolved::MalformedVariable));
+        assert_eq!(resolved(&value), Err(Unresolved::MalformedVariable));
         // The brace of the value's own JSON ends it too.
         let value = json!({"a": "${MEMBER-CLUSTER-LABEL-KEY-x"});
-        assert_eq!(resolved(value), Err(Unresolved::LabelKeyNotFound("x\"".into())));
+        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x\"".into())));
     }
 }

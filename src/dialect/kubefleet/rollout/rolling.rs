@@ -103,7 +103,7 @@ fn candidates(rows: &[Row]) -> Candidates<'_> {
     let mut candidates = Candidates::default();
     for row in rows {
         match (row.state, row.resources) {
-            (State::Unscheduled, _) if row.deleting => {}
+            (State::Unscheduled | State::Bound, _) if row.deleting => {}
             (State::Unscheduled, _) => candidates.remove.push(row),
             (State::Scheduled, _) => candidates.bind.push(row),
             (State::Bound, Resources::Latest) => candidates.up_to_date.push(row),
@@ -126,7 +126,7 @@ impl Candidates<'_> {
         let (bound, unbound) = bind.split_at(at_most(usize::try_from(to_add).unwrap_or(0), &bind));
         Round {
             update: names(&[&failed, removed, updated, bound].concat()),
-            blocked: names(&[unbound, stale].concat()),
+            blocked: names(&[stale, unbound].concat()),
             up_to_date: names(&up_to_date),
             need_roll,
             wait,
@@ -136,11 +136,12 @@ impl Candidates<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::row::Condition;
     use super::*;
     use crate::k8s::{ObjectRef, Origin};
     use serde_json::{Value, json};
 
-    fn round(policy: &Value, rolling: &Value, rows: Vec<Row>) -> Next {
+    fn round(policy: &Value, rolling: &Value, rows: &[Row]) -> Next {
         let id = ObjectRef {
             api_version: "placement.kubernetes-fleet.io/v1".into(),
             kind: "ClusterResourcePlacement".into(),
@@ -149,7 +150,7 @@ mod tests {
         };
         let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
         let body = json!({"spec": {"policy": policy, "strategy": {"rollingUpdate": rolling}}});
-        next(&Object { id, body, origin }, &rows, "2026-11-20T12:00:00Z".parse().unwrap()).unwrap()
+        next(&Object { id, body, origin }, rows, "2026-11-20T12:00:00Z".parse().unwrap()).unwrap()
     }
 
     fn row(cluster: &str, state: State, resources: Resources) -> Row {
@@ -171,18 +172,36 @@ mod tests {
 
     #[test]
     fn stale_clusters_are_updated_one_by_one_where_a_quarter_may_be_unavailable() {
-        let stale = |names: &[&str]| names.iter().map(|n| row(n, State::Bound, Resources::Old)).collect();
+        let stale = |names: &[&str]| -> Vec<Row> {
+            names.iter().map(|n| row(n, State::Bound, Resources::Old)).collect()
+        };
         let pick = |number: i64| json!({"placementType": "PickN", "numberOfClusters": number});
-        assert_eq!(updated(round(&pick(4), &json!(null), stale(&["a", "b", "c", "d"]))), ["a".into()]);
-        assert_eq!(updated(round(&pick(2), &json!(null), stale(&["a", "b"]))), ["a".into()]);
+        assert_eq!(updated(round(&pick(4), &json!(null), &stale(&["a", "b", "c", "d"]))), ["a".into()]);
+        assert_eq!(updated(round(&pick(2), &json!(null), &stale(&["a", "b"]))), ["a".into()]);
     }
 
     #[test]
     fn new_clusters_are_bound_first_when_too_few_are_ready() {
         let stale = (0..6).map(|i| row(&format!("a{i}"), State::Bound, Resources::Old));
         let new = (0..4).map(|i| row(&format!("b{i}"), State::Scheduled, Resources::Old));
-        let next = round(&json!(null), &json!(null), stale.chain(new).collect());
+        let next = round(&json!(null), &json!(null), &stale.chain(new).collect::<Vec<_>>());
         assert_eq!(updated(next), ["b0", "b1", "b2", "b3"].map(Into::into));
+    }
+
+    #[test]
+    fn what_must_wait_is_told_stale_clusters_first() {
+        let mut rows = vec![
+            row("a", State::Scheduled, Resources::Old),
+            row("b", State::Bound, Resources::Old),
+            row("c", State::Bound, Resources::Latest),
+            row("d", State::Bound, Resources::Latest),
+        ];
+        rows[3].deleting = true;
+        let three = json!({"placementType": "PickN", "numberOfClusters": 3});
+        let still = json!({"maxUnavailable": 0, "maxSurge": 0});
+        let Next::Round(round) = round(&three, &still, &rows) else { panic!("a round") };
+        assert_eq!(round.blocked, ["b".into(), "a".into()]);
+        assert_eq!((round.update, round.up_to_date), (Vec::new(), vec!["c".into()]));
     }
 
     #[test]
@@ -191,7 +210,7 @@ mod tests {
         untrackable.conditions[0].reason = "WorkNotTrackable".into();
         let wait = |period: i64| {
             let rows = vec![untrackable.clone(), row("b", State::Bound, Resources::Old)];
-            match round(&json!(null), &json!({"unavailablePeriodSeconds": period}), rows) {
+            match round(&json!(null), &json!({"unavailablePeriodSeconds": period}), &rows) {
                 Next::Round(round) => (round.wait.as_secs(), round.update.len()),
                 Next::Cleanup => panic!("nothing is being deleted"),
             }
@@ -204,6 +223,6 @@ mod tests {
         let mut deleting = row("a", State::Unscheduled, Resources::Old);
         deleting.deleting = true;
         let rows = vec![deleting, row("a", State::Scheduled, Resources::Old)];
-        assert_eq!(round(&json!(null), &json!(null), rows), Next::Cleanup);
+        assert_eq!(round(&json!(null), &json!(null), &rows), Next::Cleanup);
     }
 }

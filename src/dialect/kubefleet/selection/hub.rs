@@ -27,6 +27,15 @@ pub struct Hub<'a> {
     services: BTreeSet<(&'a str, &'a str)>,
 }
 
+/// A kind that the hub serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Its objects live there.
+    Of(Scope),
+    /// Of a custom group that the repo knows it need not know every kind.
+    Unused,
+}
+
 impl<'a> Hub<'a> {
     /// The hub that a repo is.
     pub fn new(repo: &'a Repo) -> Self {
@@ -80,11 +89,10 @@ impl<'a> Hub<'a> {
         self.groups.insert(group);
     }
 
-    /// Where objects of a kind live; `None` for a kind that is not served. Of a custom group that the repo
-    /// knows it need not know every kind: `Some(None)`.
-    pub(super) fn scope(&self, group: &str, kind: &str) -> Option<Option<Scope>> {
+    /// What is known of a kind; `None` when it is not served.
+    pub(super) fn kind(&self, group: &str, kind: &str) -> Option<Kind> {
         let known = kinds::scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
-        known.map(Some).or_else(|| self.groups.contains(group).then_some(None))
+        known.map(Kind::Of).or_else(|| self.groups.contains(group).then_some(Kind::Unused))
     }
 
     pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = Selected<'a>> {

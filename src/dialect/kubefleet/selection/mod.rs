@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::k8s::kinds::Scope;
+use crate::k8s::selector::LabelSelector;
 use crate::k8s::{Finding, Object, ObjectRef, finding};
 use crate::repo::Template;
 
@@ -18,6 +19,7 @@ pub mod sanitise;
 
 use api::{PlacementSpec, ResourceSelector};
 pub use hub::Hub;
+use hub::Kind;
 
 /// An object that a placement selects.
 #[derive(Clone, Copy, Debug)]
@@ -172,12 +174,12 @@ fn of_cluster<'a>(
     if selector.is_namespace() && selector.takes_content() {
         return whole_namespaces(hub, selector);
     }
-    match (hub.scope(&selector.group, &selector.kind), inside) {
+    match (hub.kind(&selector.group, &selector.kind), inside) {
         (None, _) => Err(Reason::UnknownKind(selector.kind_name())),
-        (Some(Some(Scope::Namespaced)), None) => {
+        (Some(Kind::Of(Scope::Namespaced)), None) => {
             Err(Reason::NamespacedResourceInClusterPlacement(selector.kind_name()))
         }
-        (Some(Some(Scope::Namespaced)), Some(namespace)) => found(hub, selector, Some(namespace)),
+        (Some(Kind::Of(Scope::Namespaced)), Some(namespace)) => found(hub, selector, Some(namespace)),
         (Some(_), _) => found(hub, selector, None),
     }
 }
@@ -191,9 +193,9 @@ fn of_namespace<'a>(
     if hub::skipped(&selector.group, &selector.kind) {
         return Ok(Vec::new());
     }
-    match hub.scope(&selector.group, &selector.kind) {
+    match hub.kind(&selector.group, &selector.kind) {
         None => Err(Reason::UnknownKind(selector.kind_name())),
-        Some(Some(Scope::Cluster)) => {
+        Some(Kind::Of(Scope::Cluster)) => {
             Err(Reason::ClusterScopedResourceInNamespacedPlacement(selector.kind_name()))
         }
         Some(_) => found(hub, selector, Some(namespace)),
@@ -218,7 +220,7 @@ fn found<'a>(
 /// Whether an object is what a selector asks for, by name or labels.
 fn matcher(selector: &ResourceSelector) -> Result<impl Fn(&Object) -> bool, Reason> {
     let labels = selector.label_selector.as_ref().filter(|_| selector.name.is_empty());
-    if let Some((_, why)) = labels.and_then(|labels| labels.invalid()) {
+    if let Some((_, why)) = labels.and_then(LabelSelector::invalid) {
         return Err(Reason::InvalidLabelSelector(why));
     }
     Ok(move |object: &Object| match labels {

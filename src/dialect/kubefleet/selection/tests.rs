@@ -55,7 +55,7 @@ fn repo() -> Repo {
     }
 }
 
-fn selected(namespace: Option<&str>, selectors: Value) -> Result<Vec<String>, Failure> {
+fn selected(namespace: Option<&str>, selectors: &Value) -> Result<Vec<String>, Failure> {
     let kind = if namespace.is_some() { "ResourcePlacement" } else { "ClusterResourcePlacement" };
     let mut placement = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "p");
     placement.body["spec"] = json!({"resourceSelectors": selectors});
@@ -64,7 +64,7 @@ fn selected(namespace: Option<&str>, selectors: Value) -> Result<Vec<String>, Fa
     Ok(selected.iter().map(|one| one.object().id.to_string()).collect())
 }
 
-fn failure(namespace: Option<&str>, selectors: Value) -> (usize, &'static str) {
+fn failure(namespace: Option<&str>, selectors: &Value) -> (usize, &'static str) {
     let failure = selected(namespace, selectors).unwrap_err();
     (failure.selector, failure.reason.name())
 }
@@ -79,7 +79,7 @@ fn namespace(name: &str, scope: &str) -> Value {
 
 #[test]
 fn a_namespace_brings_its_content_but_not_what_every_cluster_makes() {
-    let all = selected(None, json!([namespace("shop", "NamespaceWithResources")])).unwrap();
+    let all = selected(None, &json!([namespace("shop", "NamespaceWithResources")])).unwrap();
     let want = [
         "Namespace shop",
         "ConfigMap shop/settings",
@@ -89,30 +89,30 @@ fn a_namespace_brings_its_content_but_not_what_every_cluster_makes() {
         "ResourceEnvelope shop/envelope",
     ];
     assert_eq!(all, want);
-    assert_eq!(selected(None, json!([namespace("shop", "NamespaceOnly")])).unwrap(), ["Namespace shop"]);
-    assert!(selected(None, json!([namespace("gone", "NamespaceWithResources")])).unwrap().is_empty());
+    assert_eq!(selected(None, &json!([namespace("shop", "NamespaceOnly")])).unwrap(), ["Namespace shop"]);
+    assert!(selected(None, &json!([namespace("gone", "NamespaceWithResources")])).unwrap().is_empty());
 }
 
 #[test]
 fn other_selectors_look_into_the_namespace_that_asks_for_it() {
     let inside = namespace("shop", "NamespaceWithResourceSelectors");
     let selectors = json!([of("apps", "Deployment"), of("", "Pod"), inside]);
-    assert_eq!(selected(None, selectors).unwrap(), ["Namespace shop", "Deployment shop/web"]);
+    assert_eq!(selected(None, &selectors).unwrap(), ["Namespace shop", "Deployment shop/web"]);
     let inside = namespace("gone", "NamespaceWithResourceSelectors");
-    assert_eq!(failure(None, json!([of("nope.io", "Nope"), inside])), (1, "NamespaceNotFound"));
+    assert_eq!(failure(None, &json!([of("nope.io", "Nope"), inside])), (1, "NamespaceNotFound"));
     let inside = namespace("kube-system", "NamespaceWithResourceSelectors");
-    assert_eq!(failure(None, json!([inside])), (0, "NamespaceNotFound"));
+    assert_eq!(failure(None, &json!([inside])), (0, "NamespaceNotFound"));
     let all = json!({"kind": "Namespace", "version": "v1", "selectionScope": "NamespaceOnly"});
-    assert_eq!(selected(None, json!([all])).unwrap(), ["Namespace kube-system", "Namespace shop"]);
+    assert_eq!(selected(None, &json!([all])).unwrap(), ["Namespace kube-system", "Namespace shop"]);
 }
 
 #[test]
 fn a_placement_of_a_namespace_selects_what_is_in_it() {
-    assert_eq!(selected(Some("shop"), json!([of("", "Service")])).unwrap(), ["Service shop/web"]);
-    assert_eq!(selected(Some("shop"), json!([of("", "Event")])).unwrap(), ["Event shop/happened"]);
-    assert!(selected(Some("shop"), json!([of("example.com", "Widget")])).unwrap().is_empty());
+    assert_eq!(selected(Some("shop"), &json!([of("", "Service")])).unwrap(), ["Service shop/web"]);
+    assert_eq!(selected(Some("shop"), &json!([of("", "Event")])).unwrap(), ["Event shop/happened"]);
+    assert!(selected(Some("shop"), &json!([of("example.com", "Widget")])).unwrap().is_empty());
     for kind in [of("", "Namespace"), of("rbac.authorization.k8s.io", "ClusterRole")] {
-        let reason = failure(Some("shop"), json!([of("", "Node"), kind]));
+        let reason = failure(Some("shop"), &json!([of("", "Node"), kind]));
         assert_eq!(reason, (1, "ClusterScopedResourceInNamespacedPlacement"));
     }
 }
@@ -132,8 +132,8 @@ fn one_bad_selector_spoils_all() {
             "InvalidLabelSelector",
         ),
     ] {
-        assert_eq!(failure(None, json!([role, bad])), (1, reason));
+        assert_eq!(failure(None, &json!([role, bad])), (1, reason));
     }
     // A custom group that the repo uses may have kinds that it does not use.
-    assert_eq!(selected(None, json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
+    assert_eq!(selected(None, &json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
 }
