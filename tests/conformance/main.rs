@@ -27,6 +27,7 @@ mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
 mod kubefleet;
+mod kubefleet_select;
 mod run;
 mod yaml;
 
@@ -59,6 +60,13 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "upstream-tests") => kubefleet::by_field,
+        ("kubefleet", "selection") => kubefleet_select::selection,
+        ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "waves") => kubefleet_select::waves,
+        ("kubefleet", "staged") => kubefleet_select::staged,
+        ("kubefleet", "rollout") => kubefleet_select::rollout,
+        ("kubefleet", "eviction") => kubefleet_select::eviction,
+        ("kubefleet", "health") => kubefleet_select::health,
         _ => |_| Err("no part of the program answers cases of this family".to_owned()),
     }
 }

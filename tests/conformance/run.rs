@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use federate::dialect::Plan;
 use federate::engine::{self, Engine, Settings};
 use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef, Origin};
-use federate::repo::{self, Config, File};
+use federate::repo::{self, Config, File, Repo};
 use serde_json::{Map, Value, json};
 
 /// What came of a case.
@@ -79,6 +79,16 @@ pub(crate) fn clusters(objects: &Value, settings: &Settings) -> Vec<Cluster> {
     engine::inventory(&loaded.repo, settings).0
 }
 
+/// A case's files as a repo, of which the control plane `KubeFleet` claims its own.
+pub(crate) fn repo(case: &Value) -> Repo {
+    repo::load_bytes(files(&case["files"]), Config::default(), &engine::AllDialects).repo
+}
+
+/// The clusters of such a repo.
+pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
+    engine::inventory(repo, &Settings::default()).0
+}
+
 /// Each object as a file of its own.
 fn files(objects: &Value) -> Vec<File> {
     let objects = objects.as_array().expect("a list").iter().enumerate();
@@ -119,7 +129,7 @@ pub(crate) fn live(case: &Value) -> Live {
     live
 }
 
-fn observed(body: &Value) -> Object {
+pub(crate) fn observed(body: &Value) -> Object {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let id = ObjectRef {
         api_version: text("/apiVersion").expect("an API version"),

@@ -143,6 +143,10 @@ impl<'p, 'a> Decision<'p, 'a> {
     /// What is to be told of it.
     fn findings(&self) -> Vec<Finding> {
         let object = self.subject.object;
+        if self.subject.selected.is_err() {
+            // Told where it was selected.
+            return Vec::new();
+        }
         let message = match (&self.outcome, self.unschedulable()) {
             (_, Some(Unschedulable { reason, message })) => format!("{reason}: {message}"),
             (Ok(outcome), None) if !outcome.fulfilled => format!(
@@ -173,7 +177,7 @@ fn binding(cluster: &Cluster, row: Row) -> Value {
 }
 
 /// Decides about one placement and all that it selects.
-pub(super) fn decide(plane: &KubeFleets<'_>, subject: &Subject<'_>, previous: &Previous) -> Decided {
+pub(super) fn decide<'a>(plane: &KubeFleets<'a>, subject: &Subject<'a>, previous: &Previous) -> Decided {
     let decision = Decision::new(plane, subject, previous);
     let objects = std::iter::once(&subject.object.id).chain(subject.selected());
     Decided {

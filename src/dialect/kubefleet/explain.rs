@@ -9,9 +9,9 @@ use crate::dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use crate::k8s::{Cluster, ObjectRef};
 
 /// Explains a placement, or an object that it selects; `placed` is its row of the plan.
-pub(super) fn explain(
-    plane: &KubeFleets<'_>,
-    subject: &Subject<'_>,
+pub(super) fn explain<'a>(
+    plane: &KubeFleets<'a>,
+    subject: &Subject<'a>,
     object: &ObjectRef,
     previous: &Previous,
     placed: Option<&Placement>,

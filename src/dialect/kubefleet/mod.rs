@@ -10,9 +10,10 @@
 //! clusters.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
-use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Repo, Role};
+use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
+use crate::repo::{Claimed, Role};
 
 use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
 
@@ -20,13 +21,24 @@ mod affinity;
 mod api;
 mod cluster;
 mod decide;
+pub mod envelope;
 mod explain;
+pub mod health;
+pub mod manifest;
+pub mod overrides;
 mod properties;
+pub mod rollout;
 mod schedule;
+pub mod selection;
+mod shared;
 mod validate;
+pub mod waves;
 
 use api::Policy;
+use manifest::{Item, Sending};
+use overrides::Overrides;
 use schedule::Failure;
+use selection::Hub;
 
 const NAME: &str = "kubefleet";
 
@@ -77,11 +89,39 @@ impl Dialect for KubeFleet {
 struct Subject<'a> {
     object: &'a Object,
     policy: Policy,
-    /// What it selects, in the order in which that is kept; or why it can select nothing.
+    /// What it selects, in the order in which that is kept, and what the envelopes among it hold; or why
+    /// it can select nothing.
     selected: Result<Vec<ObjectRef>, Failure>,
+    /// What its clusters are sent.
+    items: Vec<Item<'a>>,
+    /// The same with its overrides, for the clusters of the plan.
+    sending: OnceLock<Sending<'a>>,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// Reads what a placement selects; what is wrong goes to `findings`, too.
+    fn new(hub: &Hub<'a>, object: &'a Object, policy: Policy, findings: &mut Vec<Finding>) -> Self {
+        let selected = selection::select(hub, object).map_err(|failure| {
+            findings.push(failure.finding(object));
+            Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
+        });
+        let items =
+            manifest::items(selected.as_deref().unwrap_or_default()).unwrap_or_else(|(envelope, why)| {
+                findings.push(why.finding(envelope));
+                Vec::new()
+            });
+        let selected = selected.map(|all| {
+            let mut ids: Vec<ObjectRef> = all.iter().map(|one| one.object().id.clone()).collect();
+            for item in &items {
+                if !ids.contains(&item.id) {
+                    ids.push(item.id.clone());
+                }
+            }
+            ids
+        });
+        Self { object, policy, selected, items, sending: OnceLock::new() }
+    }
+
     fn selected(&self) -> &[ObjectRef] {
         self.selected.as_deref().unwrap_or_default()
     }
@@ -93,6 +133,7 @@ struct KubeFleets<'a> {
     /// What admission refuses is decided too, so that the plan shows what it asks for: its errors keep
     /// everything from being written. Only a policy that cannot be read is left out.
     placements: Vec<Subject<'a>>,
+    overrides: Arc<Overrides<'a>>,
     /// Decisions by placement and by selected object; the first placement counts.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
@@ -103,19 +144,25 @@ impl<'a> KubeFleets<'a> {
         let claimed = || input.repo.claimed.iter().filter(|c| c.dialect == NAME);
         // The errors of an inventory object are told where it is read.
         let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
+        let refused = |o: &Object| validate::check(o).iter().any(is_error);
+        let (overrides, unread) =
+            Overrides::new(input.repo.claimed(NAME, Role::Override).filter(|o| !refused(o)));
         let mut plane = Self {
             input,
             placements: Vec::new(),
+            overrides: Arc::new(overrides),
             about: BTreeMap::new(),
             findings: claimed()
                 .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
                 .collect(),
         };
+        plane.findings.extend(unread);
+        let hub = Hub::new(input.repo);
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
-                let selected = select(input.repo, object);
-                plane.placements.push(Subject { object, policy, selected });
+                let subject = Subject::new(&hub, object, policy, &mut plane.findings);
+                plane.placements.push(subject);
             }
         }
         for (unit, subject) in plane.placements.iter().enumerate() {
@@ -125,11 +172,22 @@ impl<'a> KubeFleets<'a> {
         }
         plane
     }
-}
 
-/// The objects that a placement selects.
-fn select(_repo: &Repo, _placement: &Object) -> Result<Vec<ObjectRef>, Failure> {
-    Ok(Vec::new())
+    /// The placement of that identity.
+    fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
+        self.placements.iter().find(|subject| subject.object.id == *id)
+    }
+
+    /// What clusters are sent of an object that a placement selects.
+    fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
+        let Some(index) = subject.items.iter().position(|item| item.id == *object) else { return Vec::new() };
+        let all = self.input.clusters.iter();
+        let clusters: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
+        let sending = subject.sending.get_or_init(|| {
+            Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &clusters)
+        });
+        sending.variants(index, &clusters)
+    }
 }
 
 fn is_error(finding: &Finding) -> bool {
@@ -159,11 +217,15 @@ impl ControlPlane for KubeFleets<'_> {
             all.placements.extend(one.placements);
             all.findings.extend(one.findings);
         }
-        all
+        shared::join(self.input.repo, all)
     }
 
-    fn manifests(&self, _placement: &Placement) -> Vec<Variant> {
-        Vec::new()
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        let parts = shared::parts(placement);
+        let variants = parts.into_iter().filter_map(|(policy, clusters)| {
+            Some(self.variants(self.subject(&policy)?, &placement.object, &clusters))
+        });
+        variants.flatten().collect()
     }
 
     fn explain(

@@ -1,0 +1,71 @@
+//! Amounts of clusters: a number, or a percentage of how many there are.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A number or a percentage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// That many.
+    Count(i64),
+    /// So many of a hundred.
+    Percent(i64),
+}
+
+impl Amount {
+    /// Reads `3` or `25%`; a number may be text as well.
+    pub fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Number(number) => number.as_i64().map(Self::Count),
+            Value::String(text) => match text.strip_suffix('%') {
+                Some(percent) => percent.parse().ok().map(Self::Percent),
+                None => text.parse().ok().map(Self::Count),
+            },
+            _ => None,
+        }
+    }
+
+    /// How many of `total`, percentages rounded up.
+    pub fn rounded_up(self, total: i64) -> i64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => share(percent, total).saturating_add(99).div_euclid(100),
+        }
+    }
+
+    /// How many of `total`, percentages rounded down.
+    pub fn rounded_down(self, total: i64) -> i64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => share(percent, total).div_euclid(100),
+        }
+    }
+}
+
+fn share(percent: i64, total: i64) -> i64 {
+    percent.saturating_mul(total)
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::read(&value)
+            .ok_or_else(|| serde::de::Error::custom(format!("{value} is neither a number nor a percentage")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn percentages_round_either_way() {
+        let quarter = Amount::read(&json!("25%")).unwrap();
+        let of = |total| (quarter.rounded_up(total), quarter.rounded_down(total));
+        assert_eq!([0, 2, 4, 5, 8].map(of), [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]);
+        assert_eq!(Amount::read(&json!(3)), Some(Amount::Count(3)));
+        assert_eq!(Amount::read(&json!("3")), Some(Amount::Count(3)));
+        assert_eq!([json!("x%"), json!(null), json!("1.5%")].map(|v| Amount::read(&v)), [None, None, None]);
+    }
+}
