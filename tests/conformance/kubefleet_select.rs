@@ -69,7 +69,7 @@ fn manifests(repo: &Repo, placement: &Object) -> (Map<String, Value>, Map<String
     let (failed, fine): (Vec<String>, Vec<String>) = names.partition(|name| sending.failure(name).is_some());
     let mut manifests: Map<String, Value> = fine.into_iter().map(|name| (name, json!([]))).collect();
     for index in 0..sending.items().len() {
-        for variant in sending.variants(index, &clusters) {
+        for variant in sending.variants(index) {
             let Ok(rendered) = variant.rendered else { continue };
             for cluster in &variant.clusters {
                 let list = manifests[cluster.as_ref()].as_array_mut().expect("a list");

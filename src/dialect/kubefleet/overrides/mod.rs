@@ -196,6 +196,11 @@ impl<'o, 'a> Changes<'o, 'a> {
         self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.object.id)).collect()
     }
 
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// Carries them out.
     pub fn apply(&self, body: Value) -> Result<Changed, Failure<'a>> {
         let mut body = Some(body);
