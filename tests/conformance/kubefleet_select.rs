@@ -1,7 +1,5 @@
 //! `KubeFleet`'s cases of what a placement selects and sends, and of how it is rolled out.
 
-use std::sync::Arc;
-
 use federate::dialect::kubefleet;
 use federate::dialect::kubefleet::manifest::{Sending, items};
 use federate::dialect::kubefleet::overrides::Overrides;
@@ -67,11 +65,11 @@ fn manifests(repo: &Repo, placement: &Object) -> (Map<String, Value>, Map<String
     };
     let (overrides, findings) = Overrides::new(claimed(repo, &OVERRIDES));
     assert!(findings.is_empty(), "{findings:?}");
-    let sending = Sending::new(&Arc::new(overrides), &placement.id, items, &clusters);
+    let sending = Sending::new(&overrides, &placement.id, items, &clusters);
     let (failed, fine): (Vec<String>, Vec<String>) = names.partition(|name| sending.failure(name).is_some());
     let mut manifests: Map<String, Value> = fine.into_iter().map(|name| (name, json!([]))).collect();
     for index in 0..sending.items().len() {
-        for variant in sending.variants(index, &clusters) {
+        for variant in sending.variants(index) {
             let Ok(rendered) = variant.rendered else { continue };
             for cluster in &variant.clusters {
                 let list = manifests[cluster.as_ref()].as_array_mut().expect("a list");

@@ -4,12 +4,11 @@
 //! envelope that holds what it must not, from all. Clusters that receive the same stand together.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::envelope::{self, Wrapped};
-use super::overrides::{Changed, Changes, Overrides};
+use super::overrides::{Changed, Changes, Failure, Override, Overrides};
 use super::selection::Selected;
 use super::selection::sanitise::sanitised;
 use crate::dialect::{Rendered, Variant, Withheld};
@@ -42,12 +41,9 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What tells clusters apart that are sent different things even without overrides.
-    fn own(&self, cluster: &Cluster) -> ClusterName {
-        match &self.source {
-            Source::Plain(Template { per_cluster: Some(_), .. }) => cluster.name.clone(),
-            _ => ClusterName::from(""),
-        }
+    /// Whether it is another thing in each cluster even without overrides.
+    fn differs_by_cluster(&self) -> bool {
+        matches!(self.source, Source::Plain(Template { per_cluster: Some(_), .. }))
     }
 
     /// The manifest before overrides.
@@ -94,34 +90,42 @@ struct Failed {
 #[derive(Debug)]
 pub struct Sending<'a> {
     items: Vec<Item<'a>>,
-    overrides: Arc<Overrides<'a>>,
-    /// The overrides of each item, by number.
-    applying: Vec<Vec<usize>>,
+    /// For each item which of `classes` it has.
+    of_item: Vec<usize>,
+    /// The clusters by what the same overrides do in them.
+    classes: Vec<Vec<Class<'a>>>,
     failed: BTreeMap<ClusterName, Failed>,
 }
 
-/// Clusters for which an item is the same.
-struct Class<'s, 'a, 'c> {
-    clusters: Vec<&'c Cluster>,
-    changes: Changes<'s, 'a>,
+/// Clusters in which overrides do the same.
+#[derive(Debug)]
+struct Class<'a> {
+    clusters: Vec<ClusterName>,
+    changes: Changes<'a>,
 }
 
 impl<'a> Sending<'a> {
-    /// What `placement` sends of `items` to any of `clusters`.
+    /// What `placement` sends of `items` to its `clusters`, which are sorted by name.
     pub fn new(
-        overrides: &Arc<Overrides<'a>>,
+        overrides: &Overrides<'a>,
         placement: &ObjectRef,
         items: Vec<Item<'a>>,
         clusters: &[&Cluster],
     ) -> Self {
-        let applying = items.iter().map(|item| overrides.of(placement, &item.id)).collect();
-        let mut sending = Self { items, overrides: Arc::clone(overrides), applying, failed: BTreeMap::new() };
+        let mut known: BTreeMap<Vec<&ObjectRef>, usize> = BTreeMap::new();
+        let (mut classes, mut of_item) = (Vec::new(), Vec::with_capacity(items.len()));
+        for item in &items {
+            let all = overrides.of(placement, &item.id);
+            let key = all.iter().map(|one| &one.object.id).collect();
+            of_item.push(*known.entry(key).or_insert_with(|| {
+                classes.push(classified(&all, clusters));
+                classes.len() - 1
+            }));
+        }
+        let mut sending = Self { items, of_item, classes, failed: BTreeMap::new() };
         for index in 0..sending.items.len() {
-            if sending.applying.get(index).is_some_and(|all| !all.is_empty()) {
-                let failed = sending.failures(index, clusters);
-                for (cluster, failed) in failed {
-                    sending.failed.entry(cluster).or_insert(failed);
-                }
+            for (cluster, failed) in sending.failures(index) {
+                sending.failed.entry(cluster).or_insert(failed);
             }
         }
         sending
@@ -132,23 +136,20 @@ impl<'a> Sending<'a> {
         &self.items
     }
 
-    /// What `clusters` are sent of the item number `index`.
-    pub fn variants(&self, index: usize, clusters: &[&Cluster]) -> Vec<Variant> {
-        let Some(item) = self.items.get(index) else { return Vec::new() };
-        let mut variants = Vec::new();
-        let (failed, fine): (Vec<&Cluster>, Vec<&Cluster>) =
-            clusters.iter().partition(|cluster| self.failed.contains_key(&cluster.name));
-        for class in self.classes(index, &fine) {
-            let Some(first) = class.clusters.first() else { continue };
-            let clusters = class.clusters.iter().map(|c| c.name.clone()).collect();
-            let rendered = match class.changes.apply(item.body(&first.name)) {
+    /// What the clusters are sent of the item number `index`.
+    pub fn variants(&self, index: usize) -> Vec<Variant> {
+        let mut variants = self.withheld(index);
+        for (item, class, clusters) in self.rendered(index) {
+            let fine: Vec<ClusterName> =
+                clusters.into_iter().filter(|name| !self.failed.contains_key(name)).collect();
+            let Some(first) = fine.first() else { continue };
+            let rendered = match class.changes.apply(item.body(first)) {
                 Ok(Changed { body: Some(body), changes }) => Ok(Rendered { body, changes }),
                 // What fails is not among these clusters.
                 Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
             };
-            variants.push(Variant { clusters, rendered });
+            variants.push(Variant { clusters: fine, rendered });
         }
-        variants.extend(self.withheld(index, &failed));
         variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
         variants
     }
@@ -158,53 +159,43 @@ impl<'a> Sending<'a> {
         self.failed.get(cluster).map(|failed| failed.reason)
     }
 
-    /// The clusters, by what overrides do to the item there.
-    fn classes<'c>(&self, index: usize, clusters: &[&'c Cluster]) -> Vec<Class<'_, 'a, 'c>> {
-        let (Some(item), Some(applying)) = (self.items.get(index), self.applying.get(index)) else {
-            return Vec::new();
-        };
-        let overrides = self.overrides.get(applying);
-        let mut classes: BTreeMap<(ClusterName, Vec<String>), Class<'_, 'a, 'c>> = BTreeMap::new();
-        for cluster in clusters {
-            let changes = Changes::new(&overrides, cluster);
-            let class = classes.entry((item.own(cluster), changes.key()));
-            class.or_insert_with(|| Class { clusters: Vec::new(), changes }).clusters.push(cluster);
+    /// The clusters that are sent the same of an item.
+    fn rendered(&self, index: usize) -> Vec<(&Item<'a>, &Class<'a>, Vec<ClusterName>)> {
+        let classes = self.of_item.get(index).and_then(|at| self.classes.get(*at));
+        let (Some(item), Some(classes)) = (self.items.get(index), classes) else { return Vec::new() };
+        let mut rendered = Vec::new();
+        for class in classes {
+            if item.differs_by_cluster() {
+                rendered.extend(class.clusters.iter().map(|name| (item, class, vec![name.clone()])));
+            } else {
+                rendered.push((item, class, class.clusters.clone()));
+            }
         }
-        classes.into_values().collect()
+        rendered
     }
 
     /// The clusters for which an item cannot be rendered.
-    fn failures(&self, index: usize, clusters: &[&Cluster]) -> Vec<(ClusterName, Failed)> {
-        let Some(item) = self.items.get(index) else { return Vec::new() };
+    fn failures(&self, index: usize) -> Vec<(ClusterName, Failed)> {
         let mut failures = Vec::new();
-        for class in self.classes(index, clusters) {
-            let Some(first) = class.clusters.first() else { continue };
-            let Err(failure) = class.changes.apply(item.body(&first.name)) else { continue };
-            let names: Vec<&str> = class.clusters.iter().map(|c| c.name.as_ref()).collect();
-            let message = format!(
-                "{} cannot be rendered for {}: {} fails: {}",
-                item.id,
-                finding::list(&names, 3),
-                failure.over.id,
-                failure.why,
-            );
-            let mut finding = Finding::error("override-failed", failure.over, message)
-                .at(&failure.pointer)
-                .help("until this is mended, these clusters are sent nothing of the whole placement");
-            finding.object = Some(item.id.clone());
-            let failed = |finding| Failed { item: index, reason: failure.why.name(), finding };
-            failures.extend(class.clusters.iter().map(|c| (c.name.clone(), failed(finding.clone()))));
+        for (item, class, clusters) in self.rendered(index) {
+            let Some(first) = clusters.first().filter(|_| !class.changes.is_empty()) else { continue };
+            let Err(failure) = class.changes.apply(item.body(first)) else { continue };
+            let failed = Failed {
+                item: index,
+                reason: failure.why.name(),
+                finding: unrendered(item, &failure, &clusters),
+            };
+            failures.extend(clusters.into_iter().map(|name| (name, failed.clone())));
         }
         failures
     }
 
     /// The clusters that are sent nothing, by reason; the item at fault tells why.
-    fn withheld(&self, index: usize, clusters: &[&Cluster]) -> Vec<Variant> {
+    fn withheld(&self, index: usize) -> Vec<Variant> {
         let mut groups: BTreeMap<(usize, &str), (Vec<ClusterName>, &Failed)> = BTreeMap::new();
-        for cluster in clusters {
-            let Some(failed) = self.failed.get(&cluster.name) else { continue };
+        for (cluster, failed) in &self.failed {
             let group = groups.entry((failed.item, &failed.finding.message));
-            group.or_insert((Vec::new(), failed)).0.push(cluster.name.clone());
+            group.or_insert((Vec::new(), failed)).0.push(cluster.clone());
         }
         let variant = |(clusters, failed): (Vec<ClusterName>, &Failed)| {
             let finding = (failed.item == index).then(|| failed.finding.clone());
@@ -213,3 +204,29 @@ impl<'a> Sending<'a> {
         groups.into_values().map(variant).collect()
     }
 }
+
+/// Clusters by what overrides do in them.
+fn classified<'a>(overrides: &[&Override<'a>], clusters: &[&Cluster]) -> Vec<Class<'a>> {
+    let mut classes: BTreeMap<Vec<String>, Class<'a>> = BTreeMap::new();
+    for cluster in clusters {
+        let changes = Changes::new(overrides, cluster);
+        let class = classes.entry(changes.key());
+        class.or_insert_with(|| Class { clusters: Vec::new(), changes }).clusters.push(cluster.name.clone());
+    }
+    classes.into_values().collect()
+}
+
+fn unrendered(item: &Item<'_>, failure: &Failure<'_>, clusters: &[ClusterName]) -> Finding {
+    let names: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
+    let shown = finding::list(&names, 3);
+    let Failure { over, pointer, why } = failure;
+    let message = format!("{} cannot be rendered for {shown}: {} fails: {why}", item.id, over.id);
+    let mut finding = Finding::error("override-failed", over, message)
+        .at(pointer)
+        .help("until this is mended, these clusters are sent nothing of the whole placement");
+    finding.object = Some(item.id.clone());
+    finding
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@
 //! clusters.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
@@ -94,8 +94,8 @@ struct Subject<'a> {
     selected: Result<Vec<ObjectRef>, Failure>,
     /// What its clusters are sent.
     items: Vec<Item<'a>>,
-    /// The same with its overrides, for the clusters of the plan.
-    sending: OnceLock<Sending<'a>>,
+    /// The same with its overrides, and the clusters that it is for.
+    sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
 }
 
 impl<'a> Subject<'a> {
@@ -133,7 +133,7 @@ struct KubeFleets<'a> {
     /// What admission refuses is decided too, so that the plan shows what it asks for: its errors keep
     /// everything from being written. Only a policy that cannot be read is left out.
     placements: Vec<Subject<'a>>,
-    overrides: Arc<Overrides<'a>>,
+    overrides: Overrides<'a>,
     /// Decisions by placement and by selected object; the first placement counts.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
@@ -150,7 +150,7 @@ impl<'a> KubeFleets<'a> {
         let mut plane = Self {
             input,
             placements: Vec::new(),
-            overrides: Arc::new(overrides),
+            overrides,
             about: BTreeMap::new(),
             findings: claimed()
                 .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
@@ -181,12 +181,14 @@ impl<'a> KubeFleets<'a> {
     /// What clusters are sent of an object that a placement selects.
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
         let Some(index) = subject.items.iter().position(|item| item.id == *object) else { return Vec::new() };
-        let all = self.input.clusters.iter();
-        let clusters: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
-        let sending = subject.sending.get_or_init(|| {
-            Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &clusters)
-        });
-        sending.variants(index, &clusters)
+        let sending = || {
+            let all = self.input.clusters.iter();
+            let placed: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
+            Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
+        };
+        // Everything that a placement selects goes to the same clusters, but where two send the same.
+        let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
+        if of == clusters { first.variants(index) } else { sending().variants(index) }
     }
 }
 

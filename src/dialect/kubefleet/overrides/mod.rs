@@ -160,8 +160,8 @@ impl<'a> Overrides<'a> {
         (Self { list, by_target }, findings)
     }
 
-    /// The overrides that apply to an object of a placement, by number and in order.
-    pub fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<usize> {
+    /// The overrides that apply to an object of a placement, in order.
+    pub fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<&Override<'a>> {
         let mut indices = self.by_target.get(object).cloned().unwrap_or_default();
         if let Some(namespace) = &object.namespace {
             let namespace = ObjectRef {
@@ -173,32 +173,37 @@ impl<'a> Overrides<'a> {
             indices.extend(self.by_target.get(&namespace).into_iter().flatten());
             indices.sort_unstable();
         }
-        indices.retain(|index| self.list.get(*index).is_some_and(|one| one.counts_for(placement)));
-        indices
-    }
-
-    /// Overrides by their numbers.
-    pub fn get(&self, numbers: &[usize]) -> Vec<&Override<'a>> {
-        numbers.iter().filter_map(|number| self.list.get(*number)).collect()
+        let all = indices.iter().filter_map(|index| self.list.get(*index));
+        all.filter(|one| one.counts_for(placement)).collect()
     }
 }
 
 /// What overrides do to an object in one cluster.
 #[derive(Debug, Default)]
-pub struct Changes<'o, 'a> {
-    steps: Vec<(&'o Override<'a>, Step)>,
+pub struct Changes<'a> {
+    /// With the overrides that they are of.
+    steps: Vec<(&'a Object, Step)>,
 }
 
-impl<'o, 'a> Changes<'o, 'a> {
+impl<'a> Changes<'a> {
     /// What `overrides`, in this order, do in a cluster.
-    pub fn new(overrides: &[&'o Override<'a>], cluster: &Cluster) -> Self {
-        let steps = overrides.iter().flat_map(|one| one.steps(cluster).into_iter().map(|step| (*one, step)));
+    pub fn new(overrides: &[&Override<'a>], cluster: &Cluster) -> Self {
+        let of = |one: &&Override<'a>| {
+            let object = one.object;
+            one.steps(cluster).into_iter().map(move |step| (object, step))
+        };
+        let steps = overrides.iter().flat_map(of);
         Self { steps: steps.collect() }
     }
 
     /// What tells changes apart that do different things.
     pub fn key(&self) -> Vec<String> {
-        self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.object.id)).collect()
+        self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.id)).collect()
+    }
+
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
     }
 
     /// Carries them out.
@@ -207,16 +212,16 @@ impl<'o, 'a> Changes<'o, 'a> {
         let mut changes: Vec<OverrideChange> = Vec::new();
         for (one, step) in &self.steps {
             let paths = step.apply(&mut body).map_err(|(operation, why)| Failure {
-                over: one.object,
+                over: one,
                 pointer: step.pointer(operation),
                 why,
             })?;
-            let policy = &one.object.id;
+            let policy = &one.id;
             match changes.iter_mut().find(|change| change.policy == *policy) {
                 Some(change) => change.paths.extend(paths),
                 None => changes.push(OverrideChange {
                     policy: policy.clone(),
-                    origin: one.object.origin.to_string(),
+                    origin: one.origin.to_string(),
                     paths,
                 }),
             }

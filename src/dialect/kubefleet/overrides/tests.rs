@@ -61,7 +61,7 @@ fn applied(spec: &[Value], labels: &[(&str, &str)]) -> Result<Option<Value>, &'s
     let (overrides, findings) = Overrides::new(objects.iter());
     assert!(findings.is_empty());
     let all = overrides.of(&id("ClusterResourcePlacement", None, "p"), &id("Node", None, "n"));
-    let changes = Changes::new(&overrides.get(&all), &cluster("m1", labels));
+    let changes = Changes::new(&all, &cluster("m1", labels));
     changes.apply(json!({})).map(|changed| changed.body).map_err(|failure| failure.why.name())
 }
 
@@ -78,7 +78,7 @@ fn those_of_the_cluster_come_first_in_the_order_of_their_snapshots() {
     let (overrides, _) = Overrides::new(objects.iter());
     let of = |kind, namespace| {
         let of = overrides.of(&id("ClusterResourcePlacement", None, "p"), &id(kind, namespace, "s"));
-        overrides.get(&of).iter().map(|one| one.object.id.path()).collect::<Vec<_>>()
+        of.iter().map(|one| one.object.id.path()).collect::<Vec<_>>()
     };
     assert_eq!(of("Secret", Some("shop")), ["a", "a-b", "x", "x.y", "shop/0"]);
     assert_eq!(of("Secret", Some("elsewhere")), [] as [&str; 0]);

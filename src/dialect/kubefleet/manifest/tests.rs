@@ -1,0 +1,104 @@
+//! What stands together, and what fails together.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::k8s::{Apis, Origin};
+
+const FLEET: &str = "placement.kubernetes-fleet.io/v1";
+
+fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, spec: &Value) -> Object {
+    let id = ObjectRef {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        namespace: namespace.map(Into::into),
+        name: name.into(),
+    };
+    let body = json!({
+        "apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": "u"}, "spec": spec
+    });
+    Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
+}
+
+fn cluster(name: &str) -> Cluster {
+    let inventory = object("cluster.kubernetes-fleet.io/v1", "MemberCluster", None, name, &json!({}));
+    Cluster {
+        name: name.into(),
+        id: inventory.id,
+        origin: inventory.origin,
+        labels: [("name".to_owned(), name.to_owned())].into(),
+        provider: String::new(),
+        region: String::new(),
+        zones: Vec::new(),
+        taints: Vec::new(),
+        apis: Apis::All,
+        capacity: None,
+        properties: BTreeMap::new(),
+        joined: true,
+        ready: true,
+        deleting: false,
+        liveness: Default::default(),
+        namespaces: None,
+    }
+}
+
+/// An override of the `ConfigMap` `a/x` in the cluster of that name.
+fn rule(cluster: &str, rest: &Value) -> Object {
+    let term = json!({"labelSelector": {"matchLabels": {"name": cluster}}});
+    let mut rule = json!({"clusterSelector": {"clusterSelectorTerms": [term]}});
+    for (key, value) in rest.as_object().unwrap() {
+        rule[key] = value.clone();
+    }
+    let target = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "x"});
+    let spec = json!({"resourceSelectors": [target], "policy": {"overrideRules": [rule]}});
+    object(FLEET, "ResourceOverride", Some("a"), cluster, &spec)
+}
+
+/// The variants of the `ConfigMap`s `a/x` and `a/y`, as clusters and what they are sent.
+fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
+    let clusters = ["m1", "m2", "m3"].map(cluster);
+    let template = |name: &str| {
+        let object = object("v1", "ConfigMap", Some("a"), name, &json!({}));
+        let bodies = clusters.iter().map(|c| (c.name.clone(), object.clone().into())).collect();
+        Template { per_cluster: per_cluster.then_some(bodies), object }
+    };
+    let templates = ["x", "y"].map(template);
+    let items = items(&templates.each_ref().map(Selected::Plain)).unwrap();
+    let (overrides, findings) = Overrides::new(rules.iter());
+    assert!(findings.is_empty());
+    let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
+    let sending = Sending::new(&overrides, &placement, items, &clusters.each_ref());
+    let show = |variant: &Variant| {
+        let sent = match &variant.rendered {
+            Ok(rendered) => format!("{} of {}", rendered.body["spec"], rendered.changes.len()),
+            Err(held) => format!("{} {}", held.status, held.finding.is_some()),
+        };
+        (variant.clusters.join(" "), sent)
+    };
+    let all = (0..sending.items().len()).map(|index| sending.variants(index).iter().map(show).collect());
+    all.collect()
+}
+
+fn expect(variants: &[(&str, &str)]) -> Vec<(String, String)> {
+    variants.iter().map(|(clusters, sent)| ((*clusters).to_owned(), (*sent).to_owned())).collect()
+}
+
+#[test]
+fn equal_clusters_stand_together_unless_the_template_tells_them_apart() {
+    let add = json!({"jsonPatchOverrides": [{"op": "add", "path": "/spec/k", "value": 1}]});
+    let rules = [rule("m2", &add), rule("m3", &json!({"overrideType": "Delete"}))];
+    let x = expect(&[("m1", "{} of 0"), ("m2", "{\"k\":1} of 1"), ("m3", "Deleted false")]);
+    assert_eq!(shown(&rules, false), [x, expect(&[("m1 m2 m3", "{} of 0")])]);
+    let apart = expect(&[("m1", "{} of 0"), ("m2", "{} of 0"), ("m3", "{} of 0")]);
+    assert_eq!(shown(&[], true), [apart.clone(), apart]);
+}
+
+#[test]
+fn one_object_that_fails_keeps_the_whole_placement_from_its_cluster() {
+    let bad = json!({"jsonPatchOverrides": [{"op": "remove", "path": "/spec/k"}]});
+    let x = expect(&[("m1 m3", "{} of 0"), ("m2", "PatchFailed true")]);
+    let y = expect(&[("m1 m3", "{} of 0"), ("m2", "PatchFailed false")]);
+    assert_eq!(shown(&[rule("m2", &bad)], false), [x, y]);
+}
