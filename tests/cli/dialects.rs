@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::sandbox::Sandbox;
 
 /// One cluster of each kind of inventory, without status.
-const INVENTORIES: [(&str, &str); 4] = [
+const INVENTORIES: [(&str, &str); 5] = [
     ("Cluster", "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\n"),
     ("FederatedCluster", "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\n"),
+    ("MemberCluster", "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\n"),
     ("KubeFedCluster", "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\n"),
     ("federation Cluster", "apiVersion: federation/v1beta1\nkind: Cluster\n"),
 ];
@@ -32,6 +33,7 @@ fn placed_by(dialect: &str) -> String {
             let label = "  labels: {kubeadmiral.io/propagation-policy-name: web}\n";
             format!("{}---\n{KUBEADMIRAL}", deployment(label))
         }
+        "kubefleet" => format!("{}---\n{KUBEFLEET}", deployment("")),
         "kubefed" => KUBEFED.to_owned(),
         _ => deployment(V1),
     }
@@ -51,6 +53,19 @@ metadata: {name: web, namespace: shop}
 spec:
   schedulingMode: Duplicate
   clusterSelector: {env: prod}
+";
+
+const KUBEFLEET: &str = "apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {name: shop}
+spec:
+  resourceSelectors: [{group: \"\", version: v1, kind: Namespace, name: shop}]
+  policy:
+    affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{labelSelector: {matchLabels: {env: prod}}}]}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
 ";
 
 const KUBEFED: &str = "apiVersion: types.kubefed.io/v1beta1
@@ -80,7 +95,7 @@ fn names(row: &Value) -> Vec<&str> {
 
 #[test]
 fn every_dialect_places_on_every_inventory() {
-    for dialect in ["karmada", "kubeadmiral", "kubefed", "v1"] {
+    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1"] {
         for (inventory, head) in INVENTORIES {
             let repo = Sandbox::new()
                 .file("m1.yaml", cluster(head, "m1", "prod"))
@@ -102,10 +117,10 @@ fn one_inventory_may_mix_kinds() {
     for (at, (_, head)) in INVENTORIES.iter().enumerate() {
         repo = repo.file(&format!("c{at}.yaml"), cluster(head, &format!("m{at}"), "prod"));
     }
-    for dialect in ["karmada", "kubeadmiral", "kubefed", "v1"] {
+    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1"] {
         repo.write("web.yaml", placed_by(dialect));
         let plan = repo.run("plan -o json").code(0).json();
-        assert_eq!(names(rows(&plan, "Deployment", "web")[0]), ["m0", "m1", "m2", "m3"], "{dialect}");
+        assert_eq!(names(rows(&plan, "Deployment", "web")[0]), ["m0", "m1", "m2", "m3", "m4"], "{dialect}");
     }
 }
 

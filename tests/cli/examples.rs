@@ -64,3 +64,8 @@ fn kubefeds_deployment_service_route_and_dns() {
     assert!(clean, "{text}");
     renders_to_what_is_kept("kubefed", &live);
 }
+
+#[test]
+fn fleets_placements_of_namespaces() {
+    current("kubefleet");
+}

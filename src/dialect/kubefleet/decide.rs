@@ -101,7 +101,7 @@ impl<'p, 'a> Decision<'p, 'a> {
         self.outcome.as_ref().map_or(&self.before.rows, |outcome| &outcome.rows)
     }
 
-    fn placed(&self) -> impl Iterator<Item = (&'a Cluster, Row)> {
+    pub(super) fn placed(&self) -> impl Iterator<Item = (&'a Cluster, Row)> {
         let rows = self.plane.input.clusters.iter().zip(self.rows());
         rows.filter_map(|(cluster, row)| Some((cluster, (*row)?)))
     }

@@ -8,6 +8,8 @@ use super::{KubeFleets, NAME, Subject};
 use crate::dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use crate::k8s::{Cluster, ObjectRef};
 
+mod rollout;
+
 /// Explains a placement, or an object that it selects; `placed` is its row of the plan.
 pub(super) fn explain<'a>(
     plane: &KubeFleets<'a>,
@@ -21,7 +23,7 @@ pub(super) fn explain<'a>(
     Explanation {
         dialect: NAME,
         policy: vec![policy_words(subject, object)],
-        steps: steps(subject, &decision),
+        steps: steps(plane, subject, object, &decision),
         clusters: verdicts.map(|(index, cluster)| verdict(&decision, index, cluster)).collect(),
         placement: placed.cloned().unwrap_or_else(|| decision.placement(object)),
         rewritten: None,
@@ -36,7 +38,12 @@ fn policy_words(subject: &Subject<'_>, object: &ObjectRef) -> String {
     format!("{own} ({}) selects it", subject.object.origin)
 }
 
-fn steps(subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
+fn steps(
+    plane: &KubeFleets<'_>,
+    subject: &Subject<'_>,
+    object: &ObjectRef,
+    decision: &Decision<'_, '_>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let before = decision.before.rows.iter().flatten().count();
     if before > 0 && decision.before.same {
@@ -64,6 +71,9 @@ fn steps(subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
             lines.push(format!("{}: {}; everything stays as it is", failure.reason, failure.message));
         }
         Ok(outcome) => lines.push(fulfilment(outcome)),
+    }
+    if *object == subject.object.id {
+        lines.extend(rollout::words(plane, subject, decision));
     }
     lines
 }
