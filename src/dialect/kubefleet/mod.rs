@@ -128,6 +128,7 @@ impl<'a> KubeFleets<'a> {
 }
 
 /// The objects that a placement selects.
+#[expect(clippy::unnecessary_wraps, reason = "nothing is selected yet")]
 fn select(_repo: &Repo, _placement: &Object) -> Result<Vec<ObjectRef>, Failure> {
     Ok(Vec::new())
 }
