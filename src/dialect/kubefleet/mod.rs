@@ -77,6 +77,8 @@ impl Dialect for KubeFleet {
 struct Subject<'a> {
     object: &'a Object,
     policy: Policy,
+    /// Whether nothing was refused of it.
+    admitted: bool,
     /// What it selects, in the order in which that is kept; or why it can select nothing.
     selected: Result<Vec<ObjectRef>, Failure>,
 }
@@ -115,7 +117,9 @@ impl<'a> KubeFleets<'a> {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
                 let selected = select(input.repo, object);
-                plane.placements.push(Subject { object, policy, selected });
+                let about = |f: &Finding| is_error(f) && f.object.as_ref() == Some(&object.id);
+                let admitted = !plane.findings.iter().any(about);
+                plane.placements.push(Subject { object, policy, admitted, selected });
             }
         }
         for (unit, subject) in plane.placements.iter().enumerate() {
