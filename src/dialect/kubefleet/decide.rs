@@ -140,8 +140,11 @@ impl<'p, 'a> Decision<'p, 'a> {
         Memory::from_iter([(POLICY.to_owned(), policy), (BINDINGS.to_owned(), bindings.into())])
     }
 
-    /// What is to be told of it.
+    /// What is to be told of it; the errors of one that is refused say more.
     fn findings(&self) -> Vec<Finding> {
+        if !self.subject.admitted {
+            return Vec::new();
+        }
         let object = self.subject.object;
         if self.subject.selected.is_err() {
             // Told where it was selected.

@@ -89,6 +89,8 @@ impl Dialect for KubeFleet {
 struct Subject<'a> {
     object: &'a Object,
     policy: Policy,
+    /// Whether nothing was refused of it.
+    admitted: bool,
     /// What it selects, in the order in which that is kept, and what the envelopes among it hold; or why
     /// it can select nothing.
     selected: Result<Vec<ObjectRef>, Failure>,
@@ -119,7 +121,7 @@ impl<'a> Subject<'a> {
             }
             ids
         });
-        Self { object, policy, selected, items, sending: OnceLock::new() }
+        Self { object, policy, admitted: true, selected, items, sending: OnceLock::new() }
     }
 
     fn selected(&self) -> &[ObjectRef] {
@@ -161,7 +163,10 @@ impl<'a> KubeFleets<'a> {
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
-                let subject = Subject::new(&hub, object, policy, &mut plane.findings);
+                let about = |f: &Finding| is_error(f) && f.object.as_ref() == Some(&object.id);
+                let admitted = !plane.findings.iter().any(about);
+                let mut subject = Subject::new(&hub, object, policy, &mut plane.findings);
+                subject.admitted = admitted;
                 plane.placements.push(subject);
             }
         }

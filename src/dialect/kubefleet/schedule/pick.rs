@@ -29,7 +29,7 @@ pub(super) fn pick_n(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failu
         let rejected = vec![None; kept.len()];
         return Ok(Outcome { rows: kept, rejected, missing: Vec::new(), fulfilled: true });
     }
-    Cycles::new(request, rows)?.run(wanted - present)
+    Ok(Cycles::new(request, rows)?.run(wanted - present))
 }
 
 /// Takes `surplus` rows away: clusters stand in name order, so equal scores go by name.
@@ -49,92 +49,89 @@ fn cut(rows: &mut [Option<Row>], surplus: usize) {
 
 struct Cycles<'p> {
     rows: Rows,
+    /// The rows of an earlier policy, as they were.
+    former: Vec<Option<Row>>,
     /// What refuses a cluster in every cycle.
     refused: Vec<Option<Rejection>>,
-    /// The affinity score of every cluster that nothing refuses.
-    affinity: Vec<i64>,
+    /// The clusters that nothing refuses and that have no row, each with its affinity score.
+    open: Vec<(usize, i64)>,
     spread: Spread<'p>,
-    /// How many a cycle may pick.
-    limit: usize,
+    /// Whether a cycle picks no more than one.
+    single: bool,
 }
 
 impl<'p> Cycles<'p> {
     fn new(request: &Request<'p>, rows: Rows) -> Result<Self, Failure> {
         let Request { policy, namespace, clusters, now } = *request;
-        let refused = screen(policy, namespace, clusters, now)?;
+        let mut refused = screen(policy, namespace, clusters, now)?;
         let preferences = Preferences::new(policy.preferred(), clusters)?;
-        let score = |(index, cluster)| match refused.get(index) {
-            Some(None) => preferences.score(index, cluster),
-            _ => Ok(0),
-        };
-        let affinity = clusters.iter().enumerate().map(score).collect::<Result<_, _>>()?;
         let mut spread = Spread::new(&policy.topology_spread_constraints, clusters);
-        let held = rows.current.iter().enumerate().filter(|(_, row)| row.is_some());
-        held.for_each(|(index, _)| spread.count(index));
-        let limit = if policy.topology_spread_constraints.is_empty() { usize::MAX } else { 1 };
-        Ok(Self { rows, refused, affinity, spread, limit })
-    }
-
-    fn run(mut self, mut batch: usize) -> Result<Outcome, Failure> {
-        let former = self.rows.obsolete.clone();
-        loop {
-            self.spread.settle();
-            let (mut candidates, violating) = self.candidates();
-            let many = batch.min(self.limit).min(candidates.len());
-            if many < candidates.len() && many > 0 {
-                candidates.select_nth_unstable_by_key(many - 1, rank);
-            }
-            let rest = candidates.split_off(many);
-            for picked in candidates {
-                let state = former.get(picked.index).copied().flatten().map_or(State::Scheduled, |r| r.state);
-                if let Some(row) = self.rows.current.get_mut(picked.index) {
-                    *row = Some(Row { state, scores: Some(picked.scores) });
-                }
-                self.spread.count(picked.index);
-            }
-            self.rows.obsolete.fill(None);
-            batch -= many;
-            if batch == 0 || many < self.limit {
-                return Ok(self.outcome(rest, violating, batch == 0));
-            }
-        }
-    }
-
-    /// The clusters that can be picked, and those that a constraint refuses.
-    fn candidates(&self) -> (Vec<Candidate>, Vec<(usize, &'p str)>) {
-        let (mut candidates, mut violating) = (Vec::with_capacity(self.affinity.len()), Vec::new());
-        let clusters = self.refused.iter().zip(&self.rows.current).zip(&self.affinity).enumerate();
-        for (index, ((refused, row), &affinity)) in clusters {
-            if refused.is_some() || row.is_some() {
-                continue;
-            }
-            match self.spread.score(index) {
-                Ok(topology) => {
-                    let obsolete = self.rows.obsolete.get(index).is_some_and(Option::is_some);
-                    candidates.push(Candidate { index, scores: Scores { topology, affinity }, obsolete });
-                }
-                Err(key) => violating.push((index, key)),
-            }
-        }
-        (candidates, violating)
-    }
-
-    fn outcome(self, rest: Vec<Candidate>, violating: Vec<(usize, &str)>, fulfilled: bool) -> Outcome {
-        let mut rejected = self.refused;
-        for (refusal, row) in rejected.iter_mut().zip(&self.rows.current) {
-            // A row of the current policy stays, whatever its cluster is like by now.
+        let mut open = Vec::with_capacity(clusters.len());
+        let fleet = clusters.iter().zip(&rows.current).zip(&mut refused).enumerate();
+        for (index, ((cluster, row), refusal)) in fleet {
             if row.is_some() {
+                // It stays, whatever its cluster is like by now.
                 *refusal = None;
+                spread.count(index);
+            } else if refusal.is_none() {
+                open.push((index, preferences.score(index, cluster)?));
             }
         }
-        let others = rest.into_iter().map(|c| (c.index, Rejection::Score(c.scores)));
-        let violating = violating.into_iter().map(|(index, key)| (index, Rejection::Spread(key.to_owned())));
-        for (index, why) in others.chain(violating) {
-            if let Some(refusal) = rejected.get_mut(index) {
-                *refusal = Some(why);
+        let single = !policy.topology_spread_constraints.is_empty();
+        Ok(Self { former: rows.obsolete.clone(), rows, refused, open, spread, single })
+    }
+
+    fn run(mut self, mut batch: usize) -> Outcome {
+        self.spread.settle();
+        while self.single && batch > 1 {
+            let Some(best) = self.candidates().min_by_key(rank) else { break };
+            self.pick(&best);
+            self.open.retain(|(index, _)| *index != best.index);
+            // What this cycle did not pick again is on its way out.
+            self.rows.obsolete.clear();
+            self.spread.settle();
+            batch -= 1;
+        }
+        let mut candidates: Vec<Candidate> = self.candidates().collect();
+        let many = batch.min(candidates.len());
+        if many > 0 && many < candidates.len() {
+            candidates.select_nth_unstable_by_key(many - 1, rank);
+        }
+        let rest = candidates.split_off(many);
+        let mut rejected = std::mem::take(&mut self.refused);
+        for (index, _) in &self.open {
+            if let (Some(refusal), Err(key)) = (rejected.get_mut(*index), self.spread.score(*index)) {
+                *refusal = Some(Rejection::Spread(key.to_owned()));
             }
         }
-        Outcome { rows: self.rows.current, rejected, missing: Vec::new(), fulfilled }
+        for other in rest {
+            if let Some(refusal) = rejected.get_mut(other.index) {
+                *refusal = Some(Rejection::Score(other.scores));
+            }
+        }
+        for picked in &candidates {
+            self.pick(picked);
+        }
+        Outcome { rows: self.rows.current, rejected, missing: Vec::new(), fulfilled: many == batch }
+    }
+
+    /// The clusters that can be picked in this cycle.
+    fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        self.open.iter().filter_map(|&(index, affinity)| {
+            let topology = self.spread.score(index).ok()?;
+            let obsolete = self.rows.obsolete.get(index).is_some_and(Option::is_some);
+            Some(Candidate { index, scores: Scores { topology, affinity }, obsolete })
+        })
+    }
+
+    /// Makes a row; a former one that is picked again keeps its state.
+    fn pick(&mut self, candidate: &Candidate) {
+        let former = self.former.get(candidate.index).copied().flatten();
+        if let Some(row) = self.rows.current.get_mut(candidate.index) {
+            let state = former.map_or(State::Scheduled, |r| r.state);
+            *row = Some(Row { state, scores: Some(candidate.scores) });
+        }
+        self.spread.count(candidate.index);
     }
 }
 

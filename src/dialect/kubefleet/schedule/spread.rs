@@ -25,8 +25,8 @@ struct Constraint<'p> {
     domains: Vec<Option<usize>>,
     /// The rows in each domain.
     counts: Vec<i64>,
-    /// The least, second least and greatest of these.
-    extremes: (i64, i64, i64),
+    /// What each domain's clusters score by these; `None` where one more would be in violation.
+    scores: Vec<Option<i64>>,
 }
 
 impl<'p> Spread<'p> {
@@ -48,20 +48,15 @@ impl<'p> Spread<'p> {
 
     /// Takes in the rows counted since.
     pub(super) fn settle(&mut self) {
-        self.constraints.iter_mut().for_each(|c| c.extremes = extremes(&c.counts));
+        self.constraints.iter_mut().for_each(Constraint::settle);
     }
 
     /// The score of cluster number `index`, or the key of the constraint that it would violate.
     pub(super) fn score(&self, index: usize) -> Result<i64, &'p str> {
         let mut score = 0;
         for constraint in &self.constraints {
-            let Some(count) = constraint.count_of(index) else { continue };
-            let (change, violates) = change(count, constraint.extremes, constraint.max_skew);
-            score += match violates {
-                false => -change,
-                true if constraint.strict => return Err(constraint.key),
-                true => -PENALTY,
-            };
+            let Some(domain) = constraint.domains.get(index).copied().flatten() else { continue };
+            score += constraint.scores.get(domain).copied().flatten().ok_or(constraint.key)?;
         }
         Ok(score)
     }
@@ -84,12 +79,18 @@ impl<'p> Constraint<'p> {
             strict: constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule,
             domains,
             counts: vec![0; numbers.len()],
-            extremes: (0, 0, 0),
+            scores: Vec::new(),
         }
     }
 
-    fn count_of(&self, index: usize) -> Option<i64> {
-        self.counts.get(self.domains.get(index).copied()??).copied()
+    fn settle(&mut self) {
+        let extremes = extremes(&self.counts);
+        let score = |&count: &i64| match change(count, extremes, self.max_skew) {
+            (change, false) => Some(-change),
+            (_, true) => (!self.strict).then_some(-PENALTY),
+        };
+        self.scores.clear();
+        self.scores.extend(self.counts.iter().map(score));
     }
 }
 

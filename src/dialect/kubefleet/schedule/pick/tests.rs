@@ -89,25 +89,3 @@ fn rows_of_the_policy_stay_though_their_clusters_would_not_pass() {
     assert_eq!(names, ["a", "b"]);
     assert!(outcome.rejected[0].is_none());
 }
-
-#[test]
-#[ignore = "timing"]
-fn timing() {
-    let names: Vec<(String, String)> =
-        (0..1000).map(|i| (format!("c{i:04}"), format!("r{}", i % 17))).collect();
-    let refs: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-    let mut clusters = fleet(&refs);
-    for (i, c) in clusters.iter_mut().enumerate() {
-        c.labels.insert("zone".into(), format!("z{}", i % 60));
-    }
-    for n in [1, 10, 50, 100, 500] {
-        let policy = json!({"placementType": "PickN", "numberOfClusters": n, "topologySpreadConstraints": [{"topologyKey": "region"}, {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]});
-        let policy = Policy::read(Some(&policy)).unwrap();
-        let request = Request { policy: &policy, namespace: None, clusters: &clusters, now: None };
-        let start = std::time::Instant::now();
-        for _ in 0..20 {
-            pick_n(&request, Rows::none(1000)).unwrap();
-        }
-        println!("{n}: {:?}", start.elapsed() / 20);
-    }
-}
