@@ -56,15 +56,17 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "kubefed",
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
         ) => kubefed::judge,
-        ("kubefleet", "selection") => kubefleet_select::selection,
-        ("kubefleet", "overrides") => kubefleet_select::overrides,
-        ("kubefleet", "waves") => kubefleet_select::waves,
-        ("kubefleet", "staged") => kubefleet_select::staged,
-        ("kubefleet", "rollout") => kubefleet_select::rollout,
-        ("kubefleet", "eviction") => kubefleet_select::eviction,
-        ("kubefleet", "health") => kubefleet_select::health,
-        _ => |_| Err("no part of the program answers cases of this family".to_owned()),
+        ("kubefleet", "upstream-tests") => |case| {
+            let family = case["family"].as_str().unwrap_or_default();
+            judge("kubefleet", family)(case)
+        },
+        ("kubefleet", _) => kubefleet_select::judge(family).unwrap_or(unanswered),
+        _ => unanswered,
     }
+}
+
+fn unanswered(_: &Value) -> Result<(), String> {
+    Err("no part of the program answers cases of this family".to_owned())
 }
 
 fn main() -> ExitCode {
