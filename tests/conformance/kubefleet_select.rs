@@ -11,8 +11,23 @@ use federate::k8s::Object;
 use federate::repo::Repo;
 use serde_json::{Map, Value, json};
 
+use crate::Judge;
 use crate::diff::compare;
 use crate::run;
+
+/// The judge of a family.
+pub(crate) fn judge(family: &str) -> Option<Judge> {
+    Some(match family {
+        "selection" => selection,
+        "overrides" => overrides,
+        "waves" => waves,
+        "staged" => staged,
+        "rollout" => rollout,
+        "eviction" => eviction,
+        "health" => health,
+        _ => return None,
+    })
+}
 
 fn claimed<'a>(repo: &'a Repo, kinds: &'a [&str]) -> impl Iterator<Item = &'a Object> {
     repo.claimed.iter().map(|c| &c.object).filter(|o| kinds.contains(&o.id.kind.as_str()))
@@ -21,7 +36,7 @@ fn claimed<'a>(repo: &'a Repo, kinds: &'a [&str]) -> impl Iterator<Item = &'a Ob
 const PLACEMENTS: [&str; 2] = ["ClusterResourcePlacement", "ResourcePlacement"];
 const OVERRIDES: [&str; 2] = ["ClusterResourceOverride", "ResourceOverride"];
 
-pub(crate) fn selection(case: &Value) -> Result<(), String> {
+fn selection(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let repo = run::repo(case);
     let mut placements = claimed(&repo, &PLACEMENTS);
@@ -40,7 +55,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     compare(want, &got)
 }
 
-pub(crate) fn overrides(case: &Value) -> Result<(), String> {
+fn overrides(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let placement = claimed(&repo, &PLACEMENTS).next().expect("a placement");
     let (manifests, errors) = manifests(&repo, placement);
@@ -84,7 +99,7 @@ fn manifests(repo: &Repo, placement: &Object) -> (Map<String, Value>, Map<String
     (manifests, errors.collect())
 }
 
-pub(crate) fn waves(case: &Value) -> Result<(), String> {
+fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let objects = repo.templates.iter().map(|t| &t.object.id);
     let waves = kubefleet::waves::waves(objects).into_iter();
@@ -97,13 +112,13 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     compare(&want, &json!({"waves": waves}))
 }
 
-pub(crate) fn health(case: &Value) -> Result<(), String> {
+fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     let health = kubefleet::health::health(&run::observed(live));
     compare(&case["expect"], &json!({"health": health.name()}))
 }
 
-pub(crate) fn eviction(case: &Value) -> Result<(), String> {
+fn eviction(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let of = |kind| claimed(&repo, kind).next();
     let placement = of(&PLACEMENTS).expect("a placement");
@@ -114,7 +129,7 @@ pub(crate) fn eviction(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &got)
 }
 
-pub(crate) fn staged(case: &Value) -> Result<(), String> {
+fn staged(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let strategy = claimed(&repo, &["ClusterStagedUpdateStrategy", "StagedUpdateStrategy"]).next();
     let selected: Vec<String> = serde_json::from_value(case["selected"].clone()).expect("a list");
@@ -134,7 +149,7 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &got)
 }
 
-pub(crate) fn rollout(case: &Value) -> Result<(), String> {
+fn rollout(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let placement = claimed(&repo, &PLACEMENTS).next().expect("a placement");
     let rows: Vec<Row> = serde_json::from_value(case["bindings"].clone()).expect("rows");

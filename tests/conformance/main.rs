@@ -59,16 +59,20 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ) => kubefed::judge,
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
         ("kubefleet", "validation") => kubefleet::validation,
-        ("kubefleet", "upstream-tests") => kubefleet::by_field,
-        ("kubefleet", "selection") => kubefleet_select::selection,
-        ("kubefleet", "overrides") => kubefleet_select::overrides,
-        ("kubefleet", "waves") => kubefleet_select::waves,
-        ("kubefleet", "staged") => kubefleet_select::staged,
-        ("kubefleet", "rollout") => kubefleet_select::rollout,
-        ("kubefleet", "eviction") => kubefleet_select::eviction,
-        ("kubefleet", "health") => kubefleet_select::health,
-        _ => |_| Err("no part of the program answers cases of this family".to_owned()),
+        ("kubefleet", "upstream-tests") => |case| {
+            let family = case["family"].as_str().unwrap_or_default();
+            match kubefleet_select::judge(family) {
+                Some(judge) => judge(case),
+                None => kubefleet::by_field(case),
+            }
+        },
+        ("kubefleet", _) => kubefleet_select::judge(family).unwrap_or(unanswered),
+        _ => unanswered,
     }
+}
+
+fn unanswered(_: &Value) -> Result<(), String> {
+    Err("no part of the program answers cases of this family".to_owned())
 }
 
 fn main() -> ExitCode {

@@ -32,8 +32,12 @@ pub fn eviction(
     };
     let available = rows - unavailable;
     let room = match budget.map(spec::<BudgetSpec>).transpose()? {
-        Some(BudgetSpec { max_unavailable: Some(most), .. }) => most.rounded_up(wanted) - unavailable,
-        Some(BudgetSpec { min_available: Some(least), .. }) => available - least.rounded_up(wanted),
+        Some(BudgetSpec { max_unavailable: Some(most), .. }) => {
+            most.rounded_up(wanted).saturating_sub(unavailable)
+        }
+        Some(BudgetSpec { min_available: Some(least), .. }) => {
+            available.saturating_sub(least.rounded_up(wanted))
+        }
         _ => 1,
     };
     let allowed = policy.placement_type != PlacementType::PickFixed && room > 0;

@@ -63,8 +63,10 @@ pub fn next(placement: &Object, rows: &[Row], now: Timestamp) -> Result<Next, se
     let period = SignedDuration::from_secs(limits.unavailable_period_seconds());
     let running = Running::of(rows, now.saturating_sub(period).unwrap_or(Timestamp::MIN), period);
     let candidates = candidates(rows);
-    let to_remove = running.staying - (target - limits.max_unavailable().rounded_up(target));
-    let to_add = target + limits.max_surge().rounded_up(target) - running.can_be_ready;
+    let least = target.saturating_sub(limits.max_unavailable().rounded_up(target));
+    let most = target.saturating_add(limits.max_surge().rounded_up(target));
+    let to_remove = running.staying.saturating_sub(least);
+    let to_add = most.saturating_sub(running.can_be_ready);
     Ok(Next::Round(candidates.round(to_remove, to_add, running.wait)))
 }
 
