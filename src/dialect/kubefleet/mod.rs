@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
-use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
+use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant, Withheld};
 
 mod affinity;
 mod api;
@@ -112,6 +112,14 @@ impl<'a> Subject<'a> {
                 findings.push(why.finding(envelope));
                 Vec::new()
             });
+        if selected.as_ref().is_ok_and(Vec::is_empty) {
+            let message = format!("{} selects no object of the repo", object.id);
+            findings.push(
+                Finding::warning("unused-policy", object, message)
+                    .at("/spec/resourceSelectors")
+                    .help("a namespace has to be in the repo itself, as an object, to be selected"),
+            );
+        }
         let selected = selected.map(|all| {
             let mut ids: Vec<ObjectRef> = all.iter().map(|one| one.object().id.clone()).collect();
             for item in &items {
@@ -191,6 +199,10 @@ impl<'a> KubeFleets<'a> {
             let placed: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
             Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
         };
+        if !subject.admitted {
+            let withheld = Withheld { status: "NotAdmitted", finding: None };
+            return vec![Variant { clusters: clusters.to_vec(), rendered: Err(withheld) }];
+        }
         // Everything that a placement selects goes to the same clusters, but where two send the same.
         let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
         if of == clusters { first.variants(index) } else { sending().variants(index) }
