@@ -1,7 +1,7 @@
 //! What a placement selects from its hub, which is the repo.
 //!
 //! Facts: selectors are handled in order and their objects stand in one list, which is then sorted
-//! ([`order`]). A Namespace brings everything in it along, unless the selector says otherwise. One
+//! (`order`). A Namespace brings everything in it along, unless the selector says otherwise. One
 //! selector that cannot be followed, or an object selected twice, and nothing of the placement moves.
 
 use std::collections::BTreeSet;
