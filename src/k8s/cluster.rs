@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::object::{Labels, ObjectRef, Origin};
+use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
 
 /// A member cluster's name. Shared, because a plan repeats it once for every placement.
@@ -47,6 +47,32 @@ pub struct Cluster {
     pub liveness: Liveness,
     /// The namespaces it has, when it reports them.
     pub namespaces: Option<BTreeSet<String>>,
+}
+
+impl Cluster {
+    /// What an inventory object says of its cluster in every dialect: who it is, its labels, whether it
+    /// is being deleted. The rest is what an inventory without `status` means: joined, ready, serving
+    /// every API, nothing known of where it is or of what is free.
+    pub fn of(object: &Object) -> Self {
+        Self {
+            name: object.id.name.as_str().into(),
+            id: object.id.clone(),
+            origin: object.origin.clone(),
+            labels: object.labels(),
+            provider: String::new(),
+            region: String::new(),
+            zones: Vec::new(),
+            taints: Vec::new(),
+            apis: Apis::All,
+            capacity: None,
+            properties: BTreeMap::new(),
+            joined: true,
+            ready: true,
+            deleting: object.deleting(),
+            liveness: Liveness::default(),
+            namespaces: None,
+        }
+    }
 }
 
 /// When a cluster was last heard of, where its inventory tells.

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::k8s::Apis;
 
 fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
     match (api_version.split('/').next()?, kind) {
@@ -125,24 +124,9 @@ fn a_wrong_configuration_is_located_and_the_rest_is_read() {
 fn cluster(name: &str) -> Cluster {
     let id =
         ObjectRef { api_version: "x/v1".into(), kind: "Cluster".into(), namespace: None, name: name.into() };
-    Cluster {
-        name: name.into(),
-        id,
-        origin: Origin { file: "m".into(), document: 0, item: None, line: 1 },
-        labels: BTreeMap::new(),
-        provider: String::new(),
-        region: format!("{name}-region"),
-        zones: Vec::new(),
-        taints: Vec::new(),
-        apis: Apis::All,
-        capacity: None,
-        properties: BTreeMap::new(),
-        joined: true,
-        ready: true,
-        deleting: false,
-        liveness: crate::k8s::Liveness::default(),
-        namespaces: None,
-    }
+    let origin = Origin { file: "m".into(), document: 0, item: None, line: 1 };
+    let inventory = Object { id, origin, body: serde_json::Value::Null };
+    Cluster { region: format!("{name}-region"), ..Cluster::of(&inventory) }
 }
 
 const JINJA: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "NAME"},

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::k8s::quantity::Quantity;
 use crate::k8s::selector::null_default;
-use crate::k8s::{Apis, Capacity, Cluster, Finding, Liveness, NodeShape, Object, Taint};
+use crate::k8s::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -103,10 +103,6 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let zones = if spec.zones.is_empty() && !spec.zone.is_empty() { vec![spec.zone] } else { spec.zones };
     let models = graded(spec.resource_models);
     Ok(Cluster {
-        name: object.id.name.as_str().into(),
-        id: object.id.clone(),
-        origin: object.origin.clone(),
-        labels: object.labels(),
         provider: spec.provider,
         region: spec.region,
         zones,
@@ -117,12 +113,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
             .collect(),
         apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
         capacity: status.resource_summary.map(|s| capacity(s, &models)),
-        properties: BTreeMap::new(),
-        joined: true,
-        ready: true,
-        deleting: object.deleting(),
-        liveness: Liveness::default(),
-        namespaces: None,
+        ..Cluster::of(object)
     })
 }
 

@@ -1,11 +1,11 @@
 //! `FederatedCluster` as a neutral cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::k8s::quantity::Quantity;
-use crate::k8s::{Apis, Capacity, Cluster, Liveness, Object, Taint};
+use crate::k8s::{Apis, Capacity, Cluster, Object, Taint};
 
 /// Reads an inventory object that passed validation. A `status` is obeyed to the letter; without one
 /// the cluster is joined, ready and serves everything, or with `strict` nothing of that.
@@ -13,22 +13,12 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     let status = object.at(&["status"]).filter(|v| !v.is_null());
     let known = status.is_some() || strict;
     Cluster {
-        name: object.id.name.as_str().into(),
-        id: object.id.clone(),
-        origin: object.origin.clone(),
-        labels: object.labels(),
-        provider: String::new(),
-        region: String::new(),
-        zones: Vec::new(),
         taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
         apis: if known { Apis::Listed(apis(object)) } else { Apis::All },
         capacity: object.at(&["status", "resources"]).filter(|v| !v.is_null()).map(capacity),
-        properties: BTreeMap::new(),
         joined: !known || condition(status, "Joined"),
         ready: !known || condition(status, "Ready"),
-        deleting: object.deleting(),
-        liveness: Liveness::default(),
-        namespaces: None,
+        ..Cluster::of(object)
     }
 }
 

@@ -4,33 +4,19 @@
 //! stands before it; without `status` it is not. Region and zones stand in the status. Labels are the
 //! object's.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
-use crate::k8s::{Apis, Cluster, Liveness, Object};
+use crate::k8s::{Cluster, Object};
 
 /// Reads an inventory object; see [`Dialect::cluster`](crate::dialect::Dialect::cluster) for `strict`.
 pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     let status = object.at(&["status"]).filter(|s| !s.is_null());
     let zones = status.and_then(|s| s.get("zones")).and_then(Value::as_array);
     Cluster {
-        name: object.id.name.as_str().into(),
-        id: object.id.clone(),
-        origin: object.origin.clone(),
-        labels: object.labels(),
-        provider: String::new(),
         region: object.text(&["status", "region"]).to_owned(),
         zones: zones.into_iter().flatten().filter_map(|z| Some(z.as_str()?.to_owned())).collect(),
-        taints: Vec::new(),
-        apis: Apis::All,
-        capacity: None,
-        properties: BTreeMap::new(),
-        joined: true,
         ready: status.map_or(!strict, reports_ready),
-        deleting: object.deleting(),
-        liveness: Liveness::default(),
-        namespaces: None,
+        ..Cluster::of(object)
     }
 }
 

@@ -79,32 +79,16 @@ fn selector_words(selector: &LabelSelector, cluster: &Cluster) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::k8s::{Apis, ObjectRef, Origin};
+    use crate::k8s::{Object, ObjectRef, Origin};
 
     fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
-        Cluster {
-            name: name.into(),
-            id: ObjectRef { api_version: "v1".into(), kind: "C".into(), namespace: None, name: name.into() },
-            origin: Origin { file: "a".into(), document: 0, item: None, line: 1 },
-            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-            provider: String::new(),
-            region: String::new(),
-            zones: Vec::new(),
-            taints: Vec::new(),
-            apis: Apis::All,
-            capacity: None,
-            properties: BTreeMap::new(),
-            joined: true,
-            ready: true,
-            deleting: false,
-            liveness: crate::k8s::Liveness::default(),
-            namespaces: None,
-        }
+        let id = ObjectRef { api_version: "v1".into(), kind: "C".into(), namespace: None, name: name.into() };
+        let origin = Origin { file: "a".into(), document: 0, item: None, line: 1 };
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Cluster { labels, ..Cluster::of(&Object { id, origin, body: Value::Null }) }
     }
 
     fn of(spec: Value) -> Result<Vec<bool>, Invalid> {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::k8s::object::string_map;
 use crate::k8s::quantity::Quantity;
-use crate::k8s::{Apis, Capacity, Cluster, Liveness, Object, Taint};
+use crate::k8s::{Capacity, Cluster, Liveness, Object, Taint};
 
 /// How old a heartbeat may be, and for how long bad health is tolerated.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
@@ -30,25 +30,17 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     let is_true = |c: Option<&Value>| c.is_some_and(|c| says(c, "status", "True"));
     let unhealthy = healthy.filter(|c| !says(c, "status", "True"));
     Cluster {
-        name: object.id.name.as_str().into(),
-        id: object.id.clone(),
-        origin: object.origin.clone(),
-        labels: object.labels(),
-        provider: String::new(),
-        region: String::new(),
-        zones: Vec::new(),
         taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
-        apis: Apis::All,
         capacity: object.at(&["status", "resourceUsage"]).filter(|v| !v.is_null()).map(capacity),
         properties: properties(object),
         joined: !known || is_true(joined),
         ready: !known || is_true(healthy),
-        deleting: object.deleting(),
         liveness: Liveness {
             heartbeat: agent.map(|a| time(a, "lastReceivedHeartbeat")),
             unready_since: unhealthy.map(|c| time(c, "lastTransitionTime")),
         },
         namespaces: namespaces(object),
+        ..Cluster::of(object)
     }
 }
 

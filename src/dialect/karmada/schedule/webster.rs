@@ -39,7 +39,7 @@ impl Eq for Party {}
 
 #[expect(clippy::cast_precision_loss, reason = "the method is defined in float64")]
 fn priority(votes: i64, seats: i64) -> f64 {
-    votes as f64 / (2 * seats + 1) as f64
+    votes as f64 / (2.0 * seats as f64 + 1.0)
 }
 
 /// The seats of each party, in the order of `votes`, whose parties must be in ascending name order.
@@ -49,17 +49,16 @@ fn priority(votes: i64, seats: i64) -> f64 {
 /// divide(13, [3, 2, 1]) = [7, 4, 2]
 /// ```
 pub(in crate::dialect::karmada) fn divide(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
-    let mut given = head_start(seats, votes);
-    let mut left = seats - given.iter().sum::<i64>();
-    if left <= 0 || votes.is_empty() {
-        return given;
+    if votes.iter().all(|v| *v <= 0) {
+        return without_votes(seats, votes, descending);
     }
-    let all_zero = votes.iter().all(|v| *v <= 0);
+    let mut given = head_start(seats, votes);
+    let mut left = given.iter().fold(seats, |left, given| left.saturating_sub(*given));
     let mut heap: BinaryHeap<Party> = votes
         .iter()
         .zip(&given)
         .enumerate()
-        .filter(|(_, (votes, _))| all_zero || **votes > 0)
+        .filter(|(_, (votes, _))| **votes > 0)
         .map(|(index, (votes, seats))| Party {
             priority: priority(*votes, *seats),
             seats: *seats,
@@ -77,6 +76,25 @@ pub(in crate::dialect::karmada) fn divide(seats: i64, votes: &[i64], descending:
     given
 }
 
+/// Nobody has votes, and no number of seats changes a priority of zero: whoever has none takes turns in
+/// the order of ties. Below zero a priority rises with every seat, so that the first takes them all.
+fn without_votes(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
+    let mut given = vec![0; votes.len()];
+    let most = votes.iter().max().copied();
+    let mut turns: Vec<usize> = (0..votes.len()).filter(|index| Some(votes[*index]) == most).collect();
+    if descending {
+        turns.reverse();
+    }
+    if most.is_some_and(|most| most < 0) {
+        turns.truncate(1);
+    }
+    let parties = turns.len().try_into().unwrap_or(i64::MAX);
+    for (turn, index) in (0..).zip(turns) {
+        given[index] = seats.max(0) / parties + i64::from(turn < seats.max(0) % parties);
+    }
+    given
+}
+
 /// Seats that are certain, so that the heap only hands out the rest: with `V` votes and `m` parties,
 /// every seat whose priority exceeds `V / (2·seats − m)` is given, and they are at most `seats`.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "bounded by `seats`")]
@@ -87,7 +105,7 @@ fn head_start(seats: i64, votes: &[i64]) -> Vec<i64> {
         return vec![0; votes.len()];
     }
     // A hair above the exact threshold, so that rounding can only make a head start smaller.
-    let threshold = total / spare * (1.0 + 1e-9);
+    let threshold = total / spare * (1.0 + 1e-12);
     votes.iter().map(|v| f64::midpoint((*v).max(0) as f64 / threshold, 1.0).floor() as i64).collect()
 }
 
@@ -129,6 +147,18 @@ mod tests {
         #[test]
         fn equals_the_plain_method(seats in 0i64..300, votes in prop::collection::vec(1i64..60, 1..12), descending: bool) {
             prop_assert_eq!(divide(seats, &votes, descending), one_by_one(seats, &votes, descending));
+        }
+
+        #[test]
+        fn equals_the_plain_method_without_votes(seats in 0i64..300, votes in prop::collection::vec(-2i64..1, 1..5), descending: bool) {
+            prop_assert_eq!(divide(seats, &votes, descending), one_by_one(seats, &votes, descending));
+        }
+
+        /// Far more seats than there are replicas anywhere: they come from files, and must not hang.
+        #[test]
+        fn ends_whatever_it_is_given(seats: i64, votes in prop::collection::vec(any::<i64>(), 0..5)) {
+            prop_assert_eq!(divide(seats, &votes, false).len(), votes.len());
+            prop_assert_eq!(divide(seats, &vec![0; votes.len()], false).len(), votes.len());
         }
 
         #[test]

@@ -1,11 +1,9 @@
 //! What stands together, and what fails together.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
 use super::*;
-use crate::k8s::{Apis, Origin};
+use crate::k8s::Origin;
 
 const FLEET: &str = "placement.kubernetes-fleet.io/v1";
 
@@ -24,24 +22,7 @@ fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, sp
 
 fn cluster(name: &str) -> Cluster {
     let inventory = object("cluster.kubernetes-fleet.io/v1", "MemberCluster", None, name, &json!({}));
-    Cluster {
-        name: name.into(),
-        id: inventory.id,
-        origin: inventory.origin,
-        labels: [("name".to_owned(), name.to_owned())].into(),
-        provider: String::new(),
-        region: String::new(),
-        zones: Vec::new(),
-        taints: Vec::new(),
-        apis: Apis::All,
-        capacity: None,
-        properties: BTreeMap::new(),
-        joined: true,
-        ready: true,
-        deleting: false,
-        liveness: Default::default(),
-        namespaces: None,
-    }
+    Cluster { labels: [("name".to_owned(), name.to_owned())].into(), ..Cluster::of(&inventory) }
 }
 
 /// An override of the `ConfigMap` `a/x` in the cluster of that name.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::{Apis, Origin};
+use crate::k8s::Origin;
 
 fn id(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     let api_version = if kind.starts_with("Cluster") || kind.starts_with("Resource") {
@@ -20,24 +20,8 @@ fn object(id: ObjectRef, spec: &Value) -> Object {
 }
 
 fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
-    Cluster {
-        name: name.into(),
-        id: id("ClusterX", None, name),
-        origin: Origin { file: "c.yaml".into(), document: 0, item: None, line: 1 },
-        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-        provider: String::new(),
-        region: String::new(),
-        zones: Vec::new(),
-        taints: Vec::new(),
-        apis: Apis::All,
-        capacity: None,
-        properties: BTreeMap::new(),
-        joined: true,
-        ready: true,
-        deleting: false,
-        liveness: Default::default(),
-        namespaces: None,
-    }
+    let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Cluster { labels, ..Cluster::of(&object(id("ClusterX", None, name), &json!({}))) }
 }
 
 fn names(kind: &str, name: &str) -> Value {
