@@ -12,9 +12,11 @@ use super::{Finding, Object};
 
 mod cursor;
 mod nearest;
+mod refusals;
 
 pub use cursor::Cursor;
 pub use nearest::nearest;
+pub use refusals::Refusals;
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::k8s::schema::{Cursor, Shape};
+use crate::k8s::schema::{Cursor, Refusals, Shape};
 use crate::k8s::selector::{LabelSelector, invalid_key};
 use crate::k8s::{self, Finding, Object, Severity};
 
@@ -32,24 +32,10 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     let mut findings = k8s::schema::check(object, shape, code);
     let broken: BTreeSet<String> =
         findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.pointer.clone()).collect();
-    let mut refusals = Refusals { object, code, findings: Vec::new() };
+    let mut refusals = Refusals::of(object, code);
     rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
     findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));
     findings
-}
-
-/// The refusals of one object so far.
-struct Refusals<'o> {
-    object: &'o Object,
-    code: &'static str,
-    findings: Vec<Finding>,
-}
-
-impl Refusals<'_> {
-    /// Refuses the object for what stands at `at`.
-    fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
-        self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
-    }
 }
 
 /// The selectors of a policy: a namespaced policy speaks of its own namespace only.

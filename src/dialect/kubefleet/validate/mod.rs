@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::k8s::schema::{self as checker, Cursor, Shape};
+use crate::k8s::schema::{self as checker, Cursor, Refusals, Shape};
 use crate::k8s::selector::{LabelSelector, invalid_key, invalid_value};
 use crate::k8s::{Finding, Object, Severity};
 
@@ -34,7 +34,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     let mut findings = checker::check(object, shape, code);
     let broken: BTreeSet<String> =
         findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.pointer.clone()).collect();
-    let mut refusals = Refusals { object, code, findings: Vec::new() };
+    let mut refusals = Refusals::of(object, code);
     rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
     findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));
     findings
@@ -50,20 +50,6 @@ fn member(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
         if !taints.insert((key.text(), value.text(), taint.field("effect").text())) {
             refusals.add(&taint, "this taint is there twice", "remove one of the two");
         }
-    }
-}
-
-/// The refusals of one object so far.
-struct Refusals<'o> {
-    object: &'o Object,
-    code: &'static str,
-    findings: Vec<Finding>,
-}
-
-impl Refusals<'_> {
-    /// Refuses the object for what stands at `at`.
-    fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
-        self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
     }
 }
 
