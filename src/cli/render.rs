@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
-use crate::engine::{self, Engine, Manifests, previous};
+use crate::engine::{self, Engine, Manifest, Rendering, previous};
 use crate::k8s::Cluster;
 use crate::publish::summary::ClusterSummary;
-use crate::publish::{Folder, Manifest, Summary, Tree};
+use crate::publish::{Folder, Summary, Tree};
 
 /// Write every cluster's manifests
 ///
@@ -43,18 +43,16 @@ impl Render {
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
         self.keeps_other_clusters(&loaded.clusters)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let planned = engine.plan();
-        let manifests = engine.manifests(&planned.plan);
+        let mut rendering = engine.render();
         let mut findings = std::mem::take(&mut loaded.findings);
-        findings.extend(planned.findings);
-        findings.extend(manifests.findings.iter().cloned());
+        findings.append(&mut rendering.findings);
         self.args.judge(&mut findings);
         self.args.report(&loaded.repo, &findings);
         if engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok(Exit::Error);
         }
-        let tree = Tree::new(previous::write(&planned.plan), self.files(manifests, &folder))
+        let tree = Tree::new(previous::write(&rendering.plan), self.files(&rendering, &folder))
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
@@ -74,21 +72,13 @@ impl Render {
         }
     }
 
-    /// What is rendered; and of what is not sent for now what an earlier run rendered, because the
-    /// control plane leaves that as it is, too.
-    fn files(&self, manifests: Manifests<'_>, folder: &Folder) -> Vec<Manifest> {
-        let wanted = |m: engine::Manifest<'_>| Manifest {
-            object: m.object.clone(),
-            clusters: m.clusters.into_iter().filter(|c| self.args.wants(c)).collect(),
-            text: m.text,
-        };
-        let held = manifests.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (held.object, c)));
-        let kept = held.filter(|(_, cluster)| self.args.wants(cluster)).filter_map(|(object, cluster)| {
-            let text = folder.earlier(object, cluster)?.into();
-            Some(Manifest { object: object.clone(), clusters: vec![cluster.clone()], text })
-        });
-        let kept: Vec<Manifest> = kept.collect();
-        manifests.manifests.into_iter().map(wanted).chain(kept).collect()
+    /// What goes to the clusters that are wanted.
+    fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
+        let mut manifests = rendering.standing(|object, cluster| folder.earlier(object, cluster));
+        for manifest in &mut manifests {
+            manifest.clusters.retain(|cluster| self.args.wants(cluster));
+        }
+        manifests
     }
 
     fn show(&self, summary: &Summary) -> Result<(), Fault> {

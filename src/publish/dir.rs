@@ -12,6 +12,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
@@ -145,10 +146,11 @@ impl Folder {
     }
 
     /// The text that an earlier run wrote of an object for a cluster, if it did.
-    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<String> {
+    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
-        previous::text(self.root.as_ref()?.as_fd(), &cluster_folder(cluster), &Place::of(object))
+        let root = self.root.as_ref()?.as_fd();
+        previous::text(root, &cluster_folder(cluster), &Place::of(object)).map(Into::into)
     }
 
     /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.

@@ -11,4 +11,4 @@ pub mod tree;
 
 pub use dir::Folder;
 pub use summary::Summary;
-pub use tree::{Manifest, Tree};
+pub use tree::Tree;

@@ -5,18 +5,8 @@ use std::sync::Arc;
 
 use super::paths::{Place, cluster_folder};
 use crate::dialect::Plan;
+use crate::engine::Manifest;
 use crate::k8s::{ClusterName, ObjectRef};
-
-/// One manifest and the clusters that receive exactly it.
-#[derive(Clone, Debug)]
-pub struct Manifest {
-    /// The object.
-    pub object: ObjectRef,
-    /// Who receives it.
-    pub clusters: Vec<ClusterName>,
-    /// Its text, shared by all of them.
-    pub text: Arc<str>,
-}
 
 /// A rendered tree: the plan and the files of every cluster.
 #[derive(Debug)]
@@ -146,7 +136,8 @@ mod tests {
             namespace: Some("shop".into()),
             name: "web".into(),
         };
-        Manifest { object, clusters: clusters.iter().map(|&c| c.into()).collect(), text: "a: 1\n".into() }
+        let clusters = clusters.iter().map(|&c| c.into()).collect();
+        Manifest { object, clusters, text: "a: 1\n".into(), changes: Vec::new() }
     }
 
     #[test]
