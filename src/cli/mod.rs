@@ -16,6 +16,7 @@ mod explain;
 mod import;
 mod plan;
 mod render;
+mod revision;
 mod settings;
 
 pub use exit::Exit;

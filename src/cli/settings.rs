@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use crate::dialect::{HOST, Hosts, Plan};
 use crate::engine::{self, Settings, previous};
 use crate::k8s::{Cluster, Finding, Live, Severity};
-use crate::repo::{self, Repo, WorkTree};
+use crate::repo::{self, Repo, Source, WorkTree, git};
 use crate::report::findings;
 
 /// How a result is written.
@@ -49,6 +50,9 @@ pub(super) struct RepoArgs {
     #[arg(default_value = ".")]
     pub(super) repo: PathBuf,
 
+    #[command(flatten)]
+    revision: RevisionArgs,
+
     /// Take a cluster without `status` for what its control plane would take it for
     ///
     /// Without this, such a cluster counts as joined, ready and serving every API, with unknown
@@ -61,6 +65,8 @@ pub(super) struct RepoArgs {
     now: Option<Timestamp>,
 
     /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
+    ///
+    /// REV:PATH reads it from a git revision, for example `rendered:placements.yaml`.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
 
@@ -112,11 +118,37 @@ impl RepoArgs {
     /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
     /// repo; `kept` is the plan it holds, the scheduler's memory unless another is named.
     pub(super) fn load(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Loaded, Fault> {
-        let previous = match &self.previous {
-            _ if self.fresh => Plan::default(),
-            Some(path) => read_plan(path)?,
-            None => kept.cloned().unwrap_or_default(),
-        };
+        let opened = self.open()?;
+        let output = out.and_then(|out| opened.relative(out));
+        self.load_from(opened.source(), output.as_deref(), self.memory(kept)?)
+    }
+
+    /// The work tree, or the revision that `--rev` names.
+    pub(super) fn open(&self) -> Result<Opened, Fault> {
+        self.revision.open(&self.repo)
+    }
+
+    /// The repo as it is in another revision.
+    pub(super) fn open_at(&self, rev: &str) -> Result<Opened, Fault> {
+        self.revision.open_at(&self.repo, rev)
+    }
+
+    /// The scheduler's memory: the plan that is named, or else `kept`.
+    pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
+        match &self.previous {
+            _ if self.fresh => Ok(Plan::default()),
+            Some(path) => self.read_plan(path),
+            None => Ok(kept.cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Reads the repo from `source`; `output` is the output folder within it.
+    pub(super) fn load_from(
+        &self,
+        source: &dyn Source,
+        output: Option<&str>,
+        previous: Plan,
+    ) -> Result<Loaded, Fault> {
         let (live, unread) = self.live()?;
         let settings = Settings {
             strict_inventory: self.strict_inventory,
@@ -125,15 +157,27 @@ impl RepoArgs {
             live,
             hosts: self.hosts()?,
         };
-        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
-        let output = out.and_then(|out| tree.relative(out));
-        let read = repo::load(&tree, output.as_deref(), &engine::AllDialects);
+        let read = repo::load(source, output, &engine::AllDialects);
         let (clusters, inventory) = engine::inventory(&read.repo, &settings);
         let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
         findings.extend(inventory.into_iter().chain(unread));
         self.known_clusters(&clusters)?;
         Ok(Loaded { repo, clusters, settings, findings })
+    }
+
+    fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
+        let failed =
+            |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
+        let spec = path.to_str().filter(|spec| spec.contains(':') && !path.exists());
+        let bytes = match spec {
+            Some(spec) => {
+                let place = git::Place::of(&self.repo).map_err(|e| failed(&e))?;
+                git::blob(&place, spec).map_err(|e| failed(&e))?
+            }
+            None => fs::read(path).map_err(|e| failed(&e))?,
+        };
+        previous::read(&bytes).map_err(|e| failed(&e))
     }
 
     fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
@@ -191,12 +235,6 @@ impl RepoArgs {
             found.iter().filter(|f| f.severity == Severity::Error || !self.quiet).cloned().collect();
         say(&findings::text(repo, &shown, styled(&std::io::stderr())));
     }
-}
-
-fn read_plan(path: &Path) -> Result<Plan, Fault> {
-    let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
-    let bytes = fs::read(path).map_err(|e| failed(&e))?;
-    previous::read(&bytes).map_err(|e| failed(&e))
 }
 
 /// Clean, or an error if there is any.

@@ -18,3 +18,4 @@ mod import;
 mod kubefed;
 mod plan;
 mod render;
+mod revision;
