@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::report::table::Look;
 
 mod check;
+mod commit;
 mod completions;
 mod exit;
 mod explain;
@@ -48,6 +49,7 @@ Exit codes: 0 done, nothing to report · 1 done, with findings or differences ·
 #[derive(Debug, Subcommand)]
 enum Command {
     Render(render::Render),
+    Commit(commit::Commit),
     Plan(plan::Plan),
     Explain(explain::Explain),
     Check(check::Check),
@@ -68,6 +70,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let outcome = match cli.command {
         Command::Render(command) => command.run(),
+        Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),

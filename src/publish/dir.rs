@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::foreign;
 use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
 use super::tree::{Tree, accounted_for};
@@ -47,7 +48,7 @@ pub struct Folder {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder holds files that federate did not write.
-    #[error("{}", not_owned(.dir, .foreign, *.plan))]
+    #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
     NotOwned {
         /// The folder.
         dir: PathBuf,
@@ -106,21 +107,6 @@ impl Error {
     fn io<E: Into<io::Error>>(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { doing, path: path.into(), source: source.into() }
     }
-}
-
-fn not_owned(dir: &Path, foreign: &[String], plan: bool) -> String {
-    const SHOWN: usize = 5;
-    let names: Vec<_> = foreign.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect();
-    let more = match foreign.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    let (why, what) = if plan {
-        ("that its placements.yaml does not account for", "move them out of it")
-    } else {
-        ("and no placements.yaml of federate's", "choose a new or empty folder")
-    };
-    format!("{} holds {}{more}, {why}: publishing would delete them; {what}", dir.display(), names.join(", "))
 }
 
 impl Folder {

@@ -13,6 +13,8 @@ use crate::k8s::{ClusterName, ObjectRef};
 pub struct Tree {
     placements: String,
     files: Folders<File>,
+    /// Every file once, by number.
+    distinct: Vec<File>,
 }
 
 /// Two manifests for one file of one cluster.
@@ -38,38 +40,64 @@ pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
 
 /// A file to be written; clusters that receive the same share it.
 #[derive(Clone, Debug)]
-pub(super) struct File(Arc<(Place, Manifest)>);
+pub(super) struct File(Arc<Laid>);
+
+#[derive(Debug)]
+struct Laid {
+    place: Place,
+    manifest: Manifest,
+    number: usize,
+}
 
 impl File {
     pub(super) fn name(&self) -> &str {
-        &self.0.0.file
+        &self.0.place.file
     }
 
     pub(super) fn text(&self) -> &str {
-        &self.0.1.text
+        &self.0.manifest.text
+    }
+
+    /// Its place among [`Tree::distinct`].
+    pub(super) fn number(&self) -> usize {
+        self.0.number
     }
 
     fn object(&self) -> &ObjectRef {
-        &self.0.1.object
+        &self.0.manifest.object
     }
 }
 
 impl Tree {
     /// Lays out manifests beside `placements`, the plan's text.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
-        let mut placed: Vec<_> = manifests.into_iter().map(|m| Arc::new((Place::of(&m.object), m))).collect();
+        let mut placed: Vec<_> = manifests.into_iter().map(|m| (Place::of(&m.object), m)).collect();
         placed.sort_by(|a, b| a.0.cmp(&b.0));
-        let rows = placed.iter().map(|row| (&row.0, row.1.clusters.iter(), File(Arc::clone(row))));
+        let laid = |(number, (place, manifest))| File(Arc::new(Laid { place, manifest, number }));
+        let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
+        let rows = distinct.iter().map(|f| (&f.0.place, f.0.manifest.clusters.iter(), f.clone()));
         let files = lay_out(rows);
         match collision(&files) {
             Some(collision) => Err(Box::new(collision)),
-            None => Ok(Self { placements, files }),
+            None => Ok(Self { placements, files, distinct }),
         }
+    }
+
+    /// The part of one cluster, or host, with a plan's text of its own.
+    pub fn part(&self, cluster: &str, placements: String) -> Self {
+        let files = self.files.get_key_value(&*cluster_folder(cluster));
+        let files = files.map(|(folder, files)| (Arc::clone(folder), files.clone())).into_iter().collect();
+        Self { placements, files, distinct: self.distinct.clone() }
     }
 
     /// The plan's text.
     pub(super) fn placements(&self) -> &str {
         &self.placements
+    }
+
+    /// Every file but the plan once, by number, however many clusters share it.
+    pub(super) fn distinct(&self) -> &[File] {
+        &self.distinct
     }
 
     /// Every other file.

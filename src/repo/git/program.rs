@@ -102,7 +102,7 @@ fn end_of(said: &str) -> String {
 }
 
 /// What stands between `://` and `@` in addresses is left out.
-fn without_credentials(said: &str) -> String {
+pub fn without_credentials(said: &str) -> String {
     let mut parts = said.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();
     for part in parts {
