@@ -105,7 +105,7 @@ impl Commit {
                     if !self.args.quiet {
                         say(&format!("{error}; trying again\n"));
                     }
-                    std::thread::sleep(Duration::from_millis(20 << attempt));
+                    std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
                     attempt += 1;
                 }
             }
@@ -177,10 +177,8 @@ impl Commit {
         for built in built.iter().filter(|built| built.tree.is_some()) {
             branch::not_checked_out(repository, &built.branch)?;
         }
-        let identity = match built.iter().any(|built| built.tree.is_some()) {
-            true => Some(Identity::of(repository, self.author.as_deref())?),
-            false => None,
-        };
+        let commits = built.iter().any(|built| built.tree.is_some());
+        let identity = commits.then(|| Identity::of(repository, self.author.as_deref())).transpose()?;
         let (mut committed, mut pushes, mut moves) = (Vec::new(), Vec::new(), Vec::new());
         for built in built {
             let commit = match (built.tree, &identity) {

@@ -25,8 +25,6 @@ mod layout;
 mod objects;
 mod pack;
 mod remote;
-#[cfg(test)]
-mod tests;
 
 pub use advance::{Update, advance, not_checked_out, tip};
 pub use base::Base;
@@ -121,7 +119,7 @@ pub enum Error {
     #[error("git: {}", .0.message())]
     Git(#[from] git2::Error),
     /// The operating system refused.
-    #[error("cannot write the pack: {0}")]
+    #[error("cannot write to the git repository: {0}")]
     Io(#[from] std::io::Error),
 }
 

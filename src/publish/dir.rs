@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::foreign;
+use super::lock::Lock;
 use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
 use super::tree::{Tree, accounted_for};
@@ -24,7 +25,6 @@ use crate::k8s::ObjectRef;
 mod at;
 mod compare;
 mod location;
-mod lock;
 mod previous;
 mod stage;
 mod swap;
@@ -32,7 +32,6 @@ mod swap;
 mod tests;
 
 use location::Location;
-use lock::Lock;
 
 /// A folder that is, or is to become, a rendered tree; nobody else publishes to it meanwhile.
 #[derive(Debug)]

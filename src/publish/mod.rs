@@ -7,6 +7,7 @@ pub mod branch;
 pub mod dir;
 pub mod file;
 mod foreign;
+mod lock;
 pub mod paths;
 pub mod summary;
 pub mod tree;

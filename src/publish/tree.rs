@@ -84,6 +84,7 @@ impl Tree {
     }
 
     /// The part of one cluster, or host, with a plan's text of its own.
+    #[must_use]
     pub fn part(&self, cluster: &str, placements: String) -> Self {
         let files = self.files.get_key_value(&*cluster_folder(cluster));
         let files = files.map(|(folder, files)| (Arc::clone(folder), files.clone())).into_iter().collect();

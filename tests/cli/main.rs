@@ -8,9 +8,11 @@
     reason = "tests fail loudly"
 )]
 
+mod git_http;
 mod sandbox;
 
 mod check;
+mod commit;
 mod dialects;
 mod examples;
 mod explain;

@@ -47,7 +47,7 @@ impl Source {
     pub(super) fn trailers(&self, plan: &str) -> String {
         let source = self.commit.as_ref().map_or_else(String::new, |id| format!("Federate-Source: {id}\n"));
         let digest = Sha256::digest(plan);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         let version = env!("CARGO_PKG_VERSION");
         format!("{source}Federate-Version: {version}\nFederate-Plan: sha256:{digest}\n")
     }

@@ -42,10 +42,10 @@ impl Base {
             let mut foreign: Vec<String> =
                 tree.iter().map(|e| String::from_utf8_lossy(e.name_bytes()).into_owned()).collect();
             foreign.sort();
-            return match foreign.is_empty() {
-                true => Ok(base),
-                false => Err(Error::NotOwned { name: base.name, foreign, plan: false }),
-            };
+            if foreign.is_empty() {
+                return Ok(base);
+            }
+            return Err(Error::NotOwned { name: base.name, foreign, plan: false });
         };
         let blob = entry.to_object(repository)?.peel_to_blob()?;
         match previous::read_own(blob.content()) {

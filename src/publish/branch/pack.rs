@@ -65,13 +65,15 @@ fn packed(object: &New<'_>) -> io::Result<Vec<u8>> {
         ObjectType::Tree => 2,
         _ => 3,
     };
+    // Four bits of the size beside the kind, then seven a byte; the highest bit says that more follow.
     let mut size = object.bytes.len();
-    let mut byte = (kind << 4) | (size & 0x0f) as u8;
+    let low = |size: usize, mask: u8| size.to_le_bytes()[0] & mask;
+    let mut byte = (kind << 4) | low(size, 0x0f);
     size >>= 4;
     let mut out = Vec::with_capacity(object.bytes.len() / 2 + 16);
     while size > 0 {
         out.push(byte | 0x80);
-        byte = (size & 0x7f) as u8;
+        byte = low(size, 0x7f);
         size >>= 7;
     }
     out.push(byte);
