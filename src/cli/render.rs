@@ -1,6 +1,6 @@
 //! `federate render`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -11,6 +11,8 @@ use crate::engine::{self, Engine, Manifest, Rendering, previous};
 use crate::k8s::Cluster;
 use crate::publish::summary::ClusterSummary;
 use crate::publish::{Folder, Summary, Tree};
+
+mod watch;
 
 /// Write every cluster's manifests
 ///
@@ -29,6 +31,10 @@ pub(super) struct Render {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
+    /// Render again on every change of the repo's files, and say what it changes; errors do not end it
+    #[arg(long, short, conflicts_with = "rev")]
+    watch: bool,
+
     /// How to print what changed
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
@@ -36,6 +42,36 @@ pub(super) struct Render {
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if self.watch { self.keep_rendering() } else { Ok(self.once()?.0) }
+    }
+
+    /// Renders whenever files change; ends only with an error that no edit mends.
+    fn keep_rendering(&self) -> Result<Exit, Fault> {
+        let real = |path: &Path| {
+            std::fs::canonicalize(path)
+                .map_err(|e| Fault::Failed(format!("cannot watch {}: {e}", path.display())))
+        };
+        let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.live_folder());
+        let folders = folders.map(real).collect::<Result<_, _>>()?;
+        let out = std::path::absolute(&self.out)?;
+        let mut last: Option<Rendering> = None;
+        watch::Watched { folders, out }.run(|| match self.once() {
+            Ok((_, Some(rendering))) => {
+                last = Some(rendering);
+                Ok(())
+            }
+            Ok((_, None)) => Ok(()),
+            Err(Fault::BrokenPipe) => Err(Fault::BrokenPipe),
+            Err(Fault::Failed(message)) => {
+                say(&format!("error: {message}\n"));
+                Ok(())
+            }
+        })?;
+        Ok(Exit::Clean)
+    }
+
+    /// Renders once. Gives what was written, if anything could be.
+    fn once(&self) -> Result<(Exit, Option<Rendering>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
@@ -50,13 +86,13 @@ impl Render {
         self.args.report(&loaded.repo, &findings);
         if engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
-            return Ok(Exit::Error);
+            return Ok((Exit::Error, None));
         }
         let tree = Tree::new(previous::write(&rendering.plan), self.files(&rendering, &folder))
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
-        Ok(outcome(&findings))
+        Ok((outcome(&findings), Some(rendering)))
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.

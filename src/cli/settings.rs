@@ -180,6 +180,11 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
+    /// The folder of what runs, if one is named.
+    pub(super) fn live_folder(&self) -> Option<&Path> {
+        self.live.as_deref()
+    }
+
     fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
         let Some(path) = &self.live else { return Ok(Default::default()) };
         let tree = WorkTree::open(path).map_err(|_| {

@@ -35,7 +35,9 @@ pub(super) fn compare<'w>(
     wanted: &'w Wanted<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
     let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
-    let owned = base.previous().map(accounted_for).unwrap_or_default();
+    // What federate wrote is only asked for where something differs.
+    let differs = base.tree() != Some(wanted.root.id);
+    let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
     let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
         walk.foreign.sort();
