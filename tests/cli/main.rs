@@ -21,3 +21,4 @@ mod kubefed;
 mod plan;
 mod render;
 mod revision;
+mod watch;
