@@ -36,7 +36,7 @@ stage_check() {
   jq -c --arg prefix "$prefix" '.findings[] | if .file then .file = $prefix + .file else . end' \
     "$mine/check.json" >"$mine/findings" 2>/dev/null || : >"$mine/findings"
   if [ -s "$mine/findings" ]; then
-    explained=true
+    [ "$code" -le 1 ] || explained=true
     cat "$mine/findings" >>"$scratch/findings"
     jq -r -f "$here/lib/lines.jq" "$mine/findings" >"$mine/findings.txt"
     quote "$mine/findings.txt"
@@ -146,12 +146,12 @@ stage_commit() {
   run "$mine/commit.json" "${arguments[@]}" -o json -- "$path"
   quote "$mine/commit.json"
   raise "$code"
-  if ! jq -c '.branches[]' "$mine/commit.json" >"$mine/branches" 2>/dev/null; then
-    : >"$mine/branches"
-    unexplained commit
+  [ "$code" -le 1 ] || unexplained commit
+  if ! jq -e '.branches' "$mine/commit.json" >/dev/null 2>&1; then
     say "not committed"
     return 0
   fi
+  jq -c '.branches[]' "$mine/commit.json" >"$mine/branches"
   cat "$mine/branches" >>"$scratch/branches"
   changed_here=$(jq -r '.changed == true' "$mine/commit.json")
   say "$(jq -s -r -f "$here/lib/committed.jq" "$mine/branches")"

@@ -80,6 +80,7 @@ output commit aa
 
 # A commit that fails says why.
 play
+plays check 1 '{"findings": [{"severity": "warning", "code": "unmatched", "message": "m"}]}'
 plays commit 2 '' $'error: the push was refused:\nnot a fast-forward'
 run 2 INPUT_COMMAND=commit INPUT_BRANCH=rendered
 line log '::error title=federate::commit failed for .: error: the push was refused:%0Anot a fast-forward'
