@@ -21,7 +21,7 @@ start_api
 make_repository
 
 if [ "$#" -eq 0 ]; then
-  set -- commands annotations pull_request comment push build binary
+  set -- definition commands annotations pull_request comment push build binary samples
 fi
 for part in "$@"; do
   # shellcheck source=/dev/null

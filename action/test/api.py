@@ -1,4 +1,5 @@
-"""A stand-in for GitHub's REST API on loopback: the comments of pull requests.
+"""A stand-in on loopback for the APIs of GitHub and GitLab: the comments of one pull request, the notes of one merge
+request.
 
     python3 api.py FOLDER
 
@@ -17,6 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 FOLDER = sys.argv[1]
 # Far below GitHub's hundred, so that a few comments have pages.
 PAGE = 3
+LIST = "/repos/acme/shop/issues/7/comments|/projects/9/merge_requests/7/notes"
+ONE = r"(?:/repos/acme/shop/issues/comments|/projects/9/merge_requests/7/notes)/(\d+)"
+# Who has the token, on GitLab.
+ME = {"id": 42}
 
 
 def load(name):
@@ -34,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps(value).encode()
         self.send_response(status)
         for name, text in (headers or {}).items():
-            self.send_header(name, text)
+            self.send_header(name, str(text))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -45,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         record = {
             "method": self.command,
             "path": self.path,
-            "authorization": self.headers.get("Authorization"),
+            "authorization": self.headers.get("Authorization") or self.headers.get("PRIVATE-TOKEN"),
             "type": self.headers.get("Content-Type"),
             "body": json.loads(body) if body else None,
         }
@@ -64,31 +69,34 @@ class Handler(BaseHTTPRequestHandler):
     def carry_out(self, record):
         comments = load("comments.json")
         url = urlsplit(record["path"])
-        listed = re.fullmatch(r"/repos/acme/shop/issues/7/comments", url.path)
-        single = re.fullmatch(r"/repos/acme/shop/issues/comments/(\d+)", url.path)
+        listed = re.fullmatch(LIST, url.path)
+        single = re.fullmatch(ONE, url.path)
         if listed and record["method"] == "GET":
             page = int(parse_qs(url.query).get("page", ["1"])[0])
             rows = comments[(page - 1) * PAGE : page * PAGE]
             more = len(comments) > page * PAGE
             link = f'<http://localhost{url.path}?per_page=100&page={page + 1}>; rel="next"'
-            return 200, rows, {"Link": link} if more else {}
+            return 200, rows, {"Link": link, "X-Next-Page": page + 1} if more else {"X-Next-Page": ""}
         if listed and record["method"] == "POST":
             comment = {
                 "id": 1 + max([c["id"] for c in comments], default=100),
                 "user": {"login": "github-actions[bot]", "type": "Bot"},
+                "author": ME,
                 "author_association": "NONE",
                 "body": record["body"]["body"],
             }
             store("comments.json", [*comments, comment])
             return 201, comment
+        if url.path == "/user":
+            return 200, ME
         for comment in comments:
-            if single and record["method"] == "PATCH" and comment["id"] == int(single[1]):
+            if single and record["method"] in ("PATCH", "PUT") and comment["id"] == int(single[1]):
                 comment["body"] = record["body"]["body"]
                 store("comments.json", comments)
                 return 200, comment
         return 404, {"message": "Not Found"}
 
-    do_GET = do_POST = do_PATCH = handle_any
+    do_GET = do_POST = do_PATCH = do_PUT = handle_any
 
     def log_message(self, *_):
         pass
