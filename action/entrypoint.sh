@@ -34,8 +34,9 @@ one_path() {
     prefix=$(git -C "$path" rev-parse --show-prefix 2>/dev/null) || prefix=$path/
   fi
   prefix=${prefix#./}
-  find_head
   echo "::group::federate $path"
+  find_head
+  find_memory
   for stage in "${stages[@]}"; do
     "stage_$stage"
   done

@@ -28,7 +28,7 @@ unexplained() {
 
 # Findings; sets checked to the exit code and explained to whether the errors are among them.
 stage_check() {
-  run "$mine/check.json" check ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
+  run "$mine/check.json" check ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
   raise "$code"
   checked=$code
   explained=false
@@ -50,7 +50,7 @@ stage_check() {
 
 # The plan, for later steps; and as a table for people when it is asked for.
 stage_plan() {
-  run "$mine/plan.json" plan ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
+  run "$mine/plan.json" plan ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
   raise "$code"
   if jq -e . "$mine/plan.json" >/dev/null 2>&1; then
     plans=$plans${plans:+$'\n'}$mine/plan.json
@@ -58,7 +58,7 @@ stage_plan() {
     unexplained plan
   fi
   [ "$command" = plan ] || return 0
-  run "$mine/plan.txt" plan --quiet ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} -- "$path"
+  run "$mine/plan.txt" plan --quiet ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -- "$path"
   quote "$mine/plan.txt"
 }
 
@@ -68,7 +68,7 @@ stage_diff() {
   differences=none
   find_base
   [ -n "$base" ] || return 0
-  arguments=(diff ${more[@]+"${more[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
+  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
   # What can be shown helps to review; what cannot be is told by check.
   case " ${more[*]-} " in
     *" --keep-going "*) ;;
@@ -115,7 +115,7 @@ stage_render() {
     mkdir "$before"
     mkdir -p "$(dirname -- "$folder")"
   fi
-  run "$mine/render.txt" render ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--out=$folder" -- "$path"
+  run "$mine/render.txt" render ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} "--out=$folder" -- "$path"
   quote "$mine/render.txt"
   raise "$code"
   [ "$code" -le 1 ] || unexplained render

@@ -86,6 +86,30 @@ find_head() {
   head=$found
 }
 
+# Sets memory to the arguments for the plan on the rendered branch: with it a pull request shows what the next commit
+# will change. A branch that is not there yet remembers nothing; what the workflow itself says counts more.
+find_memory() {
+  local home=${branch//'{cluster}'/hub} tip folder
+  memory=()
+  case "$branch ${more[*]-} " in
+    " "* | *" --previous"[\ =]* | *" --fresh "*) return 0 ;;
+  esac
+  if [ "$push" = true ]; then
+    tip=$(GIT_TERMINAL_PROMPT=0 git -C "$where" ls-remote origin "refs/heads/$home" 2>"$scratch/git") || {
+      quote "$scratch/git"
+      fail "the branch $home cannot be looked up at origin"
+    }
+    resolve "${tip%%$'\t'*}" || return 0
+  else
+    found=$(git -C "$where" rev-parse --quiet --verify "refs/heads/$home^{commit}") || return 0
+  fi
+  folder=$(own_place "$branch_path" "$path")
+  folder=${folder:+${folder%/}/}placements.yaml
+  if git -C "$where" cat-file -e "$found:$folder" 2>/dev/null; then
+    memory=("--previous=$found:$folder")
+  fi
+}
+
 # Sets base, empty when there is nothing to compare with.
 find_base() {
   base=

@@ -60,7 +60,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
         stopped = line[len("::stop-commands::"):]
         assert len(stopped) > 30
     elif line.startswith("::"):
-        assert line.startswith(("::group::federate", "::endgroup::", "::warning title=x::a%0A")), line
+        assert line.startswith(("::group::federate", "::endgroup::", "::error title=federate::plan failed", "::warning title=x::a%0A")), line
 assert stopped is None
 PYTHON
 line summary '    ```'

@@ -53,10 +53,29 @@ run 0 INPUT_COMMAND=diff INPUT_BASE=main INPUT_HEAD="$head"
 called "check --rev=$head -o json -- .
 diff --from=$base --to=$head -o markdown --keep-going -- ."
 
-# A branch is for pushes: a pull request never commits unless told to.
+# A pull request never commits unless told to, but the branch's plan is the memory of all commands.
 play
-run 0 INPUT_BRANCH=rendered
-has_not play/calls "commit"
+run 0 INPUT_BRANCH=env/rendered INPUT_ARGS=--fail-on=unmatched
+called "check --fail-on=unmatched --previous=$rendered:placements.yaml -o json -- .
+plan --fail-on=unmatched --previous=$rendered:placements.yaml -o json -- .
+diff --fail-on=unmatched --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- ."
+play
+run 0 INPUT_BRANCH='env/{cluster}'
+has play/calls "diff --previous=$rendered:placements.yaml --from=$base"
+git branch --quiet local "$rendered"
+play
+run 0 INPUT_BRANCH=local INPUT_PUSH=false
+has play/calls "diff --previous=$rendered:placements.yaml --from=$base"
+
+# A branch that is not there yet, or has no plan at that place, remembers nothing; what the workflow says counts more.
+play
+run 0 INPUT_BRANCH=new
+run 0 INPUT_BRANCH=env/rendered INPUT_BRANCH_PATH=eu
+run 0 INPUT_BRANCH=env/rendered INPUT_ARGS='--previous=mine.yaml'
+has_not play/calls "--previous=$rendered"
+play
+run 0 INPUT_BRANCH=env/rendered INPUT_ARGS='--fresh'
+has_not play/calls "--previous"
 
 # No base to be had: check still speaks, the step fails and says why.
 git remote set-url origin "file://$work/gone.git"

@@ -55,8 +55,8 @@ output summary ".: clean; differences from ${first:0:10}; rendered unchanged"
 play
 plays commit 0 '{"changed": true, "branches": [{"branch": "env/eu", "commit": "aa"}, {"branch": "env/us", "commit": null}, {"branch": "env/ap", "commit": "bb"}]}'
 run 0 INPUT_COMMAND=commit INPUT_BRANCH='env/{cluster}'
-called 'check -o json -- .
-commit --branch=env/\{cluster\} --push=origin -o json -- .'
+called "check --previous=$rendered:placements.yaml -o json -- .
+commit --branch=env/\\{cluster\\} --push=origin -o json -- ."
 output commit '{"env/eu":"aa","env/ap":"bb"}'
 output summary ".: clean; env/eu at aa, env/us unchanged, env/ap at bb"
 

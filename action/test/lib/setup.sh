@@ -32,7 +32,7 @@ commit() {
 }
 
 # An origin with a pull request: `old` is where it branched off, `base` the base branch today, `head` the pull request's
-# tip, `merge` GitHub's test merge.
+# tip, `merge` GitHub's test merge; and a branch that was `rendered` before.
 # shellcheck disable=SC2034 # used by the parts
 make_repository() {
   origin=$work/origin.git
@@ -47,7 +47,8 @@ make_repository() {
   base=$(commit deploy/other.yaml 'kind: Other')
   git_ merge --quiet --no-ff --message merge feature
   merge=$(git rev-parse HEAD)
-  git push --quiet "$origin" "$base:refs/heads/main" "$head:refs/heads/feature" "$merge:refs/pull/7/merge"
+  rendered=$(git_ commit-tree -m rendered "$(printf '100644 blob %s\tplacements.yaml\n' "$(echo plan | git hash-object -w --stdin)" | git mktree)")
+  git push --quiet "$origin" "$rendered:refs/heads/env/rendered" "$rendered:refs/heads/env/hub" "$base:refs/heads/main" "$head:refs/heads/feature" "$merge:refs/pull/7/merge"
   cd "$work"
 }
 
