@@ -34,6 +34,7 @@ tell() {
 # fail MESSAGE: what the one who wrote the workflow must put right.
 fail() {
   tell error "$1"
+  output exit-code 2
   exit 2
 }
 

@@ -2,6 +2,7 @@
 # From end to end with the real binary, where there is one that compares revisions.
 binary=${FEDERATE_BIN:-${here%/*}/target/debug/federate}
 if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
+  play
   mkdir "$work/real" "$work/shop"
   ln -s "$(cd "$(dirname "$binary")" && pwd)/${binary##*/}" "$work/real/federate"
   git init --quiet --initial-branch=main "$work/shop"
@@ -32,13 +33,30 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   jq -e '.kind == "Plan"' "$(echo "$work"/temp/federate.*/1/plan.json)" >/dev/null
 
   if "$binary" commit --help >/dev/null 2>&1; then
+    # As in CI: one commit deep, and the rendered branch is only at origin.
     on_push "$base"
+    git clone --quiet --depth=1 "file://$work/shop.git" "$work/shallow"
+    cd "$work/shallow" || exit
     run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy INPUT_BRANCH=rendered
     output changed true
-    output commit "$(git --git-dir="$work/shop.git" rev-parse refs/heads/rendered)"
+    rendered=$(git --git-dir="$work/shop.git" rev-parse refs/heads/rendered)
+    output commit "$rendered"
+    [ "$(git log -1 --format=%an "$rendered")" = "github-actions[bot]" ] || wrong "another author" log
     run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy INPUT_BRANCH=rendered
     output changed false
     output commit ""
+
+    git clone --quiet --depth=1 "file://$work/shop.git" "$work/next"
+    cd "$work/next" || exit
+    sed -i.bak 's/replicas: 30/replicas: 33/' deploy/apps/storefront/*.yaml
+    rm deploy/apps/storefront/*.bak
+    run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy INPUT_BRANCH=rendered
+    output changed true
+    [ "$(git --git-dir="$work/shop.git" rev-parse refs/heads/rendered^)" = "$rendered" ] || wrong "not on top" log
+    run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy INPUT_BRANCH='env/{cluster}'
+    output changed true
+    git --git-dir="$work/shop.git" cat-file -e refs/heads/env/hub:placements.yaml || wrong "no plan" log
+    cd "$work/shop" || exit
   fi
 
   printf 'a: [\n' >deploy/broken.yaml

@@ -82,6 +82,7 @@ has log "the head nowhere is not in this clone and cannot be fetched from origin
 
 # What is refused says what is expected.
 run 2 INPUT_COMMAND=destroy
+output exit-code 2
 has log "must be auto, check, plan, render, diff or commit"
 run 2 INPUT_COMMENT=yes
 has log "the input \`comment\` must be true or false"
