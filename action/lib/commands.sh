@@ -69,39 +69,35 @@ stage_diff() {
   find_base
   [ -n "$base" ] || return 0
   arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
-  # What can be shown helps to review; what cannot be is told by check.
+  # What can be shown in spite of errors helps to review.
   case " ${more[*]-} " in
     *" --keep-going "*) ;;
     *) arguments+=(--keep-going) ;;
   esac
   run "$mine/diff.md" "${arguments[@]}" -- "$path"
+  raise "$code"
+  changed_here=true
   case $code in
-    0) say "no differences from ${base:0:10}" ;;
+    0)
+      changed_here=false
+      say "no differences from ${base:0:10}"
+      ;;
     1)
       differences=some
-      say "differences from ${base:0:10}"
-      raise 1
+      say "differences from ${base:0:10}$(headline)"
       ;;
     *)
       differences=unknown
       say "not wholly comparable with ${base:0:10}"
-      incomparable
+      unexplained diff
       ;;
   esac
-  changed_here=true
-  [ "$differences" != none ] || changed_here=false
   diffs=$diffs${diffs:+$'\n'}$mine/diff.md
 }
 
-# Errors of the head are check's. One that only the base has must not stop the change that removes it.
-incomparable() {
-  if [ "$checked" -le 1 ] && [ -s "$mine/diff.md" ]; then
-    tell warning "what is in error in the base ${base:0:10} of $path is not compared"
-    raise 1
-  else
-    unexplained diff
-    raise "$code"
-  fi
+# What the differences come to, as their heading says it.
+headline() {
+  awk 'sub(/^### federate: /, ": ") { print; exit }' "$mine/diff.md"
 }
 
 # Renders into a folder; what changed is read from the folder, not from what is said about it.

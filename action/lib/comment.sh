@@ -104,14 +104,19 @@ upsert() {
 # Prints the comment's text, below its marker.
 comment_text() {
   echo "$marker"
-  if [ -s "$mine/diff.md" ] && [ "$differences" != none ]; then
+  # Of several comments each says which it is.
+  if [ "${#paths[@]}" -gt 1 ] || [ -n "$comment_key" ]; then
+    printf '%s\n\n' "\`$path\`${comment_key:+ $comment_key}"
+  fi
+  if [ -s "$mine/diff.md" ]; then
     cat "$mine/diff.md"
   elif [ "$differences" = unknown ]; then
     echo "federate: \`$path\` cannot be compared with ${base:0:10}."
   else
     echo "federate: \`$path\` has no differences from ${base:0:10}."
   fi
-  if [ -s "$mine/findings.txt" ]; then
+  # New warnings are among the differences, old ones are not this pull request's.
+  if [ "$checked" -gt 1 ] && [ -s "$mine/findings.txt" ]; then
     printf '\nfederate check: %s\n\n' "$(jq -s -r -f "$here/lib/verdict.jq" "$mine/findings")"
     indent 12 "$mine/findings.txt"
   fi

@@ -15,7 +15,7 @@ indent() {
 
 # Prints this path's part of the summary.
 describe() {
-  echo "### federate: \`$path\`"
+  echo "## federate: \`$path\`"
   echo
   echo "$words"
   echo
@@ -40,7 +40,7 @@ summarize() {
   local part=$scratch/part
   describe >"$part"
   if [ "$(($(wc -c <"$summary_file") + $(wc -c <"$part")))" -gt 1000000 ]; then
-    printf '%s\n\n' "### federate: \`$path\`" "$words; too long to be shown here." >"$part"
+    printf '%s\n\n' "## federate: \`$path\`" "$words; too long to be shown here." >"$part"
   fi
   cat "$part" >>"$summary_file"
 }

@@ -10,7 +10,7 @@ output exit-code 0
 output changed false
 output summary "my repo: clean"
 output plan ""
-has summary '### federate: `my repo`'
+has summary '## federate: `my repo`'
 line output exit-code=0
 
 # Without an event's base there is nothing to compare, and a branch must be asked for.
@@ -61,8 +61,8 @@ called $'check -o json -- deploy\nrender --out=out/deploy -- deploy\ncheck -o js
 output summary "deploy: 1 warning; rendered · teams/b: 1 warning; rendered"
 has log "file=deploy/a.yaml,"
 has log "file=teams/b/a.yaml,"
-has summary '### federate: `deploy`'
-has summary '### federate: `teams/b`'
+has summary '## federate: `deploy`'
+has summary '## federate: `teams/b`'
 play
 run 0 INPUT_PATHS=$'a\nb'
 output plan "$(echo "$work"/temp/federate.*/1/plan.json)"$'\n'"$(echo "$work"/temp/federate.*/2/plan.json)"
