@@ -12,6 +12,7 @@ use crate::report::table::Look;
 mod check;
 mod commit;
 mod completions;
+mod diff;
 mod exit;
 mod explain;
 mod import;
@@ -40,6 +41,7 @@ Examples:
   federate plan                          who goes where in this folder, and why not
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
+  federate diff --from main              what a change causes in the clusters
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
                                          make templates of live objects
@@ -51,6 +53,7 @@ enum Command {
     Render(render::Render),
     Commit(commit::Commit),
     Plan(plan::Plan),
+    Diff(diff::Diff),
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
@@ -72,6 +75,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Render(command) => command.run(),
         Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Diff(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),

@@ -1,5 +1,6 @@
 //! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -149,6 +150,18 @@ impl RepoArgs {
         output: Option<&str>,
         previous: Plan,
     ) -> Result<Loaded, Fault> {
+        let loaded = self.read_from(source, output, previous)?;
+        self.known_clusters(loaded.clusters.iter())?;
+        Ok(loaded)
+    }
+
+    /// The same, whether or not there are the clusters that `--cluster` names.
+    pub(super) fn read_from(
+        &self,
+        source: &dyn Source,
+        output: Option<&str>,
+        previous: Plan,
+    ) -> Result<Loaded, Fault> {
         let (live, unread) = self.live()?;
         let settings = Settings {
             strict_inventory: self.strict_inventory,
@@ -162,7 +175,6 @@ impl RepoArgs {
         let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
         findings.extend(inventory.into_iter().chain(unread));
-        self.known_clusters(&clusters)?;
         Ok(Loaded { repo, clusters, settings, findings })
     }
 
@@ -206,10 +218,15 @@ impl RepoArgs {
             .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
     }
 
-    fn known_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
+    /// Refuses names of `--cluster` that are none of these.
+    pub(super) fn known_clusters<'c>(
+        &self,
+        clusters: impl Iterator<Item = &'c Cluster>,
+    ) -> Result<(), Fault> {
+        let known: BTreeSet<&str> = clusters.map(|c| c.name.as_ref()).collect();
         for name in &self.clusters {
-            if name != HOST && !clusters.iter().any(|c| c.name.as_ref() == name) {
-                let known: Vec<&str> = clusters.iter().map(|c| c.name.as_ref()).collect();
+            if name != HOST && !known.contains(name.as_str()) {
+                let known: Vec<&str> = known.iter().copied().collect();
                 let known = crate::k8s::finding::list(&known, 10);
                 return Err(Fault::Failed(format!(
                     "no cluster `{name}` in the inventory (there are: {known})"
