@@ -30,6 +30,8 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   comments '.[0].body | contains("storefront")' true
   run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy
   comments length 1
+  has output "summary=deploy: clean; differences from ${base:0:10}: "
+  has summary "storefront"
   jq -e '.kind == "Plan"' "$(echo "$work"/temp/federate.*/1/plan.json)" >/dev/null
 
   if "$binary" commit --help >/dev/null 2>&1; then
@@ -63,6 +65,22 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   on_pull_request
   run 2 PATH="$work/real:$PATH" INPUT_PATHS=deploy
   has log '::error file=deploy/broken.yaml,line=1,col=4,title=invalid-yaml::'
+  comments length 1
+  comments '.[0].body | contains("invalid-yaml")' true
+
+  # What removes an error that the base has is no error; and the comment is corrected.
+  git add --all
+  git commit --quiet --message broken
+  base=$(git rev-parse HEAD)
+  rm deploy/broken.yaml
+  git commit --quiet --all --message mended
+  head=$(git rev-parse HEAD)
+  on_pull_request
+  run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy
+  output changed false
+  output summary "deploy: clean; no differences from ${base:0:10}"
+  comments length 1
+  comments '.[0].body | contains("nothing changes")' true
 else
   echo "there is no federate that compares revisions: left out"
 fi
