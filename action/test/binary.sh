@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2016,SC2154 # text is literal; variables are those of lib/setup.sh
 # From end to end with the real binary, where there is one that compares revisions.
-binary=${FEDERATE_BIN:-${here%/*}/target/debug/federate}
 if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   play
   mkdir "$work/real" "$work/shop"
-  ln -s "$(cd "$(dirname "$binary")" && pwd)/${binary##*/}" "$work/real/federate"
+  ln -s "$binary" "$work/real/federate"
   git init --quiet --initial-branch=main "$work/shop"
   cd "$work/shop" || exit
   git config user.name Test
