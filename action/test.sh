@@ -9,6 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
+binary=${FEDERATE_BIN:-${here%/*}/target/debug/federate}
+[ "${binary#/}" != "$binary" ] || binary=$PWD/$binary
 # Nothing of the machine's own configuration plays a part.
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 unset "${!GITHUB_@}" "${!INPUT_@}" "${!GIT_AUTHOR_@}" "${!GIT_COMMITTER_@}"

@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2016,SC2154 # text is literal; variables are those of lib/setup.sh
 # From end to end with the real binary, where there is one that compares revisions.
-binary=${FEDERATE_BIN:-${here%/*}/target/debug/federate}
 if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   play
   mkdir "$work/real" "$work/shop"
-  ln -s "$(cd "$(dirname "$binary")" && pwd)/${binary##*/}" "$work/real/federate"
+  ln -s "$binary" "$work/real/federate"
   git init --quiet --initial-branch=main "$work/shop"
   cd "$work/shop" || exit
   git config user.name Test
@@ -30,6 +29,8 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   comments '.[0].body | contains("storefront")' true
   run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy
   comments length 1
+  has output "summary=deploy: clean; differences from ${base:0:10}: "
+  has summary "storefront"
   jq -e '.kind == "Plan"' "$(echo "$work"/temp/federate.*/1/plan.json)" >/dev/null
 
   if "$binary" commit --help >/dev/null 2>&1; then
@@ -63,6 +64,22 @@ if [ -x "$binary" ] && "$binary" diff --help >/dev/null 2>&1; then
   on_pull_request
   run 2 PATH="$work/real:$PATH" INPUT_PATHS=deploy
   has log '::error file=deploy/broken.yaml,line=1,col=4,title=invalid-yaml::'
+  comments length 1
+  comments '.[0].body | contains("invalid-yaml")' true
+
+  # What removes an error that the base has is no error; and the comment is corrected.
+  git add --all
+  git commit --quiet --message broken
+  base=$(git rev-parse HEAD)
+  rm deploy/broken.yaml
+  git commit --quiet --all --message mended
+  head=$(git rev-parse HEAD)
+  on_pull_request
+  run 0 PATH="$work/real:$PATH" INPUT_PATHS=deploy
+  output changed false
+  output summary "deploy: clean; no differences from ${base:0:10}"
+  comments length 1
+  comments '.[0].body | contains("nothing changes")' true
 else
   echo "there is no federate that compares revisions: left out"
 fi

@@ -39,6 +39,7 @@ make_repository() {
   git init --quiet --bare --initial-branch=main "$origin"
   git init --quiet --initial-branch=main "$work/author"
   cd "$work/author"
+  commit 'odd --> name/web.yaml' 'kind: Odd' >/dev/null
   first=$(commit deploy/web.yaml 'kind: One')
   old=$(commit deploy/web.yaml 'kind: Two')
   git_ checkout --quiet -b feature
