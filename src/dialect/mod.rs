@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
+pub mod gojson;
 pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
@@ -113,6 +114,13 @@ pub trait ControlPlane: Sync {
         None
     }
 
+    /// How far the removal of an object is that is being deleted on the control plane's host, from what
+    /// is in the clusters; `None` for any other.
+    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
+        let _ = object;
+        None
+    }
+
     /// Why an object is where it is: `None` when the dialect has no say in it. `placed` is its row of
     /// the plan, if it has one.
     fn explain(
@@ -209,10 +217,35 @@ pub enum Deed {
     Create(Value),
     /// The object that is there is replaced.
     Update(Value),
+    /// The object that is there stays, but is the control plane's no longer: it is left like this.
+    Release(Value),
     /// The object that is there is deleted.
-    Delete,
+    Delete(DeleteOptions),
     /// Everything stays as it is.
     Nothing,
+}
+
+/// The fields of `DeleteOptions` that a deletion is asked for with.
+pub type DeleteOptions = Map<String, Value>;
+
+/// How far the removal of an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Whether the control plane lets the object itself go.
+    pub released: bool,
+    /// Whether there is more to do in the clusters.
+    pub progress: Progress,
+}
+
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is not.
+    Done,
+    /// Something is not gone yet.
+    Waiting,
+    /// It cannot go on as things are.
+    Failed,
 }
 
 /// A manifest for a member cluster.

@@ -99,7 +99,8 @@ fn op(action: &Action) -> &'static str {
     match action.deed {
         Deed::Create(_) => "create",
         Deed::Update(_) => "update",
-        Deed::Delete => "delete",
+        Deed::Delete(_) => "delete",
+        Deed::Release(_) => "release",
         Deed::Nothing => "none",
     }
 }

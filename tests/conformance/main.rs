@@ -26,6 +26,7 @@ mod karmada;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
+mod kubefed_member;
 mod kubefleet;
 mod kubefleet_select;
 mod run;
@@ -51,6 +52,7 @@ fn judge(dialect: &str, family: &str) -> Judge {
             | "upstream-tests",
         ) => kubeadmiral::judge,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::judge,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,
         (
