@@ -13,6 +13,7 @@ use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
 pub mod gojson;
+pub mod health;
 pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
@@ -20,6 +21,7 @@ pub mod kubefed;
 pub mod kubefleet;
 pub mod plan;
 
+pub use health::{Health, HealthState};
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
 
 /// Every dialect, in the order of the contract's table.
@@ -55,6 +57,19 @@ pub trait Dialect: Sync {
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
+
+    /// Whether an object in a member cluster is healthy by this control plane's rules.
+    fn health(&self, live: &Object) -> Health {
+        let _ = live;
+        Health::unknown("this control plane does not judge the health of objects")
+    }
+
+    /// The wave in which an object is applied to a member cluster: a wave starts when the one before
+    /// is applied. Without rules all is one wave.
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        let _ = object;
+        0
+    }
 
     /// Compiles the repo's policies.
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;

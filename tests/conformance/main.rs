@@ -23,6 +23,7 @@ use serde_json::Value;
 
 mod diff;
 mod karmada;
+mod karmada_member;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
@@ -46,6 +47,8 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        ("karmada", "retain") => karmada_member::retain,
+        ("karmada", "health") => karmada_member::health,
         (
             "kubeadmiral",
             "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc"
