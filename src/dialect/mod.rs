@@ -232,6 +232,15 @@ pub enum Deed {
     Create(Value),
     /// The object that is there is replaced.
     Update(Value),
+    /// The manifest is applied by the cluster's API server, which merges it.
+    Apply {
+        /// The manifest.
+        manifest: Value,
+        /// The field manager to apply it as.
+        manager: &'static str,
+        /// Whether fields are taken from other managers.
+        force: bool,
+    },
     /// The object that is there stays, but is the control plane's no longer: it is left like this.
     Release(Value),
     /// The object that is there is deleted.

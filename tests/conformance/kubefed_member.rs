@@ -69,7 +69,7 @@ fn placement(row: &Placement, acted: &Acted) -> Value {
 fn manifests(acted: &Acted) -> Value {
     let body = |action: &Action| match &action.deed {
         Deed::Create(body) | Deed::Update(body) | Deed::Release(body) => Some(body.clone()),
-        Deed::Delete(_) | Deed::Nothing => None,
+        Deed::Apply { .. } | Deed::Delete(_) | Deed::Nothing => None,
     };
     let sent = acted.iter().filter_map(|(name, action)| Some((name.clone(), json!([body(action)?]))));
     sent.collect::<Map<_, _>>().into()
@@ -81,7 +81,7 @@ fn action(cluster: &str, acted: &Acted) -> Value {
     };
     let op = match &action.deed {
         Deed::Create(_) => "create",
-        Deed::Update(_) => "update",
+        Deed::Update(_) | Deed::Apply { .. } => "update",
         Deed::Release(_) => "remove-managed-label",
         Deed::Delete(_) => "delete",
         Deed::Nothing => "none",

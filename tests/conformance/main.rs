@@ -29,6 +29,7 @@ mod kubefed;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
+mod kubefleet_member;
 mod kubefleet_select;
 mod run;
 mod yaml;
@@ -63,6 +64,7 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
         ) => kubefed::judge,
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
+        ("kubefleet", "apply") => kubefleet_member::apply,
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "upstream-tests") => |case| {
             let family = case["family"].as_str().unwrap_or_default();
