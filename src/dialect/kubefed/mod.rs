@@ -302,7 +302,8 @@ impl ControlPlane for KubeFeds<'_> {
     fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         match self.subject(self.unit(&placement.object)?)? {
             Subject::Federated(federated) => member::act(self, placement, federated, cluster, live),
-            Subject::Record(_) | Subject::Template(_) => None,
+            Subject::Template(template) => v1::member::act(self, placement, template, cluster, live),
+            Subject::Record(_) => None,
         }
     }
 

@@ -17,7 +17,8 @@ use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
 use super::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant, Withheld,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
+    Withheld,
 };
 
 mod affinity;

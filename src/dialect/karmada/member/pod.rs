@@ -1,11 +1,14 @@
 //! What of the member's pod stays: where it runs, what it mounts.
 //!
-//! Facts: the pod comes back as Go writes its type: with the fields that are never left out.
+//! Facts: the pod comes back as Go writes its type: without what the type does not have, with the
+//! fields that are never left out, quantities in their shortest form.
 
 use serde_json::{Map, Value, json};
 
 use super::retain::{Unretained, object};
 use crate::k8s::Object;
+use crate::server::Kind;
+use crate::server::canonical::canonical;
 
 /// Brings what stays of the member's pod into what is sent.
 pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> {
@@ -23,35 +26,21 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
             }
         }
     }
-    complete(spec);
-    object(body, &[]).ok_or(Unretained)?.insert("status".to_owned(), json!({}));
+    let kind = Kind::builtin("v1", "Pod").ok_or(Unretained)?;
+    let mut typed = canonical(&kind.schema, body);
+    let written = object(&mut typed, &[]).ok_or(Unretained)?;
+    for key in ["apiVersion", "kind"] {
+        written.insert(key.to_owned(), body[key].clone());
+    }
+    written.entry("status").or_insert_with(|| json!({}));
+    *body = typed;
     Ok(())
 }
 
-/// Sets a field as the member has it; what is empty is left out.
+/// Sets a field as the member has it.
 fn set(map: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
-    let filled = |value: &&Value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
-    };
-    match value.filter(filled) {
+    match value.filter(|value| !value.is_null()) {
         Some(value) => drop(map.insert(field.to_owned(), value.clone())),
         None => drop(map.shift_remove(field)),
-    }
-}
-
-/// The fields that are written even when there is nothing in them.
-fn complete(spec: &mut Map<String, Value>) {
-    spec.entry("containers").or_insert(Value::Null);
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let resources = container.entry("resources").or_insert(Value::Null);
-            if resources.is_null() {
-                *resources = json!({});
-            }
-        }
     }
 }

@@ -209,6 +209,24 @@ mod tests {
     }
 
     #[test]
+    fn pods_come_back_as_their_type_is_written() {
+        let container = json!({"name": "a", "resources": {"requests": {"cpu": "1000m"}}, "unknown": 1});
+        let sent = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"containers": [container, {"name": "b"}]}});
+        let mounts = json!([{"name": "v", "mountPath": "/v"}]);
+        let there =
+            live(json!({"spec": {"nodeName": "n", "containers": [{"name": "b", "volumeMounts": mounts}]}}));
+        let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {
+            "nodeName": "n",
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "b", "resources": {}, "volumeMounts": mounts}
+            ]
+        }});
+        assert_eq!(retained(sent, &there).unwrap(), want);
+    }
+
+    #[test]
     fn no_secrets_are_null() {
         let sent =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}, "secrets": [{"name": "a"}]});

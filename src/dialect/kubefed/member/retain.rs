@@ -34,12 +34,10 @@ fn metadata(body: &mut Value, live: &Object) -> Result<(), Unretained> {
         ("annotations", live.at(&["metadata", "annotations"]).filter(is_text).cloned()),
     ];
     for (key, value) in kept {
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut).ok_or(Unretained)?;
         match value {
-            Some(value) => put(body, &["metadata", key], value)?,
-            None => {
-                let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
-                metadata.and_then(|metadata| metadata.shift_remove(key));
-            }
+            Some(value) => drop(metadata.insert(key.to_owned(), value)),
+            None => drop(metadata.shift_remove(key)),
         }
     }
     Ok(())

@@ -87,7 +87,11 @@ fn hash(value: &Value) -> String {
 /// The MD5 of a text and a newline.
 fn hex(text: &str) -> String {
     let digest = Md5::new().chain_update(text).chain_update("\n").finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in digest {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
 }
 
 /// The hash of the overrides. The order of their keys is that of the fields of Go's types.

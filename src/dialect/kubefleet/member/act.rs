@@ -19,9 +19,7 @@ pub(in crate::dialect::kubefleet) fn act(
     let parts = shared::parts(row);
     let placed = parts.iter().find(|(_, clusters)| clusters.contains(&cluster.name));
     let Some((policy, clusters)) = placed else {
-        return parts.iter().find_map(|(policy, _)| {
-            withdraw(plane, plane.subject(policy)?, cluster, live?)
-        });
+        return parts.iter().find_map(|(policy, _)| withdraw(plane, plane.subject(policy)?, cluster, live?));
     };
     let subject = plane.subject(policy)?;
     let variants = plane.variants(subject, &row.object, clusters);
@@ -34,11 +32,12 @@ pub(in crate::dialect::kubefleet) fn act(
     let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
     let server = Server::new(&row.object.api_version, &row.object.kind);
     let applying = of.applying(kind.as_ref(), &server);
-    let adopts = live.is_some_and(|live| !applying.owns(&live.body));
-    Some(action(applying.decide(&manifest, live.map(|live| &live.body)), adopts))
+    let live = live.map(|live| &live.body);
+    Some(action(applying.decide(&manifest, live), live, live.is_some_and(|live| !applying.owns(live))))
 }
 
-fn action(mut outcome: Outcome, taken: bool) -> Action {
+/// The last write is what is done: it holds what an earlier one, which takes over, says.
+fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
     let status = match (outcome.decision, outcome.error) {
         ("Applied", _) => "OK",
         (decision, error) => error.unwrap_or(decision),
@@ -49,6 +48,7 @@ fn action(mut outcome: Outcome, taken: bool) -> Action {
         None => Deed::Nothing,
         Some(Write::Create(body)) => Deed::Create(body),
         Some(Write::Update(body)) => Deed::Update(body),
+        Some(Write::Patch { patched, .. }) if Some(&patched) == live => Deed::Nothing,
         Some(Write::Patch { patched, .. }) => Deed::Update(patched),
         Some(Write::Apply { manifest, force }) => Deed::Apply { manifest, manager: MANAGER, force },
     };
@@ -65,7 +65,8 @@ fn withdraw(
     let of = Of::new(plane, subject.object, cluster);
     let server = Server::new(&live.id.api_version, &live.id.kind);
     let owns = of.applying(None, &server).owns(&live.body);
-    let abandons = subject.object.text(&["spec", "strategy", "deleteStrategy", "propagationPolicy"]) == "Abandon";
+    let abandons =
+        subject.object.text(&["spec", "strategy", "deleteStrategy", "propagationPolicy"]) == "Abandon";
     if !owns || abandons {
         return None;
     }

@@ -119,7 +119,9 @@ fn printed(value: &Value) -> String {
 
 /// What was written whole stays so; anything else in its shortest form, far out with an exponent.
 fn number_text(number: &Number) -> String {
-    let Some(float) = number.as_f64().filter(|_| number.as_i64().is_none()) else { return number.to_string() };
+    let Some(float) = number.as_f64().filter(|_| number.as_i64().is_none()) else {
+        return number.to_string();
+    };
     let text = format!("{float:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };
     match exponent.parse::<i32>() {
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn secrets_are_not_told() {
-        let secret = |data: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": data}, "type": data});
+        let secret =
+            |data: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": data}, "type": data});
         let found = differences(&secret("YQ=="), &secret("Yg=="));
         assert_eq!(found[0].hub, "(redacted for security reasons)");
         assert_eq!(found[1].member, "Yg==");

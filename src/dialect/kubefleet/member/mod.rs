@@ -186,10 +186,8 @@ impl Applying<'_> {
     /// In what the hub's and the member's differ. Where only what the manifest says is compared, a dry
     /// run of an apply tells; a manifest that is not valid is compared as a whole.
     fn differences(&self, manifest: &Value, live: &Value) -> Vec<Difference> {
-        let applied = match self.strategy.compares_all() {
-            true => None,
-            false => self.member.applied(live, manifest, true).ok(),
-        };
+        let partial = !self.strategy.compares_all();
+        let applied = partial.then(|| self.member.applied(live, manifest, true).ok()).flatten();
         let hub = applied.as_ref().unwrap_or(manifest);
         differences::differences(&view::view(hub), &view::view(live))
     }

@@ -9,7 +9,12 @@ use serde_json::{Map, Value, json};
 use crate::server::schema::{Relation, Type};
 
 /// The patch from `current` to `modified`, given what was sent last time.
-pub(super) fn three_way(ty: &Type, original: &Value, modified: &Value, current: &Value) -> Map<String, Value> {
+pub(super) fn three_way(
+    ty: &Type,
+    original: &Value,
+    modified: &Value,
+    current: &Value,
+) -> Map<String, Value> {
     let mut patch = Map::new();
     let empty = Map::new();
     let of = |value: &'_ Value| value.as_object().cloned();

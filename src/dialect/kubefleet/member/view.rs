@@ -58,5 +58,9 @@ pub(super) fn view(object: &Value) -> Value {
 /// The hash of what is compared.
 pub(super) fn hash(object: &Value) -> String {
     let digest = Sha256::digest(gojson::write(&view(object)));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in digest {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
 }
