@@ -12,6 +12,7 @@
 //! [`cli`] · [`report`] · [`publish`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
 //! [`patch`]. Everything between `repo::source` and `publish` is a pure function of bytes.
 
+pub mod actions;
 pub mod change;
 pub mod cli;
 pub mod dialect;

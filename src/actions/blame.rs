@@ -100,7 +100,9 @@ fn depth(fields: &FieldSet, steps: &[Step]) -> usize {
 fn atomic(fields: &FieldSet, steps: &[Step]) -> bool {
     let Some((first, rest)) = steps.split_first() else { return false };
     let found = fields.entries().find(|(element, _)| is(element, first));
-    found.is_some_and(|(_, below)| (below.has_own() && below.entries().next().is_none()) || atomic(below, rest))
+    found.is_some_and(|(_, below)| {
+        (below.has_own() && below.entries().next().is_none()) || atomic(below, rest)
+    })
 }
 
 #[cfg(test)]

@@ -105,8 +105,12 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
     }
     let body = rules.inventory.labelled(wanted.body);
     match applied(None, &body, &write(wanted, rules)) {
-        Ok(result) => shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules),
-        Err(failure) => nothing(wanted, Deed::Skip, format!("an API server would refuse it: {}", failure.message)),
+        Ok(result) => {
+            shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules)
+        }
+        Err(failure) => {
+            nothing(wanted, Deed::Skip, format!("an API server would refuse it: {}", failure.message))
+        }
     }
 }
 
@@ -119,7 +123,11 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let result = match applied(Some(before), &body, &write(wanted, rules)) {
         Ok(result) => result,
         Err(failure) => {
-            return nothing(wanted, Deed::Skip, format!("an API server would refuse it: {}", failure.message));
+            return nothing(
+                wanted,
+                Deed::Skip,
+                format!("an API server would refuse it: {}", failure.message),
+            );
         }
     };
     if deed == Deed::Update && result == *live {
@@ -152,9 +160,8 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         None => match (wanted.act)(false) {
             Some(action) if action.adopts || !matches!(action.deed, dialect::Deed::Nothing) => None,
             Some(action) => Some(format!(
-                "it is there already, and its policy does not take it over ({}){}; --adopt if-no-restart would",
+                "it is there already, and its policy does not take it over ({}); --adopt if-no-restart would",
                 action.status,
-                action.missing.map_or_else(String::new, |missing| format!(": {missing}")),
             )),
             None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
         },
@@ -173,14 +180,17 @@ fn is_mark(path: &str) -> bool {
 /// Why the control plane sends nothing now.
 fn held_back(wanted: &Wanted<'_>, there: bool) -> Option<String> {
     let action = (wanted.act)(there)?;
-    matches!(action.deed, dialect::Deed::Nothing).then(|| format!("its control plane holds it back: {}", action.status))
+    matches!(action.deed, dialect::Deed::Nothing)
+        .then(|| format!("its control plane holds it back: {}", action.status))
 }
 
 /// What is rendered, with what the members own left as it is: where the control plane would send
 /// something else for a field, that is sent.
 fn retained(wanted: &Wanted<'_>) -> Value {
     match (wanted.act)(true).map(|action| action.deed) {
-        Some(dialect::Deed::Update(sent) | dialect::Deed::Create(sent)) => project(wanted.body, &plain(&sent)),
+        Some(dialect::Deed::Update(sent) | dialect::Deed::Create(sent)) => {
+            project(wanted.body, &plain(&sent))
+        }
         _ => wanted.body.clone(),
     }
 }
@@ -189,7 +199,8 @@ fn retained(wanted: &Wanted<'_>) -> Value {
 fn project(shape: &Value, values: &Value) -> Value {
     match (shape, values) {
         (Value::Object(shape), Value::Object(values)) => {
-            let field = |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
+            let field =
+                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
             Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
         }
         _ => values.clone(),
@@ -213,7 +224,8 @@ fn shown(
     let mut result = result;
     crate::change::hide(&mut [&mut result], rules.key);
     let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
-    let action = Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result: Some(result) };
+    let action =
+        Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result: Some(result) };
     Decision { action, send }
 }
 

@@ -89,7 +89,11 @@ impl Inventory {
 
 /// `Kind.group`, or the kind alone in the core group.
 pub fn group_kind(object: &ObjectRef) -> String {
-    if object.group().is_empty() { object.kind.clone() } else { format!("{}.{}", object.kind, object.group()) }
+    if object.group().is_empty() {
+        object.kind.clone()
+    } else {
+        format!("{}.{}", object.kind, object.group())
+    }
 }
 
 impl Members {
@@ -119,7 +123,8 @@ fn base64url(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for three in bytes.chunks(3) {
-        let number = three.iter().fold(0u32, |number, byte| (number << 8) | u32::from(*byte)) << (8 * (3 - three.len()));
+        let number = three.iter().fold(0u32, |number, byte| (number << 8) | u32::from(*byte))
+            << (8 * (3 - three.len()));
         for place in 0..=three.len() {
             let six = (number >> (18 - 6 * place)) & 0x3f;
             text.push(char::from(LETTERS[six as usize]));
@@ -157,9 +162,15 @@ mod tests {
         let members = inventory.members(objects.iter());
         let parent = inventory.parent(&members);
         let annotations = &parent["metadata"]["annotations"];
-        assert_eq!(annotations["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap,Deployment.apps,Namespace");
+        assert_eq!(
+            annotations["applyset.kubernetes.io/contains-group-kinds"],
+            "ConfigMap,Deployment.apps,Namespace"
+        );
         assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], "shop");
         assert_eq!(Members::of(&parent), members);
-        assert_eq!(inventory.labelled(&json!({"metadata": {"labels": null}}))["metadata"]["labels"][PART_OF], inventory.id());
+        assert_eq!(
+            inventory.labelled(&json!({"metadata": {"labels": null}}))["metadata"]["labels"][PART_OF],
+            inventory.id()
+        );
     }
 }

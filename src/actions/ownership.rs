@@ -114,7 +114,8 @@ mod tests {
             json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
                    "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {field: {}}}})
         };
-        let live = json!({"metadata": {"managedFields": [entry(CLIENT_SIDE, "f:a"), entry("kubectl-edit", "f:b")]}});
+        let live =
+            json!({"metadata": {"managedFields": [entry(CLIENT_SIDE, "f:a"), entry("kubectl-edit", "f:b")]}});
         let object = handed_over(&live).unwrap();
         let entries = object["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(entries[0]["manager"], MANAGER);

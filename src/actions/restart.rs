@@ -33,20 +33,28 @@ mod tests {
     #[test]
     fn only_a_rolled_out_template_restarts() {
         let object = |kind: &str, image: &str, more: Value| {
-            let mut object = json!({"apiVersion": "apps/v1", "kind": kind, "spec": {"template": {"image": image}}});
+            let mut object =
+                json!({"apiVersion": "apps/v1", "kind": kind, "spec": {"template": {"image": image}}});
             for (key, value) in more.as_object().unwrap() {
                 object["spec"][key] = value.clone();
             }
             object
         };
         let restarts = |kind: &str, more: Value| {
-            restarts_pods(&object(kind, "a", more.clone()), &object(kind, "b", more), &["Rollout.apps".to_owned()])
+            restarts_pods(
+                &object(kind, "a", more.clone()),
+                &object(kind, "b", more),
+                &["Rollout.apps".to_owned()],
+            )
         };
         assert!(restarts("Deployment", json!({})) && restarts("Rollout", json!({})));
         assert!(!restarts("Deployment", json!({"paused": true})) && !restarts("ReplicaSet", json!({})));
         assert!(!restarts("StatefulSet", json!({"updateStrategy": {"type": "OnDelete"}})));
         assert!(!restarts("Deployment", json!({"replicas": 0})), "there are no pods");
-        let (one, two) = (object("Deployment", "a", json!({"replicas": 1})), object("Deployment", "a", json!({"replicas": 2})));
+        let (one, two) = (
+            object("Deployment", "a", json!({"replicas": 1})),
+            object("Deployment", "a", json!({"replicas": 2})),
+        );
         assert!(!restarts_pods(&one, &two, &[]));
     }
 }

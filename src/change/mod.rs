@@ -31,7 +31,7 @@ pub use objects::{ObjectChange, ObjectDeed};
 pub use paths::{PathChange, paths};
 pub use placements::{Pair, PlacementChange, PlacementDeed, Share, Shift};
 pub use pruned::Pruned;
-pub use secret::DigestKey;
+pub use secret::{DigestKey, hide};
 
 /// One of the two renderings that are compared.
 #[derive(Clone, Copy, Debug)]

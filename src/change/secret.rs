@@ -65,7 +65,7 @@ const VALUES: [&str; 2] = ["data", "stringData"];
 const SHORTEST: usize = 4;
 
 /// Replaces the secret values of both sides of one object; whether there were any.
-pub(super) fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
+pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     let mut hiding = Hiding { key, values: BTreeSet::new(), any: false };
     for side in &mut *sides {
         hiding.object(side);

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
+pub mod gojson;
+pub mod health;
 pub mod import;
 pub mod karmada;
 pub mod kubeadmiral;
@@ -19,6 +21,7 @@ pub mod kubefed;
 pub mod kubefleet;
 pub mod plan;
 
+pub use health::{Health, HealthState};
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
 
 /// Every dialect, in the order of the contract's table.
@@ -54,6 +57,19 @@ pub trait Dialect: Sync {
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
+
+    /// Whether an object in a member cluster is healthy by this control plane's rules.
+    fn health(&self, live: &Object) -> Health {
+        let _ = live;
+        Health::unknown("this control plane does not judge the health of objects")
+    }
+
+    /// The wave in which an object is applied to a member cluster: a wave starts when the one before
+    /// is applied. Without rules all is one wave.
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        let _ = object;
+        0
+    }
 
     /// Compiles the repo's policies.
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;
@@ -110,6 +126,13 @@ pub trait ControlPlane: Sync {
     /// control plane does nothing and says nothing.
     fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         let _ = (placement, cluster, live);
+        None
+    }
+
+    /// How far the removal of an object is that is being deleted on the control plane's host, from what
+    /// is in the clusters; `None` for any other.
+    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
+        let _ = object;
         None
     }
 
@@ -209,10 +232,44 @@ pub enum Deed {
     Create(Value),
     /// The object that is there is replaced.
     Update(Value),
+    /// The manifest is applied by the cluster's API server, which merges it.
+    Apply {
+        /// The manifest.
+        manifest: Value,
+        /// The field manager to apply it as.
+        manager: &'static str,
+        /// Whether fields are taken from other managers.
+        force: bool,
+    },
+    /// The object that is there stays, but is the control plane's no longer: it is left like this.
+    Release(Value),
     /// The object that is there is deleted.
-    Delete,
+    Delete(DeleteOptions),
     /// Everything stays as it is.
     Nothing,
+}
+
+/// The fields of `DeleteOptions` that a deletion is asked for with.
+pub type DeleteOptions = Map<String, Value>;
+
+/// How far the removal of an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Whether the control plane lets the object itself go.
+    pub released: bool,
+    /// Whether there is more to do in the clusters.
+    pub progress: Progress,
+}
+
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is not.
+    Done,
+    /// Something is not gone yet.
+    Waiting,
+    /// It cannot go on as things are.
+    Failed,
 }
 
 /// A manifest for a member cluster.

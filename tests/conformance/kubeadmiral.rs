@@ -98,8 +98,9 @@ fn sent(actions: &[Acted]) -> Value {
 fn op(action: &Action) -> &'static str {
     match action.deed {
         Deed::Create(_) => "create",
-        Deed::Update(_) => "update",
-        Deed::Delete => "delete",
+        Deed::Update(_) | Deed::Apply { .. } => "update",
+        Deed::Delete(_) => "delete",
+        Deed::Release(_) => "release",
         Deed::Nothing => "none",
     }
 }

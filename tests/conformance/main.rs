@@ -24,10 +24,13 @@ use serde_json::Value;
 mod apiserver;
 mod diff;
 mod karmada;
+mod karmada_member;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
+mod kubefed_member;
 mod kubefleet;
+mod kubefleet_member;
 mod kubefleet_select;
 mod run;
 #[path = "../support/mod.rs"]
@@ -49,12 +52,15 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        ("karmada", "retain") => karmada_member::retain,
+        ("karmada", "health") => karmada_member::health,
         (
             "kubeadmiral",
             "scheduling" | "triggers" | "overrides" | "manifests" | "followers" | "e2e" | "ftc"
             | "upstream-tests",
         ) => kubeadmiral::judge,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::judge,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,
         (
@@ -62,6 +68,7 @@ fn judge(dialect: &str, family: &str) -> Judge {
             "placement" | "rsp" | "overrides" | "manifests" | "e2e" | "doc" | "v1" | "v1-manifests" | "dns",
         ) => kubefed::judge,
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
+        ("kubefleet", "apply") => kubefleet_member::apply,
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "upstream-tests") => |case| {
             let family = case["family"].as_str().unwrap_or_default();

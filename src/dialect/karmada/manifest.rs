@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::api::PropagationSpec;
 use super::decide::ties_descend;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
@@ -35,14 +36,36 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     let mut variants = Vec::new();
     for ((revision, _), clusters) in classes {
         let Some(first) = clusters.first() else { continue };
-        let mut object = template.for_cluster(&first.name).clone();
-        if let Some(revision) = revision {
-            revise::revise(&mut object.body, revision);
-        }
+        let object = revised(template, &first.name, revision);
         render.class(&object, &clusters, &mut variants);
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
+}
+
+/// What one cluster of a placement receives; `None` where it is not placed.
+pub(super) fn variant(
+    plane: &Karmadas<'_>,
+    placement: &Placement,
+    template: &Template,
+    cluster: &str,
+) -> Option<Variant> {
+    let revisions = revisions(plane, placement, &template.object);
+    let mut all = placement.clusters.iter().zip(revisions);
+    let (placed, revision) = all.find(|(placed, _)| placed.name.as_ref() == cluster)?;
+    let render = Render { plane, overwrite: overwrites(plane, placement) };
+    let mut variants = Vec::new();
+    render.class(&revised(template, cluster, revision), &[placed], &mut variants);
+    variants.pop()
+}
+
+/// The template as it is for a cluster, with the numbers for it.
+fn revised(template: &Template, cluster: &str, revision: Option<Revision>) -> Object {
+    let mut object = template.for_cluster(cluster).clone();
+    if let Some(revision) = revision {
+        revise::revise(&mut object.body, revision);
+    }
+    object
 }
 
 /// The numbers to write for each cluster of the placement, in its order.
@@ -60,9 +83,26 @@ fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> 
     placement.clusters.iter().enumerate().map(revision).collect()
 }
 
-/// Whether the policy, or that of any object that needs this one, takes over what exists already.
-fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    plane.policy(placement).is_some_and(|p| p.spec.conflict_resolution.as_deref() == Some("Overwrite"))
+/// Whether what exists already is taken over.
+pub(super) fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    asks(plane, placement, |spec| spec.conflict_resolution.as_deref() == Some("Overwrite"))
+}
+
+/// Whether the object stays in the clusters when it is to go.
+pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    asks(plane, placement, |spec| spec.preserve_resources_on_deletion == Some(true))
+}
+
+/// Whether its policy asks for something; without one, that of any object that needs it.
+fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationSpec) -> bool) -> bool {
+    if placement.policy.is_some() {
+        return plane.policy(placement).is_some_and(|policy| what(&policy.spec));
+    }
+    placement.required_by.iter().any(|referrer| {
+        let template = plane.template(referrer);
+        let matches = template.map(|template| plane.policies.matches(&template.object)).unwrap_or_default();
+        matches.first().is_some_and(|first| what(&first.policy.spec))
+    })
 }
 
 /// Renders the clusters of one placement.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
+//! member   what is there ─► create, update (retain), take over, delete
 //! ```
 
 use std::collections::BTreeMap;
@@ -10,7 +11,9 @@ use std::collections::BTreeMap;
 use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role, Template};
 
-use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
+use super::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
+};
 
 mod affinity;
 mod api;
@@ -20,9 +23,11 @@ mod defaults;
 mod dependencies;
 mod dependents;
 mod explain;
+mod health;
 mod interpret;
 mod manifest;
 mod matching;
+pub mod member;
 mod overrides;
 mod prune;
 mod rebalance;
@@ -62,6 +67,10 @@ impl Dialect for Karmada {
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
+    }
+
+    fn health(&self, live: &Object) -> Health {
+        health::health(live)
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -186,6 +195,10 @@ impl ControlPlane for Karmadas<'_> {
             Some(template) => manifest::variants(self, placement, template),
             None => Vec::new(),
         }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act(self, placement, self.template(&placement.object)?, cluster, live)
     }
 
     fn explain(

@@ -46,6 +46,20 @@ const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
 /// Prunes a manifest. `overwrite` is what the policy says of objects that exist already.
 pub(super) fn prune(manifest: &mut Value, overwrite: bool) {
+    irrelevant(manifest);
+    let Some(metadata) = object_at(manifest, "/metadata") else { return };
+    resolve_conflicts(metadata, overwrite);
+    stamps(metadata);
+    for field in ["labels", "annotations"] {
+        let empty = |v: &Value| v.is_null() || v.as_object().is_some_and(Map::is_empty);
+        if metadata.get(field).is_some_and(empty) {
+            metadata.shift_remove(field);
+        }
+    }
+}
+
+/// Takes out what is never sent.
+pub(super) fn irrelevant(manifest: &mut Value) {
     by_kind(manifest);
     let Some(manifest) = manifest.as_object_mut() else { return };
     manifest.shift_remove("status");
@@ -53,15 +67,12 @@ pub(super) fn prune(manifest: &mut Value, overwrite: bool) {
     for key in METADATA {
         metadata.shift_remove(key);
     }
-    resolve_conflicts(metadata, overwrite);
+}
+
+/// Takes the bookkeeping keys out of an object's metadata.
+pub(super) fn stamps(metadata: &mut Map<String, Value>) {
     take_out(metadata, "labels", &STAMPED_LABELS);
     take_out(metadata, "annotations", &STAMPED_ANNOTATIONS);
-    for field in ["labels", "annotations"] {
-        let empty = |v: &Value| v.is_null() || v.as_object().is_some_and(Map::is_empty);
-        if metadata.get(field).is_some_and(empty) {
-            metadata.shift_remove(field);
-        }
-    }
 }
 
 /// An annotation that says nothing valid says what the policy says.

@@ -91,6 +91,15 @@ pub(super) struct ConfigSpec {
     pub scope: String,
     #[serde(deserialize_with = "null_default")]
     pub feature_gates: Vec<FeatureGate>,
+    #[serde(deserialize_with = "null_default")]
+    pub sync_controller: SyncController,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SyncController {
+    #[serde(deserialize_with = "null_default")]
+    pub adopt_resources: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

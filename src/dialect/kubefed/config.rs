@@ -1,7 +1,8 @@
 //! The control plane's own settings: its namespace, its scope and what is switched on.
 //!
 //! Facts: the `KubeFedConfig` named `kubefed` lives in the control plane's namespace, conventionally
-//! `kube-federation-system`; features are on unless a gate says `Disabled`.
+//! `kube-federation-system`; features are on unless a gate says `Disabled`,
+//! and so is the adoption of objects that are there already.
 
 use super::api::{self, ConfigSpec};
 use crate::k8s::{Cluster, Object};
@@ -20,6 +21,8 @@ pub(super) struct Config {
     pub pushes: bool,
     /// Whether `ReplicaSchedulingPreference`s count.
     pub schedules: bool,
+    /// Whether objects that it did not create are taken over.
+    pub adopts: bool,
 }
 
 impl Config {
@@ -37,6 +40,7 @@ impl Config {
             namespaced: spec.scope == "Namespaced",
             pushes: on("PushReconciler"),
             schedules: on("SchedulerPreferences"),
+            adopts: spec.sync_controller.adopt_resources != "Disabled",
         }
     }
 

@@ -10,6 +10,9 @@ use crate::dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::kinds::Scope;
 use crate::k8s::{Cluster, ClusterName, Finding, ObjectRef, Origin, finding};
 
+/// The reason where a selector is invalid: then nothing is done at all.
+pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
+
 /// Namespaces that are never federated; so is the control plane's own.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
 
@@ -61,7 +64,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             decision.preference = plane.preference_of(federated).map(|preference| {
                 (preference, preference::schedule(plane, preference, federated, previous, trace))
             });
-            decision.refusal = decision.select(plane).err();
+            decision.refusal = decision.select(plane).err().or_else(|| leaving(federated));
         }
         decision
     }
@@ -97,8 +100,13 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     /// Whether the object goes to cluster number `index`.
     pub(super) fn chosen(&self, index: usize) -> bool {
+        self.refusal.is_none() && self.selects(index)
+    }
+
+    /// Whether its own placement and its namespace's select cluster number `index`.
+    pub(super) fn selects(&self, index: usize) -> bool {
         let says = |selected: &Vec<bool>| selected.get(index).copied().unwrap_or_default();
-        self.refusal.is_none() && says(&self.own) && self.namespace.as_ref().is_none_or(says)
+        says(&self.own) && self.namespace.as_ref().is_none_or(says)
     }
 
     /// The row of the plan.
@@ -225,11 +233,19 @@ fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>
     placement::selected(&federated.spec.placement, &plane.clusters).map_err(|invalid| Refusal {
         invalid: Some((federated.object.id.clone(), federated.object.origin.clone(), invalid.pointer)),
         ..Refusal::new(
-            "ComputePlacementFailed",
+            NO_PLACEMENT,
             format!("the `clusterSelector` of {} is invalid: {}", federated.object.id, invalid.why),
             "write it as Kubernetes defines label selectors",
         )
     })
+}
+
+/// Whether the object is being deleted: then it goes nowhere any more.
+fn leaving(federated: &Federated<'_>) -> Option<Refusal> {
+    let help = "delete it from the repo to be rid of what it stands for";
+    let refusal =
+        || Refusal::new("Deleting", "it is being deleted: `metadata.deletionTimestamp` is set", help);
+    federated.object.deleting().then(refusal)
 }
 
 /// Why no controller acts on the object.

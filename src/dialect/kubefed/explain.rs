@@ -126,7 +126,7 @@ fn reason(
 
 /// The federated object as the scheduler writes it back: every cluster of the result named, with its
 /// replicas overridden; the number taken out of the overrides for other clusters.
-fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value {
+pub(super) fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value {
     let mut body = federated.object.body.clone();
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
     let names: Vec<&str> = schedule.keys().map(AsRef::as_ref).collect();

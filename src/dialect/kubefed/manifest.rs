@@ -10,14 +10,17 @@ use serde_json::{Map, Value};
 
 use super::decide::by_readiness;
 use super::federated::Federated;
-use super::overrides::{self, Failure, Step};
+use super::overrides::{self, Failure, Step, Steps};
 use super::{KubeFeds, NOT_READY};
 use crate::dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use crate::k8s::{ClusterName, Finding, Object, finding};
 use crate::patch;
 
 /// The label that marks what the control plane has sent.
-const MANAGED: &str = "kubefed.io/managed";
+pub(super) const MANAGED: &str = "kubefed.io/managed";
+
+/// What is said of a cluster whose overrides fail.
+pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federated<'_>) -> Vec<Variant> {
@@ -32,16 +35,10 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
         _ if ready.is_empty() => {}
         Err(failure) => variants.push(failed(federated, failure, names(&ready))),
         Ok(own) => {
-            let preference = plane.preference_of(federated).map(|preference| preference.object);
-            let preference = preference.filter(|object| row.policy.as_ref() == Some(&object.id));
+            let preference = preference(plane, row, federated);
             let mut classes: BTreeMap<Vec<String>, (Vec<Step>, Vec<ClusterName>)> = BTreeMap::new();
             for placed in ready {
-                let mut steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
-                if preference.is_some() {
-                    // A cluster without a number is one that its overrides keep from being sent any:
-                    // they fail, whatever the number.
-                    steps = overrides::with_replicas(&steps, placed.replicas.unwrap_or(0));
-                }
+                let steps = steps_of(own, preference.is_some(), placed);
                 let class = classes.entry(steps.iter().map(Step::key).collect());
                 class.or_insert_with(|| (steps, Vec::new())).1.push(placed.name.clone());
             }
@@ -55,6 +52,31 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
+}
+
+/// The preference that decided, if one did.
+fn preference<'a>(plane: &KubeFeds<'a>, row: &Placement, federated: &Federated<'_>) -> Option<&'a Object> {
+    let preference = plane.preference_of(federated).map(|preference| preference.object);
+    preference.filter(|object| row.policy.as_ref() == Some(&object.id))
+}
+
+/// What is overridden in a cluster.
+fn steps_of(own: &Steps, scheduled: bool, placed: &Placed) -> Vec<Step> {
+    let steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
+    // A cluster without a number is one that its overrides keep from being sent any: they fail,
+    // whatever the number.
+    if scheduled { overrides::with_replicas(&steps, placed.replicas.unwrap_or(0)) } else { steps }
+}
+
+/// The same for one cluster of a row.
+pub(super) fn steps<'f>(
+    plane: &KubeFeds<'_>,
+    row: &Placement,
+    federated: &'f Federated<'_>,
+    placed: &Placed,
+) -> Result<Vec<Step>, &'f Failure> {
+    let own = federated.overrides.as_ref()?;
+    Ok(steps_of(own, preference(plane, row, federated).is_some(), placed))
 }
 
 fn render(
@@ -146,7 +168,7 @@ fn integers(value: &Value) -> Value {
 }
 
 /// Sets the label; labels that are no mapping of texts give way to it.
-fn mark(body: &mut Value) {
+pub(super) fn mark(body: &mut Value) {
     let Some(object) = body.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     let Some(metadata) = metadata.as_object_mut() else { return };
@@ -170,5 +192,5 @@ fn failed(federated: &Federated<'_>, failure: &Failure, clusters: Vec<ClusterNam
         "the operations of a cluster are carried out all or none; until this is mended nothing is sent there",
     );
     finding.object = Some(federated.target.clone());
-    Variant { clusters, rendered: Err(Withheld { status: "ApplyOverridesFailed", finding: Some(finding) }) }
+    Variant { clusters, rendered: Err(Withheld { status: OVERRIDES_FAILED, finding: Some(finding) }) }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! types ─► federated ─► decide (placement, namespace, preference ─► division) ─► manifest (overrides)
 //! dns     records ─► status ─► endpoints, on the host
+//! member  what is there ─► create, adopt, update (retain ─► overrides ─► version), delete, release
 //! v1      annotated templates ─► selector ─► preferences ─► division ─► manifest
 //! ```
 
@@ -15,7 +16,9 @@ use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Declared, Role, Template};
 
 use super::import::Importer;
-use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant};
+use super::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Removal, Variant,
+};
 
 mod api;
 mod cluster;
@@ -27,6 +30,7 @@ mod explain;
 mod federated;
 mod import;
 mod manifest;
+mod member;
 mod observe;
 mod overrides;
 mod placement;
@@ -59,6 +63,7 @@ impl Dialect for KubeFed {
             ("core.kubefed.io" | "core.kubefed.k8s.io", "KubeFedCluster") | ("federation", "Cluster") => {
                 Some(Role::Inventory)
             }
+            ("core.kubefed.io", kind) if member::is_record(kind) => Some(Role::Other),
             ("core.kubefed.io" | "core.kubefed.k8s.io", "FederatedTypeConfig" | "KubeFedConfig")
             | ("multiclusterdns.kubefed.io", "Domain") => Some(Role::Other),
             ("types.kubefed.io" | "types.kubefed.k8s.io", kind) if kind.starts_with("Federated") => {
@@ -291,6 +296,21 @@ impl ControlPlane for KubeFeds<'_> {
             Some(Subject::Record(record)) => dns::variants(self, placement, record),
             Some(Subject::Template(template)) => v1::manifest::variants(placement, template),
             None => Vec::new(),
+        }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        match self.subject(self.unit(&placement.object)?)? {
+            Subject::Federated(federated) => member::act(self, placement, federated, cluster, live),
+            Subject::Template(template) => v1::member::act(self, placement, template, cluster, live),
+            Subject::Record(_) => None,
+        }
+    }
+
+    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
+        match self.subject(self.unit(object)?)? {
+            Subject::Federated(federated) => member::removal::removal(self, federated),
+            Subject::Record(_) | Subject::Template(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::dialect;
 use crate::k8s::Object;
 
 /// Whether an object is available.
@@ -26,6 +27,15 @@ impl Health {
             Self::NotAvailableYet => "ManifestNotAvailableYet",
             Self::NotTrackable => "NotTrackable",
         }
+    }
+}
+
+/// The same in neutral words.
+pub(super) fn judge(live: &Object) -> dialect::Health {
+    match health(live) {
+        Health::Available => dialect::Health::healthy(),
+        Health::NotAvailableYet => dialect::Health::unhealthy("it is not available yet"),
+        Health::NotTrackable => dialect::Health::unknown("the availability of this kind is not tracked"),
     }
 }
 

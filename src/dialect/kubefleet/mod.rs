@@ -4,6 +4,7 @@
 //! ```text
 //! decide ─► schedule (screen ─► score, spread ─► pick)
 //!   └─► select: the objects that go where their placement goes
+//! member ─► what is there: taken over, compared, applied; then health, wave after wave
 //! ```
 //!
 //! `KubeFleet` places placements: each stands alone, and everything it selects goes to the same
@@ -15,7 +16,10 @@ use std::sync::OnceLock;
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
-use super::{ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Variant, Withheld};
+use super::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
+    Withheld,
+};
 
 mod affinity;
 mod api;
@@ -25,6 +29,7 @@ pub mod envelope;
 mod explain;
 pub mod health;
 pub mod manifest;
+pub mod member;
 pub mod overrides;
 mod properties;
 pub mod rollout;
@@ -78,6 +83,14 @@ impl Dialect for KubeFleet {
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn health(&self, live: &Object) -> Health {
+        health::judge(live)
+    }
+
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        waves::wave(object)
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -245,6 +258,10 @@ impl ControlPlane for KubeFleets<'_> {
             Some(self.variants(self.subject(&policy)?, &placement.object, &clusters))
         });
         variants.flatten().collect()
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act::act(self, placement, cluster, live)
     }
 
     fn explain(

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::overrides;
 use super::types::TypeConfig;
 use super::{KubeAdmirals, keys, manifest, source};
-use crate::dialect::{Action, Deed, Placement};
+use crate::dialect::{Action, Deed, DeleteOptions, Placement};
 use crate::k8s::object::at;
 use crate::k8s::selector::null_default;
 use crate::k8s::{Cluster, Object};
@@ -45,7 +45,7 @@ pub(super) fn act(
         managed?;
         let removable = cluster.ready && propagated(placement, &cluster.name);
         return removable.then_some(Action {
-            deed: Deed::Delete,
+            deed: Deed::Delete(background()),
             adopts: false,
             status: "WaitingForRemoval",
         });
@@ -66,6 +66,11 @@ pub(super) fn act(
         }
         (None, Some(live)) => sending.update(live, true),
     })
+}
+
+/// Deletions go on in the background.
+fn background() -> DeleteOptions {
+    DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())])
 }
 
 /// Whether the object had been sent to the cluster.

@@ -17,6 +17,7 @@ use crate::repo::Template;
 pub(super) mod explain;
 mod json;
 pub(super) mod manifest;
+pub(super) mod member;
 mod preferences;
 mod selector;
 

@@ -1,0 +1,65 @@
+//! Whose an object in a member is: owner references to `AppliedWork`s.
+//!
+//! Facts: a reference that a Work left behind, which is no more, does not count; any other owner
+//! stands in the way unless co-ownership is allowed, and another placement's always does.
+
+use serde_json::{Value, json};
+
+const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
+const KIND: &str = "AppliedWork";
+
+/// The owner references of an object.
+pub(super) fn owners(object: &Value) -> &[Value] {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Whether two references are to the same owner.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    ["uid", "name", "kind", "apiVersion"].iter().all(|key| a.get(key) == b.get(key))
+}
+
+/// The object with our owner reference added, and without those that were left behind; or why it is
+/// not ours to take.
+pub(super) fn taken(
+    live: &Value,
+    owner: Option<&Value>,
+    works: &[String],
+    shares: bool,
+) -> Result<Value, &'static str> {
+    let left_behind = |one: &Value| {
+        let is_work = one.get("apiVersion").is_some_and(|v| v == API_VERSION)
+            || one.get("kind").is_some_and(|kind| kind == KIND);
+        is_work && !works.iter().any(|name| one.get("name").is_some_and(|n| n == name.as_str()))
+    };
+    let mut left: Vec<Value> = owners(live).iter().filter(|one| !left_behind(one)).cloned().collect();
+    if !left.is_empty() && !shares {
+        return Err("CoOwnershipDisallowed");
+    }
+    let is_work = |one: &Value| {
+        one.get("apiVersion").is_some_and(|v| v == API_VERSION)
+            && one.get("kind").is_some_and(|kind| kind == KIND)
+            && one.get("uid") != owner.and_then(|owner| owner.get("uid"))
+    };
+    if left.iter().any(is_work) {
+        return Err("PlacedInDuplicate");
+    }
+    left.extend(owner.cloned());
+    let mut taken = live.clone();
+    if !left.is_empty() || !owners(live).is_empty() {
+        taken["metadata"]["ownerReferences"] = Value::Array(left);
+    }
+    Ok(taken)
+}
+
+/// The object without our owner reference.
+pub(super) fn released(live: &Value, owner: &Value) -> Value {
+    let mut released = live.clone();
+    let left: Vec<Value> = owners(live).iter().filter(|one| !same(one, owner)).cloned().collect();
+    released["metadata"]["ownerReferences"] = Value::Array(left);
+    released
+}
+
+/// A reference to an `AppliedWork` in the member.
+pub(super) fn reference(name: &str, uid: &str) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": KIND, "name": name, "uid": uid, "blockOwnerDeletion": true})
+}

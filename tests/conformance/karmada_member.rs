@@ -1,0 +1,46 @@
+//! Karmada's cases of an object in a member cluster: what is kept of it when it is updated, and whether
+//! it is healthy.
+
+use federate::dialect::karmada::{Karmada, member};
+use federate::dialect::{Dialect, HealthState};
+use serde_json::{Value, json};
+
+use crate::diff::compare;
+use crate::run::observed;
+
+/// The one object of a case: it is stored as it is sent.
+fn only(case: &Value) -> &Value {
+    let [object] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
+    object
+}
+
+pub(crate) fn retain(case: &Value) -> Result<(), String> {
+    let live = observed(&case["observed"]);
+    let action = member::decide(only(case).clone(), Some(&live));
+    let mut got = json!({});
+    if action.status == "AlreadyExists" {
+        got["conflict"] = json!("abort");
+        return compare(&case["expect"], &got);
+    }
+    if action.adopts {
+        got["conflict"] = json!("overwrite");
+    }
+    match member::retain::retained(only(case).clone(), &live) {
+        Ok(body) => {
+            got["update"] = json!(member::changes(&body, &live));
+            got["manifests"] = json!({"m1": [body]});
+        }
+        Err(_) => got["error"] = json!(action.status),
+    }
+    compare(&case["expect"], &got)
+}
+
+pub(crate) fn health(case: &Value) -> Result<(), String> {
+    let health = Karmada.health(&observed(only(case)));
+    let word = match health.state {
+        HealthState::Healthy => "Healthy",
+        HealthState::Unhealthy => "Unhealthy",
+        HealthState::Unknown => "Unknown",
+    };
+    compare(&case["expect"], &json!({"health": word}))
+}

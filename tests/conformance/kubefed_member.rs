@@ -1,0 +1,127 @@
+//! `KubeFed`'s cases of what is done in the member clusters, given what is there: what is kept, what is
+//! adopted, whether anything drifted, and how a removal goes on.
+
+use federate::dialect::kubefed::KubeFed;
+use federate::dialect::{Action, Deed, Dialect, Input, Placement, Plan, Progress};
+use federate::engine::Settings;
+use federate::k8s::ObjectRef;
+use federate::repo::Config;
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run::{self, live, run_with};
+
+/// The actions of one object, by cluster.
+type Acted = Vec<(String, Action)>;
+
+pub(crate) fn judge(case: &Value) -> Result<(), String> {
+    let want = &case["expect"];
+    let live = live(case);
+    let settings = Settings { strict_inventory: true, live: live.clone(), ..Settings::default() };
+    let clusters = run::clusters(&case["files"], &settings);
+    let (ran, acted) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
+        let row = about(plan);
+        let act = |name: &str| {
+            let cluster = clusters.iter().find(|c| c.name.as_ref() == name)?;
+            let id = &row.object;
+            let there = live.get(name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+            Some((name.to_owned(), engine.act(row, cluster, there)?))
+        };
+        clusters.iter().filter_map(|c| act(&c.name)).collect::<Acted>()
+    });
+    let row = about(&ran.plan);
+    let mut got = Map::new();
+    for key in want.as_object().expect("a map").keys() {
+        let value = match key.as_str() {
+            "placements" => json!([placement(row, &acted)]),
+            "manifests" => manifests(&acted),
+            "actions" => clusters.iter().map(|c| (c.name.to_string(), action(&c.name, &acted))).collect(),
+            "finalizerRemoved" | "result" => removal(case, &settings, &row.object)[key].clone(),
+            other => return Err(format!("`{other}` is not judged")),
+        };
+        got.insert(key.clone(), value);
+    }
+    compare(&without_empty(want.clone()), &without_empty(Value::Object(got)))
+}
+
+/// The row that a case is about: the only one, besides that of the namespace around it.
+fn about(plan: &Plan) -> &Placement {
+    let mut rows = plan.placements.iter();
+    rows.find(|row| row.object.kind != "Namespace").or(plan.placements.first()).expect("a row")
+}
+
+fn placement(row: &Placement, acted: &Acted) -> Value {
+    let clusters: Map<String, Value> =
+        row.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
+    let policy = row.policy.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut value = json!({"object": row.object, "policy": policy, "clusters": clusters});
+    if let Some(unschedulable) = &row.unschedulable {
+        value["unschedulable"] = json!(unschedulable.reason);
+    }
+    let placed = acted.iter().filter(|(name, a)| clusters.contains_key(name) && a.status != "OK");
+    let statuses: Map<String, Value> = placed.map(|(name, a)| (name.clone(), json!(a.status))).collect();
+    if !statuses.is_empty() {
+        value["clusterStatus"] = statuses.into();
+    }
+    value
+}
+
+fn manifests(acted: &Acted) -> Value {
+    let body = |action: &Action| match &action.deed {
+        Deed::Create(body) | Deed::Update(body) | Deed::Release(body) => Some(body.clone()),
+        Deed::Apply { .. } | Deed::Delete(_) | Deed::Nothing => None,
+    };
+    let sent = acted.iter().filter_map(|(name, action)| Some((name.clone(), json!([body(action)?]))));
+    sent.collect::<Map<_, _>>().into()
+}
+
+fn action(cluster: &str, acted: &Acted) -> Value {
+    let Some((_, action)) = acted.iter().find(|(name, _)| name == cluster) else {
+        return json!({"op": "none"});
+    };
+    let op = match &action.deed {
+        Deed::Create(_) => "create",
+        Deed::Update(_) | Deed::Apply { .. } => "update",
+        Deed::Release(_) => "remove-managed-label",
+        Deed::Delete(_) => "delete",
+        Deed::Nothing => "none",
+    };
+    let mut value = json!({"op": op});
+    if action.status != "OK" {
+        value["status"] = json!(action.status);
+    }
+    if let Deed::Delete(options) = &action.deed
+        && !options.is_empty()
+    {
+        value["options"] = json!(options);
+    }
+    value
+}
+
+fn removal(case: &Value, settings: &Settings, about: &ObjectRef) -> Value {
+    let repo = run::repo(case);
+    let clusters = run::clusters(&case["files"], settings);
+    let input = Input {
+        repo: &repo,
+        clusters: &clusters,
+        now: None,
+        live: &settings.live,
+        hosts: &settings.hosts,
+        standing: true,
+    };
+    let removal = KubeFed.open(input).removal(about).expect("an object that is being deleted");
+    let result = match removal.progress {
+        Progress::Done => "done",
+        Progress::Waiting => "recheck",
+        Progress::Failed => "error",
+    };
+    json!({"finalizerRemoved": removal.released, "result": result})
+}
+
+/// A cluster that is sent nothing need not be named.
+fn without_empty(mut expect: Value) -> Value {
+    if let Some(map) = expect.get_mut("manifests").and_then(Value::as_object_mut) {
+        map.retain(|_, list| list.as_array().is_none_or(|l| !l.is_empty()));
+    }
+    expect
+}

@@ -1,0 +1,115 @@
+//! `KubeFleet`'s cases of one manifest applied in a member: what is decided, what differs, what is
+//! written, and what stands there afterwards.
+//!
+//! The member is a server that keeps track of fields and writes objects in their own form, but fills in
+//! no defaults, validates nothing and counts no generations.
+
+use federate::dialect::kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
+use federate::server::schema::Type;
+use federate::server::{self, Failure, Kind, complete};
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run::observed;
+
+/// A server for objects of one kind, under a name to which no defaults belong.
+struct Plain {
+    kind: Kind,
+    name: String,
+}
+
+impl Plain {
+    fn new(manifest: &Value) -> Self {
+        let name = manifest["kind"].as_str().expect("a kind").to_owned();
+        let mut kind = known(manifest).unwrap_or_else(|| {
+            let like = Kind::builtin("v1", "ConfigMap").expect("a kind");
+            Kind { schema: Type::Any, ..like }
+        });
+        kind.kind = "Plain".to_owned();
+        Self { kind, name }
+    }
+
+    fn write(&self, force: bool) -> server::Write<'_> {
+        let now = "2026-01-01T00:00:00Z";
+        server::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
+    }
+
+    fn named(&self, mut object: Value, like: &Value) -> Value {
+        object["kind"] = json!(self.name);
+        object["apiVersion"] = like["apiVersion"].clone();
+        object
+    }
+}
+
+impl Member for Plain {
+    fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure> {
+        Ok(self.named(server::apply(Some(live), manifest, &self.write(force))?, manifest))
+    }
+
+    fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
+        let written = server::update(live, &complete(&self.kind, &object), &self.write(false));
+        Ok(self.named(written, &object))
+    }
+}
+
+fn known(manifest: &Value) -> Option<Kind> {
+    Kind::builtin(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?)
+}
+
+pub(crate) fn apply(case: &Value) -> Result<(), String> {
+    let [manifest, placement] = case["files"].as_array().expect("a list").as_slice() else {
+        panic!("a manifest and a placement")
+    };
+    let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
+    works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
+    let (member, kind) = (Plain::new(manifest), known(manifest));
+    let applying = Applying {
+        strategy: &Strategy::of(&observed(placement)),
+        owner: Some(&case["owner"]),
+        works: &works,
+        kind: kind.as_ref(),
+        member: &member,
+    };
+    let outcome = applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()));
+    compare(&case["expect"], &recorded(outcome))
+}
+
+fn recorded(outcome: Outcome) -> Value {
+    let mut got = Map::from_iter([("decision".to_owned(), json!(outcome.decision))]);
+    if let Some(error) = outcome.error {
+        got.insert("error".into(), json!(error));
+    }
+    for (key, list) in [("diffs", outcome.diffs), ("drifts", outcome.drifts)] {
+        if !list.is_empty() {
+            got.insert(key.into(), json!(sorted(list)));
+        }
+    }
+    if !outcome.writes.is_empty() {
+        got.insert("writes".into(), outcome.writes.iter().map(write).collect());
+        got.insert("result".into(), stored(outcome.result.expect("what is written is there")));
+    }
+    got.into()
+}
+
+fn sorted(mut list: Vec<Difference>) -> Vec<Difference> {
+    list.sort_by(|a, b| a.path.cmp(&b.path));
+    list
+}
+
+fn write(write: &Write) -> String {
+    match write {
+        Write::Create(_) => "create".to_owned(),
+        Write::Update(_) => "update".to_owned(),
+        Write::Patch { media, .. } => format!("patch:{media}"),
+        Write::Apply { force: true, .. } => "apply:force".to_owned(),
+        Write::Apply { .. } => "apply".to_owned(),
+    }
+}
+
+/// Without what is not recorded.
+fn stored(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().expect("a map");
+    metadata.shift_remove("managedFields");
+    metadata.shift_remove("resourceVersion");
+    object
+}

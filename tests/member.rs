@@ -1,0 +1,186 @@
+//! What is done in a member cluster, through the engine: each dialect's whole way from a repo to a deed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly"
+)]
+
+use federate::dialect::{Action, Deed};
+use federate::engine::{self, Engine, Settings};
+use federate::k8s::{Live, Object, ObjectRef, Origin};
+use federate::repo::{self, Config, File};
+use serde_json::{Value, json};
+
+/// What is done in `cluster` about the object of `kind`, of which `live` is there.
+fn act(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Action> {
+    act_among(repo, kind, cluster, live, Live::default())
+}
+
+fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
+    let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+    let settings = Settings { live: all, ..Settings::default() };
+    let loaded = repo::load_bytes(vec![file], Config::default(), &engine::AllDialects);
+    let (clusters, findings) = engine::inventory(&loaded.repo, &settings);
+    assert!(findings.is_empty(), "{findings:?}");
+    let repo = loaded.expand(&clusters);
+    let engine = Engine::new(&repo, &clusters, &settings);
+    let plan = engine.plan().plan;
+    let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
+    let cluster = clusters.iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
+    let live = live.map(|body| object(&row.object, body));
+    engine.act(row, cluster, live.as_ref())
+}
+
+fn object(id: &ObjectRef, body: &Value) -> Object {
+    let origin = Origin { file: "live".into(), document: 0, item: None, line: 0 };
+    Object { id: id.clone(), body: body.clone(), origin }
+}
+
+fn created(action: Option<Action>) -> Value {
+    match action.map(|action| action.deed) {
+        Some(Deed::Create(body)) => body,
+        other => panic!("not created: {other:?}"),
+    }
+}
+
+const KARMADA: &str = "
+{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m1}}
+---
+{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m2}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: shop}, data: {k: v}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: p, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]
+  placement: {clusterAffinity: {clusterNames: [m1]}}
+  conflictResolution: Abort
+";
+
+#[test]
+fn karmada_creates_updates_and_deletes_its_own() {
+    let sent = created(act(KARMADA, "ConfigMap", "m1", None));
+    assert_eq!(sent["metadata"]["labels"]["karmada.io/managed"], "true");
+    assert_eq!(
+        sent["metadata"]["annotations"]["resourcetemplate.karmada.io/managed-labels"],
+        "karmada.io/managed"
+    );
+    assert_eq!(sent["metadata"]["annotations"]["resourcebinding.karmada.io/name"], "c-configmap");
+    let again = act(KARMADA, "ConfigMap", "m1", Some(&sent)).unwrap();
+    assert_eq!((again.deed, again.status), (Deed::Nothing, "OK"));
+    let mut drifted = sent.clone();
+    drifted["data"]["k"] = json!("w");
+    drifted["metadata"]["labels"]["own"] = json!("1");
+    let Some(Deed::Update(mended)) = act(KARMADA, "ConfigMap", "m1", Some(&drifted)).map(|a| a.deed) else {
+        panic!("not updated")
+    };
+    assert_eq!((&mended["data"]["k"], &mended["metadata"]["labels"]["own"]), (&json!("v"), &json!("1")));
+    let gone = act(KARMADA, "ConfigMap", "m2", Some(&sent)).unwrap();
+    assert!(matches!(gone.deed, Deed::Delete(options) if options["propagationPolicy"] == "Background"));
+}
+
+#[test]
+fn karmada_resolves_conflicts_as_its_policy_says() {
+    let foreign =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}});
+    let refused = act(KARMADA, "ConfigMap", "m1", Some(&foreign)).unwrap();
+    assert_eq!((refused.deed, refused.status), (Deed::Nothing, "AlreadyExists"));
+    assert_eq!(act(KARMADA, "ConfigMap", "m2", Some(&foreign)), None);
+    let overwrite = KARMADA.replace("Abort", "Overwrite\n  preserveResourcesOnDeletion: true");
+    let taken = act(&overwrite, "ConfigMap", "m1", Some(&foreign)).unwrap();
+    assert!(taken.adopts && matches!(taken.deed, Deed::Update(_)));
+    let sent = created(act(&overwrite, "ConfigMap", "m1", None));
+    let Some(Deed::Release(left)) = act(&overwrite, "ConfigMap", "m2", Some(&sent)).map(|a| a.deed) else {
+        panic!("not released")
+    };
+    assert_eq!(left["metadata"]["labels"], json!({}));
+}
+
+const KUBEFLEET: &str = "
+{apiVersion: cluster.kubernetes-fleet.io/v1, kind: MemberCluster, metadata: {name: m1, labels: {env: prod}}}
+---
+{apiVersion: cluster.kubernetes-fleet.io/v1, kind: MemberCluster, metadata: {name: m2}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: shop}, data: {k: v}}
+---
+apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {name: crp}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]
+  policy: {placementType: PickFixed, clusterNames: [m1]}
+  strategy: {applyStrategy: {type: ClientSideApply}}
+";
+
+#[test]
+fn kubefleet_applies_and_leaves_what_others_added() {
+    let sent = created(act(KUBEFLEET, "ConfigMap", "m1", None));
+    assert!(sent["metadata"]["annotations"]["kubernetes-fleet.io/spec-hash"].is_string());
+    assert_eq!(act(KUBEFLEET, "ConfigMap", "m1", Some(&sent)).unwrap().deed, Deed::Nothing);
+    let mut drifted = sent.clone();
+    drifted["data"] = json!({"k": "w", "own": "1"});
+    let Some(Deed::Update(mended)) = act(KUBEFLEET, "ConfigMap", "m1", Some(&drifted)).map(|a| a.deed) else {
+        panic!("not updated")
+    };
+    assert_eq!(mended["data"], json!({"k": "v", "own": "1"}));
+    let server_side = KUBEFLEET.replace("ClientSideApply", "ServerSideApply");
+    let applied = act(&server_side, "ConfigMap", "m1", Some(&drifted)).unwrap();
+    assert!(matches!(applied.deed, Deed::Apply { manager: "work-api-agent", force: true, .. }));
+    assert!(matches!(act(KUBEFLEET, "ConfigMap", "m2", Some(&sent)).unwrap().deed, Deed::Delete(_)));
+}
+
+#[test]
+fn kubefleet_names_its_owner_where_the_member_has_one() {
+    let work = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork",
+        "metadata": {"name": "crp-work", "uid": "u"}});
+    let among = |body: Option<&Value>| {
+        let id = ObjectRef {
+            api_version: "placement.kubernetes-fleet.io/v1beta1".into(),
+            kind: "AppliedWork".into(),
+            namespace: None,
+            name: "crp-work".into(),
+        };
+        let mut live = Live::default();
+        live.insert("m1".into(), vec![object(&id, &work)]);
+        act_among(KUBEFLEET, "ConfigMap", "m1", body, live)
+    };
+    let sent = created(among(None));
+    assert_eq!(sent["metadata"]["ownerReferences"][0]["uid"], "u");
+    let mut owned = sent.clone();
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}]);
+    let refused = among(Some(&owned)).unwrap();
+    assert_eq!((refused.deed, refused.status), (Deed::Nothing, "CoOwnershipDisallowed"));
+}
+
+const FEDERATION: &str = "
+{apiVersion: federation/v1beta1, kind: Cluster, metadata: {name: m1}}
+---
+{apiVersion: federation/v1beta1, kind: Cluster, metadata: {name: m2, labels: {env: dev}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c
+  namespace: shop
+  annotations:
+    federation.alpha.kubernetes.io/cluster-selector: '[{\"key\": \"env\", \"operator\": \"!\", \"values\": []}]'
+data: {k: v}
+";
+
+#[test]
+fn federation_v1_deletes_whatever_has_the_name() {
+    let sent = created(act(FEDERATION, "ConfigMap", "m1", None));
+    assert_eq!(act(FEDERATION, "ConfigMap", "m1", Some(&sent)).unwrap().deed, Deed::Nothing);
+    let foreign =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}});
+    assert_eq!(act(FEDERATION, "ConfigMap", "m1", Some(&foreign)).unwrap().deed, Deed::Update(sent));
+    assert!(matches!(act(FEDERATION, "ConfigMap", "m2", Some(&foreign)).unwrap().deed, Deed::Delete(_)));
+}
