@@ -13,9 +13,11 @@ mod check;
 mod commit;
 mod completions;
 mod diff;
+mod drift;
 mod exit;
 mod explain;
 mod import;
+mod members;
 mod plan;
 mod render;
 mod revision;
@@ -54,6 +56,7 @@ enum Command {
     Commit(commit::Commit),
     Plan(plan::Plan),
     Diff(diff::Diff),
+    Drift(drift::Drift),
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
@@ -76,6 +79,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
         Command::Diff(command) => command.run(),
+        Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
