@@ -106,7 +106,7 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
-            (Some(same), Some(_)) | (None, Some(same)) | (Some(same), None) => format!(", {same} replicas"),
+            (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),
         };
         let sign = self.look.paint(color, &sign.to_string());
@@ -115,11 +115,9 @@ impl Report<'_> {
             let words = format!("{} → {}", share(shift.from), share(shift.to));
             let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
         }
-        if !change.policy.is_same() {
-            let name = |policy: &Option<ObjectRef>| {
-                policy.as_ref().map_or("no policy".to_owned(), |p| visible(&p.to_string()))
-            };
-            let _ = writeln!(out, "      {} → {}", name(&change.policy.from), name(&change.policy.to));
+        let by = moved.by(|object| visible(&object.to_string()));
+        if !by.is_empty() {
+            let _ = writeln!(out, "      {:<16} {by}", "decided by");
         }
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
