@@ -21,4 +21,5 @@ pub mod patch;
 pub mod publish;
 pub mod repo;
 pub mod report;
+pub mod server;
 pub mod yaml;

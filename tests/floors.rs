@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Modules by floor, the lowest first. Those of one floor may use each other only where listed.
 const FLOORS: [&[&str]; 8] = [
     &["yaml", "patch"],
-    &["k8s", "repo"],
+    &["k8s", "repo", "server"],
     &["dialect"],
     &["engine"],
     &["change"],

@@ -22,3 +22,4 @@ mod kubefed;
 mod plan;
 mod render;
 mod revision;
+mod watch;

@@ -63,8 +63,8 @@ impl Watched {
         Ok(watcher)
     }
 
-    /// Whether an event can change what is rendered. Reading is no change, and hidden folders, the output
-    /// and its companions are not read.
+    /// Whether an event can change what is rendered. Reading is no change; what is hidden, companions of
+    /// the output among it, is not read, nor is the output.
     fn matters(&self, event: &notify::Result<Event>) -> bool {
         // Events that were lost may have mattered.
         let Ok(event) = event else { return true };
@@ -75,8 +75,9 @@ impl Watched {
     fn is_input(&self, path: &Path) -> bool {
         let below = self.folders.iter().find_map(|folder| path.strip_prefix(folder).ok()).unwrap_or(path);
         let hidden = |path: &Path| path.iter().any(|part| part.to_string_lossy().starts_with('.'));
-        let companion = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".federate-"));
-        !path.starts_with(&self.out) && !companion && !below.parent().is_some_and(hidden)
+        let rules = [".gitignore", ".federateignore"].iter().any(|name| below.ends_with(name));
+        let read = if rules { !below.parent().is_some_and(hidden) } else { !hidden(below) };
+        read && !path.starts_with(&self.out)
     }
 }
 
@@ -104,6 +105,7 @@ mod tests {
         assert!(matters("/repo/apps/web.yaml") && matters("/repo/.gitignore") && matters("/repo"));
         assert!(!matters("/repo/.git/index") && !matters("/repo/out/m1/web.yaml") && !matters("/repo/out"));
         assert!(!matters("/repo/.out.federate-lock") && !matters("/repo/apps/.cache/x/y.yaml"));
+        assert!(!matters("/repo/.web.yaml.swp") && !matters("/repo/.cache/.gitignore"));
         let read = notify::EventKind::Access(notify::event::AccessKind::Any);
         assert!(!watched.matters(&Ok(Event::new(read).add_path("/repo/web.yaml".into()))));
     }

@@ -1,3 +1,5 @@
+//! Revisions of real repositories: work trees, bare ones, subfolders, links, shallow clones.
+
 use std::process::Command;
 
 use tempfile::TempDir;

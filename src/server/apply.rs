@@ -1,0 +1,287 @@
+//! Server-side apply, and the tracking of who owns what for every other kind of write.
+//!
+//! Facts: Kubernetes' field management. An apply is merged into the live object; what its manager
+//! applied last time and not now goes, unless somebody else owns it; what others own with another
+//! value is a conflict. Any other write takes the fields that it changes from everybody.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::complete::complete;
+use super::failure::{Cause, Failure};
+use super::fields::FieldSet;
+use super::kinds::Kind;
+use super::managed::{Managed, Operation, Owned, Owner};
+use super::schema::Type;
+use super::typed::{check, compare, fields, merge, remove, same, with_named};
+
+/// How an object is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'w> {
+    /// The object's kind.
+    pub kind: &'w Kind,
+    /// Who writes.
+    pub manager: &'w str,
+    /// The subresource that is written to.
+    pub subresource: Option<&'w str>,
+    /// Whether an apply takes fields from their owners.
+    pub force: bool,
+    /// The time in seconds, in RFC 3339 notation.
+    pub now: &'w str,
+}
+
+impl Write<'_> {
+    fn owner(&self, operation: Operation) -> Owner {
+        Owner {
+            manager: self.manager.to_owned(),
+            operation,
+            api_version: (operation == Operation::Update).then(|| self.kind.api_version()),
+            subresource: self.subresource.map(str::to_owned),
+        }
+    }
+
+    /// The type of objects without `apiVersion` and `kind`, which nobody owns.
+    fn schema(&self) -> &Type {
+        &self.kind.schema
+    }
+}
+
+/// What an apply makes of the live object, or of nothing: merged, completed by defaults, with its
+/// owners. It is neither validated nor compared with what was there; see `settle`.
+pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result<Value, Failure> {
+    if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    let body = body(applied);
+    let wrong = check(write.schema(), &body);
+    if !wrong.is_empty() {
+        return Err(Failure::internal(untyped(applied, &wrong)));
+    }
+    let (mut managed, before) = match live {
+        Some(live) => (Managed::read(live).unwrap_or_default(), bare(live)),
+        None => (Managed::default(), blank(write.kind, applied)),
+    };
+    let owner = write.owner(Operation::Apply);
+    if managed.0.is_empty() && live.is_some() {
+        let first = Write { manager: "before-first-apply", subresource: None, ..*write };
+        track(&mut managed, &blank(write.kind, applied), &before, &first);
+    }
+    let last = managed.0.get(&owner).map(|owned| owned.fields.clone()).unwrap_or_default();
+    let named = fields(write.schema(), &body).without_below(&write.kind.untouched(write.subresource));
+    let owned = Owned {
+        api_version: write.kind.api_version(),
+        time: managed.0.get(&owner).and_then(|owned| owned.time.clone()),
+        fields: named,
+    };
+    managed.0.insert(owner.clone(), owned);
+    let merged = merge(write.schema(), &before, &body);
+    let merged = prune(write.schema(), merged, &managed, &last);
+    let conflicts = take(&mut managed, &owner, &before, &merged, write);
+    if !write.force && !conflicts.is_empty() {
+        return Err(conflict(&conflicts));
+    }
+    let changed = !same(&merged, &before);
+    if let Some(owned) = managed.0.get_mut(&owner) {
+        owned.fields = owned.fields.difference(&identity());
+        if changed {
+            owned.time = Some(write.now.to_owned());
+        }
+    }
+    managed.cap();
+    let mut object = if changed {
+        complete(write.kind, &named_as(merged, write.kind))
+    } else {
+        named_as(before, write.kind)
+    };
+    managed.store(&mut object);
+    Ok(object)
+}
+
+/// The new object with its owners after a write that is no apply. `new` has been completed. What it
+/// says of owners counts unless it says nothing; an empty list, or a list of one empty entry, clears.
+pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
+    let mut object = named_as(bare(new), write.kind);
+    let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let cleared = match given.map(Vec::as_slice) {
+        Some([]) => true,
+        Some([one]) => one.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    };
+    let of_live = || live.and_then(Managed::read).unwrap_or_default();
+    let mut managed = if cleared {
+        Managed::default()
+    } else if write.subresource.is_some() {
+        of_live()
+    } else {
+        Managed::read(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
+    };
+    // Where nothing was tracked, tracking does not begin with an update.
+    if live.is_none() || !managed.0.is_empty() {
+        let before = live.map_or_else(|| blank(write.kind, new), bare);
+        track(&mut managed, &before, &bare(new), write);
+        managed.cap();
+    }
+    managed.store(&mut object);
+    object
+}
+
+/// Notes what an update changes as its manager's.
+fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
+    let found = compare(write.schema(), before, after).without(&write.kind.untouched(write.subresource));
+    for owned in managed.0.values_mut() {
+        owned.fields = owned.fields.difference(&found.changed()).difference(&found.removed);
+    }
+    let mine = found.changed().difference(&identity());
+    if !mine.is_empty() {
+        let owner = write.owner(Operation::Update);
+        let old = managed.0.get(&owner).map(|owned| owned.fields.clone()).unwrap_or_default();
+        let owned = Owned {
+            api_version: write.kind.api_version(),
+            time: Some(write.now.to_owned()),
+            fields: old.union(&mine),
+        };
+        managed.0.insert(owner, owned);
+    }
+    managed.0.retain(|_, owned| !owned.fields.is_empty());
+}
+
+/// Takes what an apply changes from everybody else; answers with what is taken.
+fn take(
+    managed: &mut Managed,
+    owner: &Owner,
+    before: &Value,
+    merged: &Value,
+    write: &Write<'_>,
+) -> BTreeMap<Owner, FieldSet> {
+    let found = compare(write.schema(), before, merged).without(&write.kind.untouched(write.subresource));
+    let changed = found.changed();
+    let mut conflicts = BTreeMap::new();
+    for (other, owned) in managed.0.iter_mut().filter(|(other, _)| *other != owner) {
+        let lost = owned.fields.intersection(&changed);
+        owned.fields = owned.fields.difference(&lost).difference(&found.removed);
+        if !lost.is_empty() {
+            conflicts.insert(other.clone(), lost);
+        }
+    }
+    managed.0.retain(|_, owned| !owned.fields.is_empty());
+    conflicts
+}
+
+/// Takes out what was applied last time and is owned by nobody now.
+fn prune(ty: &Type, merged: Value, managed: &Managed, last: &FieldSet) -> Value {
+    if last.is_empty() {
+        return merged;
+    }
+    let last = with_named(ty, last);
+    let all = with_named(ty, &fields(ty, &merged));
+    let left = |value: &Value| with_named(ty, &fields(ty, value));
+    let pruned = remove(ty, &merged, &last);
+    // What somebody owns comes back,
+    let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
+    let kept = left(&pruned).union(&with_named(ty, &owned));
+    let pruned = remove(ty, &merged, &all.difference(&kept));
+    // and what went only because it lay in something that went.
+    remove(ty, &merged, &all.difference(&left(&pruned)).intersection(&last))
+}
+
+fn conflict(conflicts: &BTreeMap<Owner, FieldSet>) -> Failure {
+    let mut found: Vec<(String, Vec<String>)> =
+        conflicts.iter().map(|(owner, fields)| (owner.described(), fields.paths())).collect();
+    found.sort();
+    let count: usize = found.iter().map(|(_, paths)| paths.len()).sum();
+    let message = if let [(owner, paths)] = found.as_slice()
+        && count == 1
+    {
+        format!("Apply failed with 1 conflict: conflict with {owner}: {}", paths.join(""))
+    } else {
+        let texts: Vec<String> = found
+            .iter()
+            .map(|(owner, paths)| format!("conflicts with {owner}:\n- {}", paths.join("\n- ")))
+            .collect();
+        format!("Apply failed with {count} conflicts: {}", texts.join("\n"))
+    };
+    let causes: Vec<Cause> = found
+        .iter()
+        .flat_map(|(owner, paths)| {
+            paths.iter().map(move |p| Cause::new("FieldManagerConflict", p, format!("conflict with {owner}")))
+        })
+        .collect();
+    Failure::new(409, "Conflict", message).caused_by(&causes)
+}
+
+fn untyped(applied: &Value, wrong: &[String]) -> String {
+    let text = |pointer: &str| applied.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = text("/apiVersion");
+    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+    let wrong = if let [one] = wrong { one.clone() } else { format!("errors:\n  {}", wrong.join("\n  ")) };
+    format!(
+        "failed to create typed patch object ({}/{}; {version}, Kind={}): {wrong}",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/kind")
+    )
+}
+
+/// What says which object it is and what the server sets, so that nobody owns it.
+fn identity() -> FieldSet {
+    const KEYS: [&str; 9] = [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ];
+    let mut set = FieldSet::default();
+    set.insert(&["metadata"]);
+    for key in KEYS {
+        set.insert(&["metadata", key]);
+    }
+    set
+}
+
+/// The object without `apiVersion` and `kind`.
+fn body(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(map) = object.as_object_mut() {
+        map.shift_remove("apiVersion");
+        map.shift_remove("kind");
+    }
+    object
+}
+
+/// The same without its owners.
+fn bare(object: &Value) -> Value {
+    let mut object = body(object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("managedFields");
+    }
+    object
+}
+
+/// The object with its API version and kind.
+fn named_as(object: Value, kind: &Kind) -> Value {
+    let mut named = Map::new();
+    named.insert("apiVersion".to_owned(), json!(kind.api_version()));
+    named.insert("kind".to_owned(), json!(kind.kind));
+    if let Value::Object(map) = object {
+        named.extend(map);
+    }
+    Value::Object(named)
+}
+
+/// The object before anybody wrote to it.
+fn blank(kind: &Kind, like: &Value) -> Value {
+    let mut metadata = Map::new();
+    for key in ["name", "namespace"] {
+        if let Some(value) = like.pointer(&format!("/metadata/{key}")) {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    let blank = json!({ "metadata": metadata });
+    if kind.custom.is_some() { blank } else { super::canonical::canonical(&kind.schema, &blank) }
+}

@@ -1,0 +1,204 @@
+//! Custom kinds: what a `CustomResourceDefinition` says of its objects.
+//!
+//! Facts: structural schemas of Kubernetes; `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`,
+//! `-preserve-unknown-fields`, `-int-or-string`, `-embedded-resource`; defaults and nullable fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::canonical::canonical;
+use super::kinds::Kind;
+use super::schema::{Field, Relation, Struct, Type, Written};
+
+/// The definition of a custom kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Custom {
+    /// The JSON schema of its objects.
+    pub schema: Value,
+    /// Where the number of replicas is, for its subresource `scale`.
+    pub replicas: Option<String>,
+    /// Where the number of replicas that run is.
+    pub status_replicas: Option<String>,
+    /// Where the label selector of its pods is.
+    pub selector: Option<String>,
+    /// The fields by which objects can be selected, such as `.spec.mode`.
+    pub selectable: Vec<String>,
+}
+
+impl Kind {
+    /// The kinds that a definition makes, one for each version that is served.
+    pub fn customs(definition: &Value) -> Vec<Self> {
+        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let texts = |pointer: &str| -> Vec<String> {
+            let list = definition.pointer(pointer).and_then(Value::as_array);
+            list.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+        };
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+        let served = versions.into_iter().flatten().filter(|v| v.get("served") == Some(&Value::Bool(true)));
+        served
+            .map(|version| {
+                let at = |pointer: &str| version.pointer(pointer);
+                let path = |p: &str| at(p).and_then(Value::as_str).map(str::to_owned);
+                let schema = at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+                let selectable = at("/selectableFields").and_then(Value::as_array).into_iter().flatten();
+                Self {
+                    group: text("/spec/group").to_owned(),
+                    version: path("/name").unwrap_or_default(),
+                    kind: text("/spec/names/kind").to_owned(),
+                    plural: text("/spec/names/plural").to_owned(),
+                    singular: text("/spec/names/singular").to_owned(),
+                    short: texts("/spec/names/shortNames"),
+                    categories: texts("/spec/names/categories"),
+                    namespaced: text("/spec/scope") == "Namespaced",
+                    generation: true,
+                    status: at("/subresources/status").is_some(),
+                    scale: at("/subresources/scale").is_some(),
+                    schema: root(&schema),
+                    custom: Some(Custom {
+                        schema,
+                        replicas: path("/subresources/scale/specReplicasPath"),
+                        status_replicas: path("/subresources/scale/statusReplicasPath"),
+                        selector: path("/subresources/scale/labelSelectorPath"),
+                        selectable: selectable
+                            .filter_map(|field| field.get("jsonPath")?.as_str().map(str::to_owned))
+                            .collect(),
+                    }),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Custom {
+    /// An object as it is stored: pruned, with defaults, without nulls that nobody allows.
+    pub(super) fn complete(&self, object: &Value) -> Value {
+        let mut stored = object.clone();
+        let Some(map) = stored.as_object_mut() else { return stored };
+        let metadata = map.get("metadata").map(|m| canonical(&Type::Named("ObjectMeta"), m));
+        let kept: Vec<(String, Value)> = ["apiVersion", "kind"]
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), map.get(*key)?.clone())))
+            .chain(metadata.map(|m| ("metadata".to_owned(), m)))
+            .collect();
+        fill(&self.schema, &mut stored);
+        if let Some(map) = stored.as_object_mut() {
+            map.extend(kept);
+        }
+        stored
+    }
+}
+
+/// Whether the schema sets a flag.
+fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name) == Some(&Value::Bool(true))
+}
+
+fn fill(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(map) => fill_map(schema, map),
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| fill(schema, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let additional = schema.get("additionalProperties").filter(|a| a.is_object());
+    let open = flag(schema, "x-kubernetes-preserve-unknown-fields")
+        || schema.get("additionalProperties") == Some(&Value::Bool(true));
+    let embedded = |key: &str| {
+        flag(schema, "x-kubernetes-embedded-resource") && matches!(key, "apiVersion" | "kind" | "metadata")
+    };
+    map.retain(|key, value| {
+        let known = properties.is_some_and(|p| p.contains_key(key));
+        let below = properties.and_then(|p| p.get(key)).or(additional);
+        // A null that is not allowed makes room for the default, and goes where there is none.
+        let void = value.is_null() && below.is_some_and(|below| !flag(below, "nullable"));
+        (known || additional.is_some() || open || embedded(key)) && !void
+    });
+    for (key, below) in properties.into_iter().flatten() {
+        if let (Some(default), false) = (below.get("default"), map.contains_key(key)) {
+            map.insert(key.clone(), default.clone());
+        }
+    }
+    for (key, value) in map.iter_mut() {
+        if let Some(below) = properties.and_then(|p| p.get(key)).or(additional) {
+            fill(below, value);
+        }
+    }
+}
+
+/// The type of whole objects.
+fn root(schema: &Value) -> Type {
+    let mut ty = match type_of(schema) {
+        Type::Struct(s) => s,
+        _ => Struct { rest: Some(Box::new(Type::Any)), ..Struct::default() },
+    };
+    for key in ["apiVersion", "kind"] {
+        ty.fields.remove(key);
+    }
+    let metadata = Field { ty: Type::Named("ObjectMeta"), written: Written::Given, default: None };
+    ty.fields.insert("metadata".to_owned(), metadata);
+    Type::Struct(ty)
+}
+
+fn type_of(schema: &Value) -> Type {
+    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+    if flag(schema, "x-kubernetes-int-or-string") {
+        return Type::Port;
+    }
+    match text("type") {
+        "object" => object_type(schema, text("x-kubernetes-map-type") == "atomic"),
+        "array" => {
+            let item = schema.get("items").map_or(Type::Any, type_of);
+            let keys = || {
+                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+                keys.into_iter().flatten().filter_map(|k| k.as_str().map(str::to_owned)).collect()
+            };
+            let relation = match text("x-kubernetes-list-type") {
+                "set" => Relation::Set,
+                "map" => Relation::Keys(keys()),
+                _ => Relation::Whole,
+            };
+            Type::List { item: Box::new(item), relation }
+        }
+        "string" => Type::Text,
+        "integer" | "number" => Type::Number,
+        "boolean" => Type::Truth,
+        _ => Type::Any,
+    }
+}
+
+fn object_type(schema: &Value, whole: bool) -> Type {
+    let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    if let Some(value) = schema.get("additionalProperties") {
+        let value = if value.is_object() { type_of(value) } else { Type::Any };
+        return Type::Map { value: Box::new(value), whole };
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    if properties.is_none() && open {
+        return if whole { Type::Whole } else { Type::Any };
+    }
+    let mut fields: BTreeMap<String, Field> = properties
+        .into_iter()
+        .flatten()
+        .map(|(name, below)| {
+            let field =
+                Field { ty: type_of(below), written: Written::Given, default: below.get("default").cloned() };
+            (name.clone(), field)
+        })
+        .collect();
+    if flag(schema, "x-kubernetes-embedded-resource") {
+        for (name, ty) in
+            [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
+        {
+            fields.insert(name.to_owned(), Field { ty, written: Written::Given, default: None });
+        }
+    }
+    Type::Struct(Struct { fields, rest: open.then(|| Box::new(Type::Any)), whole })
+}

@@ -1,0 +1,214 @@
+//! What the server fills in where nothing was given.
+//!
+//! Facts: the defaults that the API reference of Kubernetes 1.36 states field by field.
+
+use serde_json::{Map, Value, json};
+
+mod pods;
+mod storage;
+mod workloads;
+
+/// Fills a built-in object. It is in the server's form already.
+pub(super) fn fill(kind: &str, object: &mut Value) {
+    match kind {
+        "Deployment" => workloads::deployment(object),
+        "StatefulSet" => workloads::stateful_set(object),
+        "DaemonSet" => workloads::daemon_set(object),
+        "ReplicaSet" | "ReplicationController" => workloads::replica_set(object),
+        "Job" => workloads::job(below(object, "spec")),
+        "CronJob" => workloads::cron_job(below(object, "spec")),
+        "HorizontalPodAutoscaler" => workloads::autoscaler(below(object, "spec")),
+        "Pod" => pods::pod(object),
+        "PodTemplate" => pods::template(below(object, "template")),
+        "Service" => service(below(object, "spec")),
+        "NetworkPolicy" => network_policy(below(object, "spec")),
+        "Ingress" => ingress(below(object, "spec")),
+        "RoleBinding" | "ClusterRoleBinding" => binding(object),
+        "Secret" => secret(object),
+        "PersistentVolumeClaim" => {
+            storage::claim_spec(below(object, "spec"));
+            default(below(object, "status"), "phase", || json!("Pending"));
+        }
+        "PersistentVolume" => storage::volume(object),
+        "StorageClass" => {
+            default(object, "reclaimPolicy", || json!("Delete"));
+            default(object, "volumeBindingMode", || json!("Immediate"));
+        }
+        "PriorityClass" => default(object, "preemptionPolicy", || json!("PreemptLowerPriority")),
+        "Namespace" => namespace(object),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => webhooks(object, kind),
+        "CustomResourceDefinition" => definition(below(object, "spec")),
+        _ => {}
+    }
+}
+
+/// The value below a key, which becomes a mapping where there is none.
+fn below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let place = &mut value[key];
+    if !place.is_object() {
+        *place = Value::Object(Map::new());
+    }
+    place
+}
+
+/// Sets a key that is not there, is null, or is empty text.
+fn default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
+    if let Some(map) = value.as_object_mut() {
+        let unset = map.get(key).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
+        if unset {
+            map.insert(key.to_owned(), what());
+        }
+    }
+}
+
+/// The items of a list below a key.
+fn items<'v>(value: &'v mut Value, key: &str) -> impl Iterator<Item = &'v mut Value> {
+    value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn service(spec: &mut Value) {
+    default(spec, "sessionAffinity", || json!("None"));
+    if text(spec, "sessionAffinity") == "ClientIP" {
+        default(below(below(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", || json!(10800));
+    }
+    default(spec, "type", || json!("ClusterIP"));
+    for port in items(spec, "ports") {
+        default(port, "protocol", || json!("TCP"));
+        let number = port.get("port").cloned().unwrap_or_default();
+        if matches!(port.get("targetPort"), None | Some(Value::Null)) || port["targetPort"] == json!(0) {
+            port["targetPort"] = number;
+        }
+    }
+    let ty = text(spec, "type").to_owned();
+    if matches!(ty.as_str(), "NodePort" | "LoadBalancer") {
+        default(spec, "externalTrafficPolicy", || json!("Cluster"));
+    }
+    if ty != "ExternalName" {
+        default(spec, "internalTrafficPolicy", || json!("Cluster"));
+    }
+    if ty == "LoadBalancer" {
+        default(spec, "allocateLoadBalancerNodePorts", || json!(true));
+    }
+}
+
+fn network_policy(spec: &mut Value) {
+    let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|e| !e.is_empty());
+    if spec.get("policyTypes").is_none_or(Value::is_null) {
+        spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    }
+    for direction in ["ingress", "egress"] {
+        for rule in items(spec, direction) {
+            for port in items(rule, "ports") {
+                default(port, "protocol", || json!("TCP"));
+            }
+        }
+    }
+}
+
+fn ingress(spec: &mut Value) {
+    for rule in items(spec, "rules") {
+        if let Some(http) = rule.get_mut("http") {
+            for path in items(http, "paths") {
+                default(path, "pathType", || json!("ImplementationSpecific"));
+            }
+        }
+    }
+}
+
+fn binding(object: &mut Value) {
+    default(below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
+    for subject in items(object, "subjects") {
+        if matches!(text(subject, "kind"), "User" | "Group") {
+            default(subject, "apiGroup", || json!("rbac.authorization.k8s.io"));
+        }
+    }
+}
+
+/// What is written as text becomes data, and is not seen afterwards.
+fn secret(object: &mut Value) {
+    let written = object.as_object_mut().and_then(|map| map.shift_remove("stringData"));
+    for (key, value) in written.iter().filter_map(Value::as_object).flatten() {
+        let bytes = value.as_str().unwrap_or_default().as_bytes();
+        below(object, "data")[key] = Value::from(base64(bytes));
+    }
+    default(object, "type", || json!("Opaque"));
+}
+
+fn namespace(object: &mut Value) {
+    let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
+    let labels = below(below(object, "metadata"), "labels");
+    labels["kubernetes.io/metadata.name"] = name;
+}
+
+fn webhooks(object: &mut Value, kind: &str) {
+    for hook in items(object, "webhooks") {
+        default(hook, "failurePolicy", || json!("Fail"));
+        default(hook, "matchPolicy", || json!("Equivalent"));
+        default(hook, "namespaceSelector", || json!({}));
+        default(hook, "objectSelector", || json!({}));
+        default(hook, "timeoutSeconds", || json!(10));
+        if kind == "MutatingWebhookConfiguration" {
+            default(hook, "reinvocationPolicy", || json!("Never"));
+        }
+        if let Some(service) = hook.pointer_mut("/clientConfig/service") {
+            default(service, "port", || json!(443));
+        }
+        for rule in items(hook, "rules") {
+            default(rule, "scope", || json!("*"));
+        }
+    }
+}
+
+fn definition(spec: &mut Value) {
+    default(below(spec, "conversion"), "strategy", || json!("None"));
+    let names = below(spec, "names");
+    let kind = text(names, "kind").to_owned();
+    default(names, "listKind", || json!(format!("{kind}List")));
+    default(names, "singular", || json!(kind.to_lowercase()));
+}
+
+/// Bytes in base64, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let digit = (bits >> (18 - 6 * place)) & 63;
+            let digit = usize::try_from(digit).ok().and_then(|digit| DIGITS.get(digit));
+            let shown = if place <= chunk.len() { digit.copied().unwrap_or(b'=') } else { b'=' };
+            text.push(char::from(shown));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_base64() {
+        assert_eq!(base64(b""), "");
+        assert_eq!(base64(b"f"), "Zg==");
+        assert_eq!(base64(b"fo"), "Zm8=");
+        assert_eq!(base64(b"foo"), "Zm9v");
+        assert_eq!(base64(b"not-a-secret"), "bm90LWEtc2VjcmV0");
+    }
+
+    #[test]
+    fn what_is_given_stays() {
+        let mut object = json!({"spec": {"type": "NodePort", "ports": [{"port": 80, "targetPort": "http"}]}});
+        fill("Service", &mut object);
+        assert_eq!(object["spec"]["ports"], json!([{"port": 80, "targetPort": "http", "protocol": "TCP"}]));
+        assert_eq!(object["spec"]["externalTrafficPolicy"], "Cluster");
+    }
+}

@@ -1,0 +1,174 @@
+//! The defaults of pods and of what contains their template.
+
+use serde_json::{Value, json};
+
+use super::{below, default, items, text};
+
+/// A template of pods.
+pub(super) fn template(template: &mut Value) {
+    pod_spec(below(template, "spec"));
+}
+
+/// A pod itself; it asks for what it is limited to.
+pub(super) fn pod(pod: &mut Value) {
+    let spec = below(pod, "spec");
+    pod_spec(spec);
+    default(spec, "enableServiceLinks", || json!(true));
+    for kind in ["containers", "initContainers"] {
+        for container in items(spec, kind) {
+            let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
+            for (name, amount) in limits.into_iter().flatten() {
+                default(below(below(container, "resources"), "requests"), &name, || amount);
+            }
+        }
+    }
+}
+
+fn pod_spec(spec: &mut Value) {
+    default(spec, "dnsPolicy", || json!("ClusterFirst"));
+    default(spec, "restartPolicy", || json!("Always"));
+    default(spec, "securityContext", || json!({}));
+    default(spec, "terminationGracePeriodSeconds", || json!(30));
+    default(spec, "schedulerName", || json!("default-scheduler"));
+    let account = text(spec, "serviceAccountName").to_owned();
+    if !account.is_empty() {
+        // Its old name says the same.
+        spec["serviceAccount"] = Value::from(account);
+    } else if !text(spec, "serviceAccount").is_empty() {
+        spec["serviceAccountName"] = spec["serviceAccount"].clone();
+    }
+    let host = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        for one in items(spec, kind) {
+            container(one);
+            if host {
+                for port in items(one, "ports") {
+                    let number = port.get("containerPort").cloned().unwrap_or_default();
+                    if port.get("hostPort").is_none() {
+                        port["hostPort"] = number;
+                    }
+                }
+            }
+        }
+    }
+    for volume in items(spec, "volumes") {
+        volume_source(volume);
+    }
+    for constraint in items(spec, "topologySpreadConstraints") {
+        default(constraint, "whenUnsatisfiable", || json!("DoNotSchedule"));
+    }
+}
+
+fn container(container: &mut Value) {
+    for port in items(container, "ports") {
+        default(port, "protocol", || json!("TCP"));
+    }
+    default(container, "terminationMessagePath", || json!("/dev/termination-log"));
+    default(container, "terminationMessagePolicy", || json!("File"));
+    let image = text(container, "image").to_owned();
+    default(container, "imagePullPolicy", || json!(pull_policy(&image)));
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(probe).filter(|p| p.is_object()) {
+            for (key, value) in [
+                ("timeoutSeconds", 1),
+                ("periodSeconds", 10),
+                ("successThreshold", 1),
+                ("failureThreshold", 3),
+            ] {
+                default(probe, key, || json!(value));
+            }
+            http(probe);
+            if let Some(grpc) = probe.get_mut("grpc").filter(|g| g.is_object()) {
+                default(grpc, "service", || json!(""));
+            }
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(hook) = container.get_mut("lifecycle").and_then(|l| l.get_mut(hook)) {
+            http(hook);
+        }
+    }
+    for variable in items(container, "env") {
+        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
+            default(field, "apiVersion", || json!("v1"));
+        }
+        if let Some(field) = variable.pointer_mut("/valueFrom/resourceFieldRef") {
+            default(field, "divisor", || json!("0"));
+        }
+    }
+}
+
+fn http(action: &mut Value) {
+    if let Some(get) = action.get_mut("httpGet").filter(|g| g.is_object()) {
+        default(get, "path", || json!("/"));
+        default(get, "scheme", || json!("HTTP"));
+    }
+}
+
+/// An image whose tag moves is pulled each time.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    if image.contains('@') {
+        return "IfNotPresent";
+    }
+    match name.split_once(':') {
+        None | Some((_, "latest" | "")) => "Always",
+        Some(_) => "IfNotPresent",
+    }
+}
+
+/// The default mode of files is 0644.
+fn volume_source(volume: &mut Value) {
+    for kind in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(kind).filter(|s| s.is_object()) {
+            default(source, "defaultMode", || json!(420));
+        }
+    }
+    for pointer in ["/downwardAPI", "/projected"] {
+        let Some(source) = volume.pointer_mut(pointer) else { continue };
+        for item in items(source, "items") {
+            if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
+                default(field, "apiVersion", || json!("v1"));
+            }
+        }
+        for source in items(source, "sources") {
+            if let Some(token) = source.get_mut("serviceAccountToken").filter(|t| t.is_object()) {
+                default(token, "expirationSeconds", || json!(3600));
+            }
+            if let Some(downward) = source.get_mut("downwardAPI") {
+                for item in items(downward, "items") {
+                    if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
+                        default(field, "apiVersion", || json!("v1"));
+                    }
+                }
+            }
+        }
+    }
+    if let Some(path) = volume.get_mut("hostPath").filter(|p| p.is_object()) {
+        // It is there, and empty.
+        if path.get("type").is_none() {
+            path["type"] = json!("");
+        }
+    }
+    if let Some(template) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
+        super::storage::claim_spec(below(template, "spec"));
+    }
+    let sources = volume.as_object().map_or(0, |map| map.keys().filter(|key| *key != "name").count());
+    if sources == 0 {
+        volume["emptyDir"] = json!({});
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_whose_tag_moves_are_pulled_each_time() {
+        assert_eq!(pull_policy("nginx"), "Always");
+        assert_eq!(pull_policy("registry:5000/nginx"), "Always");
+        assert_eq!(pull_policy("nginx:latest"), "Always");
+        assert_eq!(pull_policy("registry:5000/nginx:1.25"), "IfNotPresent");
+        assert_eq!(pull_policy("nginx@sha256:00"), "IfNotPresent");
+    }
+}

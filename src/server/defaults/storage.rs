@@ -1,0 +1,23 @@
+//! The defaults of volumes and claims.
+
+use serde_json::{Value, json};
+
+use super::{below, default};
+
+/// The spec of a claim, or of a template of one.
+pub(super) fn claim_spec(spec: &mut Value) {
+    default(spec, "volumeMode", || json!("Filesystem"));
+}
+
+/// A volume.
+pub(super) fn volume(volume: &mut Value) {
+    let spec = below(volume, "spec");
+    default(spec, "persistentVolumeReclaimPolicy", || json!("Retain"));
+    default(spec, "volumeMode", || json!("Filesystem"));
+    if let Some(path) = spec.get_mut("hostPath").filter(|p| p.is_object())
+        && path.get("type").is_none()
+    {
+        path["type"] = json!("");
+    }
+    default(below(volume, "status"), "phase", || json!("Pending"));
+}

@@ -1,0 +1,117 @@
+//! The defaults of workloads and of what scales them.
+
+use serde_json::{Value, json};
+
+use super::{below, default, items, pods, text};
+
+pub(super) fn deployment(object: &mut Value) {
+    let spec = below(object, "spec");
+    pods::template(below(spec, "template"));
+    default(spec, "replicas", || json!(1));
+    let strategy = below(spec, "strategy");
+    default(strategy, "type", || json!("RollingUpdate"));
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = below(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", || json!("25%"));
+        default(rolling, "maxSurge", || json!("25%"));
+    }
+    default(spec, "revisionHistoryLimit", || json!(10));
+    default(spec, "progressDeadlineSeconds", || json!(600));
+}
+
+pub(super) fn stateful_set(object: &mut Value) {
+    let spec = below(object, "spec");
+    pods::template(below(spec, "template"));
+    default(spec, "podManagementPolicy", || json!("OrderedReady"));
+    let strategy = below(spec, "updateStrategy");
+    default(strategy, "type", || json!("RollingUpdate"));
+    if text(strategy, "type") == "RollingUpdate" {
+        default(below(strategy, "rollingUpdate"), "partition", || json!(0));
+    }
+    let retention = below(spec, "persistentVolumeClaimRetentionPolicy");
+    default(retention, "whenDeleted", || json!("Retain"));
+    default(retention, "whenScaled", || json!("Retain"));
+    default(spec, "replicas", || json!(1));
+    default(spec, "revisionHistoryLimit", || json!(10));
+    for claim in items(spec, "volumeClaimTemplates") {
+        default(claim, "apiVersion", || json!("v1"));
+        default(claim, "kind", || json!("PersistentVolumeClaim"));
+        super::storage::claim_spec(below(claim, "spec"));
+        default(below(claim, "status"), "phase", || json!("Pending"));
+    }
+}
+
+pub(super) fn daemon_set(object: &mut Value) {
+    let spec = below(object, "spec");
+    pods::template(below(spec, "template"));
+    let strategy = below(spec, "updateStrategy");
+    default(strategy, "type", || json!("RollingUpdate"));
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = below(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", || json!(1));
+        default(rolling, "maxSurge", || json!(0));
+    }
+    default(spec, "revisionHistoryLimit", || json!(10));
+}
+
+/// Replica sets and replication controllers; the latter select what their template says.
+pub(super) fn replica_set(object: &mut Value) {
+    let spec = below(object, "spec");
+    pods::template(below(spec, "template"));
+    default(spec, "replicas", || json!(1));
+}
+
+pub(super) fn job(spec: &mut Value) {
+    pods::template(below(spec, "template"));
+    let unset = |spec: &Value, key: &str| spec.get(key).is_none_or(Value::is_null);
+    if unset(spec, "completions") && unset(spec, "parallelism") {
+        spec["completions"] = json!(1);
+        spec["parallelism"] = json!(1);
+    }
+    default(spec, "parallelism", || json!(1));
+    let backoff = if unset(spec, "backoffLimitPerIndex") { 6 } else { i32::MAX };
+    default(spec, "backoffLimit", || json!(backoff));
+    default(spec, "completionMode", || json!("NonIndexed"));
+    default(spec, "suspend", || json!(false));
+    default(spec, "manualSelector", || json!(false));
+    let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+    default(spec, "podReplacementPolicy", || json!(policy));
+    if let Some(policy) = spec.get_mut("podFailurePolicy") {
+        for rule in items(policy, "rules") {
+            for condition in items(rule, "onPodConditions") {
+                default(condition, "status", || json!("True"));
+            }
+        }
+    }
+}
+
+/// The template of a job is completed only when the job is made.
+pub(super) fn cron_job(spec: &mut Value) {
+    default(spec, "concurrencyPolicy", || json!("Allow"));
+    default(spec, "suspend", || json!(false));
+    default(spec, "successfulJobsHistoryLimit", || json!(3));
+    default(spec, "failedJobsHistoryLimit", || json!(1));
+    pods::template(below(below(below(spec, "jobTemplate"), "spec"), "template"));
+}
+
+pub(super) fn autoscaler(spec: &mut Value) {
+    default(spec, "minReplicas", || json!(1));
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+    }
+    let Some(behavior) = spec.get_mut("behavior").filter(|b| b.is_object()) else { return };
+    let up = json!([
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ]);
+    let down = json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]);
+    for (direction, policies) in [("scaleUp", up), ("scaleDown", down)] {
+        let rules = below(behavior, direction);
+        default(rules, "selectPolicy", || json!("Max"));
+        default(rules, "policies", || policies);
+        if direction == "scaleUp" {
+            default(rules, "stabilizationWindowSeconds", || json!(0));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a server answers when it refuses: an HTTP status and an object `Status`.
+//!
+//! Facts: the reasons and texts of the Kubernetes API machinery.
+
+use serde_json::{Map, Value, json};
+
+use super::kinds::Kind;
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The HTTP status.
+    pub code: u16,
+    /// The reason, one word; empty where the server gives none.
+    pub reason: &'static str,
+    /// What went wrong.
+    pub message: String,
+    /// Name, kind, group, causes.
+    pub details: Map<String, Value>,
+}
+
+/// One of the causes of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The reason, one word.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// Where.
+    pub field: String,
+}
+
+impl Cause {
+    /// A cause.
+    pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), field: field.into() }
+    }
+
+    /// A value that is not allowed, as it is written in JSON, and why.
+    pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    }
+
+    /// A value that is missing.
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        let message =
+            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    /// A value that is there already.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
+    }
+
+    /// A change that is not allowed.
+    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    }
+
+    /// A value that is none of those allowed.
+    pub fn unsupported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
+        let allowed: Vec<String> = allowed.iter().map(|v| format!("{v:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
+        Self::new("FieldValueNotSupported", field, message)
+    }
+
+    fn object(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("reason".to_owned(), json!(self.reason));
+        map.insert("message".to_owned(), json!(self.message));
+        if !self.field.is_empty() {
+            map.insert("field".to_owned(), json!(self.field));
+        }
+        Value::Object(map)
+    }
+}
+
+impl Failure {
+    /// A refusal without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Map::new() }
+    }
+
+    /// The same with details.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same with causes.
+    #[must_use]
+    pub fn caused_by(self, causes: &[Cause]) -> Self {
+        let causes: Vec<Value> = causes.iter().map(Cause::object).collect();
+        self.with("causes", causes)
+    }
+
+    /// The same about an object, by the plural of its kind.
+    #[must_use]
+    pub fn about(mut self, group: &str, plural: &str, name: &str) -> Self {
+        if !name.is_empty() {
+            self = self.with("name", name);
+        }
+        if !group.is_empty() {
+            self = self.with("group", group);
+        }
+        self.with("kind", plural)
+    }
+
+    /// A malformed request.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// An object that is not there.
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource())).about(
+            &kind.group,
+            &kind.plural,
+            name,
+        )
+    }
+
+    /// A change of what another has changed.
+    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
+        Self::new(409, "Conflict", message).about(&kind.group, &kind.plural, name)
+    }
+
+    /// A change of an object that was changed since it was read.
+    pub fn modified(kind: &Kind, name: &str) -> Self {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, why)
+    }
+
+    /// An object with values that are not allowed.
+    pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+        let qualified =
+            if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
+        Self::unacceptable(&qualified, &kind.group, &kind.kind, name, causes)
+    }
+
+    /// The same for what has no kind of its own, such as options.
+    pub fn unacceptable(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let why = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
+        Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {why}"))
+            .about(group, kind, name)
+            .caused_by(causes)
+    }
+
+    /// Something the server cannot do, in spite of the code a mistake of the request.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// The object `Status`.
+    pub fn status(&self) -> Value {
+        let mut status = Map::new();
+        status.insert("kind".to_owned(), json!("Status"));
+        status.insert("apiVersion".to_owned(), json!("v1"));
+        status.insert("metadata".to_owned(), json!({}));
+        status.insert("status".to_owned(), json!("Failure"));
+        status.insert("message".to_owned(), json!(self.message));
+        if !self.reason.is_empty() {
+            status.insert("reason".to_owned(), json!(self.reason));
+        }
+        if !self.details.is_empty() {
+            status.insert("details".to_owned(), Value::Object(self.details.clone()));
+        }
+        status.insert("code".to_owned(), json!(self.code));
+        Value::Object(status)
+    }
+}

@@ -1,0 +1,162 @@
+//! The kinds that a server knows: their names, where they live, which subresources they have.
+//!
+//! Facts: the API discovery of Kubernetes 1.36 for the stable groups that workloads use.
+
+use super::custom::Custom;
+use super::fields::FieldSet;
+use super::schema::{Type, builtin};
+
+/// A kind of object in one version.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The name in URLs.
+    pub plural: String,
+    /// The name of one, as people write it.
+    pub singular: String,
+    /// Short names.
+    pub short: Vec<String>,
+    /// The categories that it belongs to.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether `metadata.generation` counts changes.
+    pub generation: bool,
+    /// Whether there is a subresource `status`.
+    pub status: bool,
+    /// Whether there is a subresource `scale`.
+    pub scale: bool,
+    /// What its objects look like.
+    pub schema: Type,
+    /// The definition of a custom kind.
+    pub custom: Option<Custom>,
+}
+
+impl Kind {
+    /// A built-in kind.
+    ///
+    /// ```
+    /// use federate::server::Kind;
+    /// assert!(Kind::builtin("apps/v1", "Deployment").is_some_and(|k| k.plural == "deployments"));
+    /// assert!(Kind::builtin("apps/v1beta1", "Deployment").is_none());
+    /// ```
+    pub fn builtin(api_version: &str, kind: &str) -> Option<Self> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let row = KINDS.iter().find(|row| (row.0, row.1, row.2) == (group, version, kind))?;
+        Some(Self::from_row(row))
+    }
+
+    /// All built-in kinds.
+    pub fn builtins() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(Self::from_row)
+    }
+
+    fn from_row(row: &Row) -> Self {
+        let &(group, version, kind, plural, short, traits) = row;
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            short: short.split_whitespace().map(str::to_owned).collect(),
+            categories: if traits.contains('a') { vec!["all".to_owned()] } else { Vec::new() },
+            namespaced: traits.contains('n'),
+            generation: traits.contains('g'),
+            status: traits.contains('s'),
+            scale: traits.contains('r'),
+            schema: builtin(kind).map_or(Type::Any, |_| Type::Named(kind)),
+            custom: None,
+        }
+    }
+
+    /// `group/version`, or the version alone in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `plural.group`, or the plural alone in the core group.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Whether it is the built-in kind of this name.
+    pub fn is(&self, kind: &str) -> bool {
+        self.custom.is_none() && self.kind == kind
+    }
+
+    /// What a request to the object (`None`) or to one of its subresources cannot change, and so
+    /// nobody comes to own by it.
+    pub(super) fn untouched(&self, subresource: Option<&str>) -> FieldSet {
+        let mut set = FieldSet::default();
+        match subresource {
+            None if self.status => set.insert(&["status"]),
+            Some("status") => {
+                set.insert(&["spec"]);
+                if self.custom.is_some() {
+                    set.insert(&["metadata"]);
+                } else if self.generation && self.group == "apps" {
+                    set.insert(&["metadata", "labels"]);
+                }
+            }
+            _ => {}
+        }
+        set
+    }
+}
+
+/// Group, version, kind, plural, short names, traits: n namespaced, g generation, s status, r scale,
+/// a in the category `all`.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+const KINDS: [Row; 41] = [
+    ("", "v1", "ConfigMap", "configmaps", "cm", "n"),
+    ("", "v1", "Endpoints", "endpoints", "ep", "n"),
+    ("", "v1", "Event", "events", "ev", "n"),
+    ("", "v1", "LimitRange", "limitranges", "limits", "n"),
+    ("", "v1", "Namespace", "namespaces", "ns", "s"),
+    ("", "v1", "Node", "nodes", "no", "s"),
+    ("", "v1", "PersistentVolume", "persistentvolumes", "pv", "s"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "ns"),
+    ("", "v1", "Pod", "pods", "po", "ngsa"),
+    ("", "v1", "PodTemplate", "podtemplates", "", "ng"),
+    ("", "v1", "ReplicationController", "replicationcontrollers", "rc", "ngsra"),
+    ("", "v1", "ResourceQuota", "resourcequotas", "quota", "ns"),
+    ("", "v1", "Secret", "secrets", "", "n"),
+    ("", "v1", "Service", "services", "svc", "nsa"),
+    ("", "v1", "ServiceAccount", "serviceaccounts", "sa", "n"),
+    (ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", "g"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "gs"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", "g"),
+    (ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "", "g"),
+    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", "crd crds", "gs"),
+    ("apps", "v1", "ControllerRevision", "controllerrevisions", "", "n"),
+    ("apps", "v1", "DaemonSet", "daemonsets", "ds", "ngsa"),
+    ("apps", "v1", "Deployment", "deployments", "deploy", "ngsra"),
+    ("apps", "v1", "ReplicaSet", "replicasets", "rs", "ngsra"),
+    ("apps", "v1", "StatefulSet", "statefulsets", "sts", "ngsra"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "nsa"),
+    ("batch", "v1", "CronJob", "cronjobs", "cj", "ngsa"),
+    ("batch", "v1", "Job", "jobs", "", "ngsa"),
+    ("coordination.k8s.io", "v1", "Lease", "leases", "", "n"),
+    ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", "", "ng"),
+    ("networking.k8s.io", "v1", "Ingress", "ingresses", "ing", "ngs"),
+    ("networking.k8s.io", "v1", "IngressClass", "ingressclasses", "", "g"),
+    ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol", "ng"),
+    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", "ngs"),
+    (RBAC, "v1", "ClusterRole", "clusterroles", "", ""),
+    (RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", "", ""),
+    (RBAC, "v1", "Role", "roles", "", "n"),
+    (RBAC, "v1", "RoleBinding", "rolebindings", "", "n"),
+    ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", "pc", "g"),
+    ("storage.k8s.io", "v1", "CSIDriver", "csidrivers", "", "g"),
+    ("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", ""),
+];

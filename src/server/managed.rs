@@ -1,0 +1,171 @@
+//! Who owns which fields: `metadata.managedFields`, read and written.
+//!
+//! Facts: entries are told apart by manager, operation and subresource, those of updates also by API
+//! version; they stand sorted by operation, time in seconds, manager. The time may be missing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::fields::FieldSet;
+
+/// What a manager did to come to its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply,
+    /// Anything else that writes.
+    Update,
+}
+
+/// What tells entries apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The manager's name.
+    pub manager: String,
+    /// What it did.
+    pub operation: Operation,
+    /// The API version, of updates only.
+    pub api_version: Option<String>,
+    /// The subresource it did it to.
+    pub subresource: Option<String>,
+}
+
+impl Owner {
+    /// As messages about conflicts name it.
+    pub fn described(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if let Some(subresource) = &self.subresource {
+            text.push_str(&format!(" with subresource {subresource:?}"));
+        }
+        if let Some(api_version) = &self.api_version {
+            text.push_str(&format!(" using {api_version}"));
+        }
+        text
+    }
+}
+
+/// An owner's fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The API version in which they are named.
+    pub api_version: String,
+    /// When they were written, if known.
+    pub time: Option<String>,
+    /// The fields.
+    pub fields: FieldSet,
+}
+
+/// The owners of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed(pub BTreeMap<Owner, Owned>);
+
+impl Managed {
+    /// Reads `metadata.managedFields`; `None` when an entry is malformed.
+    pub fn read(object: &Value) -> Option<Self> {
+        let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let mut managed = Self::default();
+        for entry in entries.into_iter().flatten() {
+            let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+            let operation = match text("operation")? {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return None,
+            };
+            let api_version = text("apiVersion").unwrap_or_default().to_owned();
+            let owner = Owner {
+                manager: text("manager").unwrap_or_default().to_owned(),
+                operation,
+                api_version: (operation == Operation::Update).then(|| api_version.clone()),
+                subresource: text("subresource").map(str::to_owned),
+            };
+            let fields = FieldSet::parse(entry.get("fieldsV1").unwrap_or(&Value::Null)).unwrap_or_default();
+            let time = text("time").map(str::to_owned);
+            managed.0.insert(owner, Owned { api_version, time, fields });
+        }
+        Some(managed)
+    }
+
+    /// The entries, in the server's order. Who owns nothing has none.
+    pub fn write(&self) -> Vec<Value> {
+        let mut entries: Vec<(&Owner, &Owned)> =
+            self.0.iter().filter(|(_, owned)| !owned.fields.is_empty()).collect();
+        entries.sort_by_key(|(owner, owned)| {
+            (owner.operation, &owned.time, &owner.manager, &owned.api_version, &owner.subresource)
+        });
+        entries.into_iter().map(|(owner, owned)| entry(owner, owned)).collect()
+    }
+
+    /// Puts the entries into the object.
+    pub fn store(&self, object: &mut Value) {
+        let entries = self.write();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.shift_remove("managedFields");
+            if !entries.is_empty() {
+                metadata.insert("managedFields".to_owned(), Value::Array(entries));
+            }
+        }
+    }
+
+    /// Folds the oldest updates into one entry for each API version, until no more than ten are left.
+    pub fn cap(&mut self) {
+        const MOST: usize = 10;
+        let mut updates: Vec<(Option<String>, Owner)> = self
+            .0
+            .iter()
+            .filter(|(owner, _)| owner.operation == Operation::Update)
+            .map(|(owner, owned)| (owned.time.clone(), owner.clone()))
+            .collect();
+        updates.sort();
+        let mut left = updates.len();
+        let mut first: BTreeMap<String, Owner> = BTreeMap::new();
+        for (_, owner) in updates {
+            if left <= MOST {
+                return;
+            }
+            let version = owner.api_version.clone().unwrap_or_default();
+            let Some(start) = first.get(&version) else {
+                first.insert(version, owner);
+                continue;
+            };
+            let bucket = Owner {
+                manager: "ancient-changes".to_owned(),
+                operation: Operation::Update,
+                api_version: Some(version),
+                subresource: None,
+            };
+            if !self.0.contains_key(&bucket)
+                && let Some(owned) = self.0.remove(start)
+            {
+                self.0.insert(bucket.clone(), owned);
+            }
+            if let Some(newer) = self.0.remove(&owner)
+                && let Some(all) = self.0.get_mut(&bucket)
+            {
+                all.fields = all.fields.union(&newer.fields);
+                all.time = newer.time;
+            }
+            left -= 1;
+        }
+    }
+}
+
+fn entry(owner: &Owner, owned: &Owned) -> Value {
+    let mut entry = Map::new();
+    let operation = match owner.operation {
+        Operation::Apply => "Apply",
+        Operation::Update => "Update",
+    };
+    entry.insert("manager".to_owned(), json!(owner.manager));
+    entry.insert("operation".to_owned(), json!(operation));
+    entry.insert("apiVersion".to_owned(), json!(owned.api_version));
+    if let Some(time) = &owned.time {
+        entry.insert("time".to_owned(), json!(time));
+    }
+    entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
+    entry.insert("fieldsV1".to_owned(), owned.fields.write());
+    if let Some(subresource) = &owner.subresource {
+        entry.insert("subresource".to_owned(), json!(subresource));
+    }
+    Value::Object(entry)
+}

@@ -1,0 +1,163 @@
+//! Patches that say what to change: merge patches, strategic merge patches.
+//!
+//! Facts: RFC 7386, and the directives of Kubernetes' strategic merge patch. JSON patches are in
+//! [`crate::patch`].
+
+use serde_json::{Map, Value};
+
+use super::schema::{Relation, Type};
+
+/// The document after a merge patch (RFC 7386): null removes, mappings are merged, all else replaces.
+pub fn merge(document: &Value, patch: &Value) -> Value {
+    let Value::Object(changes) = patch else { return patch.clone() };
+    let mut merged = document.as_object().cloned().unwrap_or_default();
+    for (key, change) in changes {
+        if change.is_null() {
+            merged.shift_remove(key);
+        } else {
+            let old = merged.get(key).cloned().unwrap_or_default();
+            merged.insert(key.clone(), merge(&old, change));
+        }
+    }
+    Value::Object(merged)
+}
+
+/// The document after a strategic merge patch: lists of items with keys are merged by key.
+///
+/// `Err` says what is wrong with a directive.
+pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, String> {
+    let Value::Object(changes) = patch else { return Ok(patch.clone()) };
+    let mut merged = document.as_object().cloned().unwrap_or_default();
+    match changes.get("$patch").and_then(Value::as_str) {
+        Some("replace") => {
+            let mut replaced = changes.clone();
+            replaced.shift_remove("$patch");
+            return Ok(Value::Object(replaced));
+        }
+        Some("delete") => return Ok(Value::Object(Map::new())),
+        Some("merge") | None => {}
+        Some(other) => return Err(format!("Unknown patch type found: {other}")),
+    }
+    if let Some(kept) = changes.get("$retainKeys").and_then(Value::as_array) {
+        merged.retain(|key, _| kept.iter().any(|k| k == key));
+    }
+    let parts = ty.parts();
+    for (key, change) in changes {
+        if let Some(field) = key.strip_prefix("$deleteFromPrimitiveList/") {
+            if let (Some(list), Some(gone)) =
+                (merged.get_mut(field).and_then(Value::as_array_mut), change.as_array())
+            {
+                list.retain(|item| !gone.contains(item));
+            }
+        } else if !key.starts_with('$') {
+            let below = parts.and_then(|p| p.get(key)).unwrap_or(&Type::Any);
+            if change.is_null() {
+                merged.shift_remove(key);
+                continue;
+            }
+            let order = changes.get(&format!("$setElementOrder/{key}")).and_then(Value::as_array);
+            let old = merged.get(key).cloned().unwrap_or_default();
+            let new = field(below, &old, change, order)?;
+            if new == Value::Null {
+                merged.shift_remove(key);
+            } else {
+                merged.insert(key.clone(), new);
+            }
+        }
+    }
+    // An order may come for a list that is otherwise untouched.
+    for (key, order) in changes {
+        if let (Some(name), Some(order)) = (key.strip_prefix("$setElementOrder/"), order.as_array())
+            && !changes.contains_key(name)
+            && let Some(list) = merged.get(name).cloned()
+        {
+            let below = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Any);
+            merged.insert(name.to_owned(), field(below, &list, &Value::Array(Vec::new()), Some(order))?);
+        }
+    }
+    Ok(Value::Object(merged))
+}
+
+fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
+    match (ty.resolve(), change) {
+        (Type::List { item, relation: Relation::Keys(keys) }, Value::Array(changes)) => {
+            let key = keys.first().map_or("name", String::as_str);
+            list(item, key, old, changes, order)
+        }
+        (Type::List { relation: Relation::Set, .. }, Value::Array(changes)) => {
+            let mut items = old.as_array().cloned().unwrap_or_default();
+            for change in changes {
+                if !items.contains(change) {
+                    items.push(change.clone());
+                }
+            }
+            Ok(Value::Array(items))
+        }
+        (_, Value::Object(map)) => {
+            if map.get("$patch").and_then(Value::as_str) == Some("delete") {
+                return Ok(Value::Null);
+            }
+            strategic(ty, old, change)
+        }
+        _ => Ok(change.clone()),
+    }
+}
+
+fn list(
+    ty: &Type,
+    key: &str,
+    old: &Value,
+    changes: &[Value],
+    order: Option<&Vec<Value>>,
+) -> Result<Value, String> {
+    let directive = |change: &Value| change.get("$patch").and_then(Value::as_str).map(str::to_owned);
+    if changes.iter().any(|c| directive(c).as_deref() == Some("replace")) {
+        let rest = changes.iter().filter(|c| directive(c).is_none()).cloned();
+        return Ok(rest.collect());
+    }
+    let mut items = old.as_array().cloned().unwrap_or_default();
+    for change in changes {
+        let Some(mark) = change.get(key) else {
+            return Err(format!("map: {change} does not contain declared merge key: {key}"));
+        };
+        if directive(change).as_deref() == Some("delete") {
+            items.retain(|item| item.get(key) != Some(mark));
+            continue;
+        }
+        match items.iter_mut().find(|item| item.get(key) == Some(mark)) {
+            Some(item) => *item = strategic(ty, item, change)?,
+            None => items.push(strategic(ty, &Value::Null, change)?),
+        }
+    }
+    if let Some(order) = order {
+        sort(&mut items, key, old, order);
+    }
+    Ok(Value::Array(items))
+}
+
+/// Puts the items that an order names into it; the others stay behind what they followed.
+fn sort(items: &mut Vec<Value>, key: &str, old: &Value, order: &[Value]) {
+    let place = |item: &Value| order.iter().position(|o| o.get(key).is_some() && o.get(key) == item.get(key));
+    let was = |item: &Value| {
+        let old = old.as_array().map_or(&[][..], Vec::as_slice);
+        old.iter().position(|o| o.get(key) == item.get(key))
+    };
+    let (mut named, others): (Vec<Value>, Vec<Value>) =
+        items.drain(..).partition(|item| place(item).is_some());
+    named.sort_by_key(&place);
+    // Server-only items keep their place among those that were there.
+    let mut merged: Vec<Value> = Vec::new();
+    let mut others = others.into_iter().peekable();
+    for item in named {
+        while let (Some(other), Some(mine)) = (others.peek(), was(&item)) {
+            if was(other).is_some_and(|other| other < mine) {
+                merged.extend(others.next());
+            } else {
+                break;
+            }
+        }
+        merged.push(item);
+    }
+    merged.extend(others);
+    *items = merged;
+}

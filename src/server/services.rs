@@ -1,0 +1,113 @@
+//! What a Service is given: addresses, address families, ports of nodes.
+//!
+//! Facts: the Service API of Kubernetes; a server with one IPv4 range.
+
+use serde_json::{Value, json};
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the Service has an address of its own to be given.
+fn addressed(object: &Value) -> bool {
+    text(object, "/spec/type") != "ExternalName"
+}
+
+/// The address families of a new Service.
+pub(super) fn families(object: &mut Value) {
+    if !addressed(object) {
+        return;
+    }
+    let spec = &mut object["spec"];
+    if spec.get("ipFamilies").is_none() {
+        spec["ipFamilies"] = json!(["IPv4"]);
+    }
+    if spec.get("ipFamilyPolicy").is_none() {
+        spec["ipFamilyPolicy"] = json!("SingleStack");
+    }
+    if text(spec, "/clusterIP") != "" && spec.get("clusterIPs").is_none() {
+        spec["clusterIPs"] = json!([spec["clusterIP"].clone()]);
+    }
+}
+
+/// Gives a Service its address and the ports of nodes that it lacks. `address` and `port` are asked
+/// for each that is needed.
+pub fn allot(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
+    if !addressed(object) {
+        return;
+    }
+    let ty = text(object, "/spec/type").to_owned();
+    let wanted = object.pointer("/spec/allocateLoadBalancerNodePorts") != Some(&Value::Bool(false));
+    let spec = &mut object["spec"];
+    if text(spec, "/clusterIP").is_empty() {
+        let address = address();
+        spec["clusterIP"] = json!(address);
+        spec["clusterIPs"] = json!([address]);
+    }
+    if ty == "NodePort" || (ty == "LoadBalancer" && wanted) {
+        for one in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            if one.get("nodePort").is_none() {
+                one["nodePort"] = json!(port());
+            }
+        }
+    }
+    if ty == "LoadBalancer"
+        && text(spec, "/externalTrafficPolicy") == "Local"
+        && spec.get("healthCheckNodePort").is_none()
+    {
+        spec["healthCheckNodePort"] = json!(port());
+    }
+}
+
+/// What a Service was given stays with it, unless the update says something else or its type no
+/// longer has it.
+pub(super) fn keep(live: &Value, object: &mut Value) {
+    if !addressed(object) {
+        if let (true, Some(spec)) = (addressed(live), object["spec"].as_object_mut()) {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+                if spec.get(key) == live.pointer(&format!("/spec/{key}")) {
+                    spec.shift_remove(key);
+                }
+            }
+        }
+        return;
+    }
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if let (None, Some(old)) = (object["spec"].get(key), live.pointer(&format!("/spec/{key}"))) {
+            object["spec"][key] = old.clone();
+        }
+    }
+    let exposed = |object: &Value| matches!(text(object, "/spec/type"), "NodePort" | "LoadBalancer");
+    if !exposed(object) {
+        if exposed(live) {
+            drop_node_ports(live, object);
+        }
+        return;
+    }
+    let old: Vec<Value> = live.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    for port in object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let same = |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
+        let given = old.iter().find(same).and_then(|old| old.get("nodePort")).cloned();
+        if let (None, Some(number)) = (port.get("nodePort"), given) {
+            port["nodePort"] = number;
+        }
+    }
+}
+
+/// A Service that is no longer exposed loses the ports that it had been given.
+fn drop_node_ports(live: &Value, object: &mut Value) {
+    let old: Vec<Value> = live.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    for port in object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let kept = old.iter().any(|old| old.get("nodePort") == port.get("nodePort"));
+        if let (true, Some(port)) = (kept, port.as_object_mut()) {
+            port.shift_remove("nodePort");
+        }
+    }
+    if let Some(spec) = object["spec"].as_object_mut() {
+        for key in ["externalTrafficPolicy", "allocateLoadBalancerNodePorts", "healthCheckNodePort"] {
+            if spec.get(key) == live.pointer(&format!("/spec/{key}")) {
+                spec.shift_remove(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Where two objects differ, field by field.
+
+use serde_json::Value;
+
+use super::super::fields::{Element, FieldSet};
+use super::super::schema::{Shape, Type};
+use super::lists::indexed;
+use super::{hollow, same};
+
+/// What one object has and the other has not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// What only the new one has.
+    pub added: FieldSet,
+    /// What both have with different values.
+    pub modified: FieldSet,
+    /// What only the old one has.
+    pub removed: FieldSet,
+}
+
+impl Comparison {
+    /// Whether there is no difference.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
+    /// What is added or modified.
+    pub fn changed(&self) -> FieldSet {
+        self.added.union(&self.modified)
+    }
+
+    /// The comparison as far as these fields, and what lies below them, are not concerned.
+    pub fn without(&self, fields: &FieldSet) -> Self {
+        Self {
+            added: self.added.without_below(fields),
+            modified: self.modified.without_below(fields),
+            removed: self.removed.without_below(fields),
+        }
+    }
+
+    fn leaf(old: Option<&Value>, new: Option<&Value>) -> Self {
+        let mut found = Self::default();
+        match (old, new) {
+            (None, Some(_)) => found.added.own(),
+            (Some(_), None) => found.removed.own(),
+            (Some(old), Some(new)) if !same(old, new) => found.modified.own(),
+            _ => {}
+        }
+        found
+    }
+
+    fn put(&mut self, element: &Element, below: Self) {
+        let parts = [
+            (&mut self.added, below.added),
+            (&mut self.modified, below.modified),
+            (&mut self.removed, below.removed),
+        ];
+        for (set, below) in parts {
+            if !below.is_empty() {
+                *set.enter(element.clone()) = below;
+            }
+        }
+    }
+}
+
+/// Compares two objects. What comes or goes as a whole is listed with all its parts.
+pub fn compare(ty: &Type, old: &Value, new: &Value) -> Comparison {
+    visit(ty, Some(old), Some(new))
+}
+
+fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
+    let empty = |value: Option<&Value>| value.is_none_or(hollow);
+    let Some(any) = new.filter(|v| !v.is_null()).or(old) else { return Comparison::leaf(old, new) };
+    if empty(old) && empty(new) {
+        return Comparison::leaf(old, new);
+    }
+    let mut found = Comparison::default();
+    let shapes = (old.filter(|v| !v.is_null()).map(|v| ty.shape(v)), ty.shape(any));
+    match shapes {
+        (None | Some(Shape::Map(_)), Shape::Map(parts)) => {
+            let maps = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let keys = maps.0.into_iter().chain(maps.1).flat_map(|map| map.keys());
+            for key in keys {
+                let (old, new) = (maps.0.and_then(|m| m.get(key)), maps.1.and_then(|m| m.get(key)));
+                if let Some(ty) = parts.get(key) {
+                    found.put(&Element::field(key), visit(ty, old, new));
+                }
+            }
+        }
+        (None | Some(Shape::List(..)), Shape::List(ty, relation)) => {
+            let before = indexed(old.and_then(Value::as_array), ty, relation);
+            let after = indexed(new.and_then(Value::as_array), ty, relation);
+            for element in before.keys().chain(after.keys().filter(|e| !before.contains_key(*e))) {
+                let (old, new) = (before.get(element), after.get(element));
+                let repeated = [old, new].iter().flatten().any(|items| items.len() > 1);
+                let below = if repeated && old != new {
+                    Comparison::leaf(old.map(|_| &Value::Null), new.map(|_| &Value::Bool(true)))
+                } else {
+                    visit(ty, old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()))
+                };
+                found.put(element, below);
+            }
+        }
+        _ => return Comparison::leaf(old, new),
+    }
+    match (old, new) {
+        (None, Some(_)) => found.added.own(),
+        (Some(_), None) => found.removed.own(),
+        _ => {}
+    }
+    found
+}

@@ -1,0 +1,70 @@
+//! Lists whose items are told apart: by key and in order.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::fields::{Element, element_of};
+use super::super::schema::{Relation, Type};
+
+/// The items by what tells them apart, those that are the same one together.
+pub(super) fn indexed<'v>(
+    items: Option<&'v Vec<Value>>,
+    ty: &Type,
+    relation: &Relation,
+) -> BTreeMap<Element, Vec<&'v Value>> {
+    let mut index: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
+    for item in items.into_iter().flatten() {
+        if let Ok(element) = element_of(item, ty, relation) {
+            index.entry(element).or_default().push(item);
+        }
+    }
+    index
+}
+
+/// What stands at a place of the merged list.
+pub(super) enum Pick {
+    /// An item that only the old list has, by its place there.
+    Old(usize),
+    /// An item of the new list, by its place there.
+    New(usize),
+}
+
+/// The order of a merged list: the new items in their order, and each item that only the old list has
+/// before what followed it there, as far as both orders allow.
+///
+/// `old` and `new` are the items' marks; `old` may repeat itself.
+pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<Pick> {
+    let shared: Vec<&Element> = new.iter().filter(|e| old.contains(e)).collect();
+    let (mut awaited, mut at, mut next) = (0, 0, 0);
+    let mut placed: Vec<&Element> = Vec::new();
+    let mut picks = Vec::new();
+    loop {
+        match (old.get(at), new.get(next)) {
+            (None, None) => return picks,
+            (Some(mine), _) if !new.contains(mine) => {
+                picks.push(Pick::Old(at));
+                at += 1;
+            }
+            (Some(mine), Some(theirs)) if mine == theirs => {
+                placed.push(theirs);
+                picks.push(Pick::New(next));
+                (at, next, awaited) = (at + 1, next + 1, awaited + 1);
+            }
+            // Out of order: it comes with its turn in the new list.
+            (Some(mine), Some(_)) if shared.get(awaited).is_some_and(|awaited| *awaited != mine) => at += 1,
+            (mine, Some(theirs)) => {
+                if mine.is_some_and(|mine| placed.contains(&mine)) {
+                    at += 1;
+                }
+                placed.push(theirs);
+                picks.push(Pick::New(next));
+                next += 1;
+                if shared.get(awaited).is_some_and(|awaited| *awaited == theirs) {
+                    awaited += 1;
+                }
+            }
+            (Some(_), None) => at += 1,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Objects together with their types: what fields they have, how two become one, how two differ, what
+//! is left when fields are taken out.
+//!
+//! Facts: the merge of Kubernetes' server-side apply. Mappings are merged by key; lists with keys and
+//! sets by item; what is replaced as a whole, and what is no mapping or list, is one field.
+
+mod check;
+mod compare;
+mod lists;
+mod merge;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::fields::{Element, FieldSet, compare_values, element_of};
+use super::schema::{Shape, Type};
+
+pub use check::check;
+pub use compare::{Comparison, compare};
+pub use merge::merge;
+pub use remove::{extract, remove};
+
+/// Whether two values are the same, numbers by what they amount to, keys in any order.
+pub fn same(a: &Value, b: &Value) -> bool {
+    compare_values(a, b).is_eq()
+}
+
+/// The fields that an object has: its leaves, the items of its lists, and what is empty or null.
+pub fn fields(ty: &Type, value: &Value) -> FieldSet {
+    let mut set = FieldSet::default();
+    match ty.shape(value) {
+        Shape::Leaf => set.own(),
+        Shape::Map(parts) => {
+            for (key, value) in value.as_object().into_iter().flatten() {
+                let Some(ty) = parts.get(key) else { continue };
+                let mut below = fields(ty, value);
+                if hollow(value) || parts.field(key).is_none() {
+                    below.own();
+                }
+                if !below.is_empty() {
+                    *set.enter(Element::field(key)) = below;
+                }
+            }
+        }
+        Shape::List(ty, relation) => {
+            for item in value.as_array().into_iter().flatten() {
+                let Ok(element) = element_of(item, ty, relation) else { continue };
+                let mut below = fields(ty, item);
+                below.own();
+                *set.enter(element) = below;
+            }
+        }
+    }
+    set
+}
+
+/// Null, or a mapping or list with nothing in it.
+pub(super) fn hollow(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// The set with every declared field of which it has some part. A manager that owns part of a
+/// declared field counts as one who named the field.
+pub(super) fn with_named(ty: &Type, set: &FieldSet) -> FieldSet {
+    let mut all = FieldSet::default();
+    if set.has_own() {
+        all.own();
+    }
+    for (element, below) in set.entries() {
+        let (child, declared) = step(ty, element);
+        let mut below = with_named(child, below);
+        if declared {
+            below.own();
+        }
+        *all.enter(element.clone()) = below;
+    }
+    all
+}
+
+/// The type one step down, and whether the step is a declared field.
+fn step<'t>(ty: &'t Type, element: &Element) -> (&'t Type, bool) {
+    match (ty.resolve(), element) {
+        (Type::List { item, .. }, _) => (item, false),
+        (Type::Any, _) => (&Type::Any, false),
+        (other, Element::Field(name)) => {
+            let parts = other.parts();
+            let child = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Whole);
+            (child, parts.is_some_and(|p| p.field(name).is_some()))
+        }
+        _ => (&Type::Whole, false),
+    }
+}

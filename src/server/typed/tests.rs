@@ -1,0 +1,84 @@
+//! Merging, comparing and removing, by example.
+
+use serde_json::json;
+
+use super::super::schema::builtin;
+use super::*;
+
+fn deployment() -> &'static Type {
+    builtin("Deployment").unwrap()
+}
+
+fn env(names: &[&str]) -> Value {
+    let env: Vec<Value> = names.iter().map(|n| json!({"name": n, "value": "1"})).collect();
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "env": env}]}}}})
+}
+
+fn merged(live: &[&str], applied: &[&str]) -> Vec<String> {
+    let merged = merge(deployment(), &env(live), &env(applied));
+    let list = merged.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
+    list.iter().map(|e| e["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn lists_keep_both_orders_as_far_as_they_can() {
+    assert_eq!(merged(&["A", "B"], &["X", "B"]), ["A", "X", "B"]);
+    assert_eq!(merged(&["A", "B", "C"], &["C", "A"]), ["B", "C", "A"]);
+    assert_eq!(merged(&["A", "C"], &["A", "B", "C"]), ["A", "B", "C"]);
+    assert_eq!(merged(&["A"], &["B"]), ["A", "B"]);
+    assert_eq!(merged(&[], &["B", "A"]), ["B", "A"]);
+}
+
+#[test]
+fn fields_are_leaves_items_and_what_is_empty() {
+    let value = json!({"spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"spec": {"containers": [{"name": "app", "args": ["x"], "ports": [{"containerPort": 80}]}]}},
+        "strategy": null,
+    }});
+    let want = json!({"f:spec": {
+        "f:selector": {},
+        "f:strategy": {},
+        "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"app\"}": {
+            ".": {}, "f:name": {}, "f:args": {},
+            "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}},
+        }}}},
+    }});
+    assert_eq!(fields(deployment(), &value).write(), want);
+}
+
+#[test]
+fn what_comes_new_is_listed_with_all_its_parts() {
+    let config_map = builtin("ConfigMap").unwrap();
+    let found = compare(config_map, &json!({"metadata": {}}), &json!({"data": {"a": "1"}, "metadata": {}}));
+    assert_eq!(found.added.write(), json!({"f:data": {".": {}, "f:a": {}}}));
+    let found = compare(config_map, &json!({"data": {"a": "1", "b": "1"}}), &json!({"data": {"a": "2"}}));
+    assert_eq!(found.modified.paths(), [".data.a"]);
+    assert_eq!(found.removed.paths(), [".data.b"]);
+    assert!(found.added.is_empty());
+}
+
+#[test]
+fn removing_leaves_null_where_nothing_is_left() {
+    let config_map = builtin("ConfigMap").unwrap();
+    let value = json!({"data": {"a": "1", "b": "2"}});
+    let mut set = FieldSet::default();
+    set.insert(&["data", "a"]);
+    assert_eq!(remove(config_map, &value, &set), json!({"data": {"b": "2"}}));
+    assert_eq!(extract(config_map, &value, &set), json!({"data": {"a": "1"}}));
+    set.insert(&["data", "b"]);
+    assert_eq!(remove(config_map, &value, &set), json!({"data": null}));
+}
+
+#[test]
+fn says_what_cannot_be_merged() {
+    let value = json!({"spec": {"replicas": "two", "replicaz": 1, "template": {"spec": {
+        "containers": [{"name": "app", "env": [{"name": "A"}, {"name": "A"}]}, {"image": "x"}],
+    }}}});
+    let wrong = check(deployment(), &value);
+    assert_eq!(wrong[0], ".spec.replicas: expected numeric (int or float), got string");
+    assert_eq!(wrong[1], ".spec.replicaz: field not declared in schema");
+    let env = ".spec.template.spec.containers[name=\"app\"].env: duplicate entries for key [name=\"A\"]";
+    assert_eq!(wrong[2], env);
+    assert!(wrong[3].starts_with(".spec.template.spec.containers: element 1: associative list with keys"));
+}

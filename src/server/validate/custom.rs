@@ -1,0 +1,165 @@
+//! Custom objects, by the schema of their kind.
+
+use serde_json::{Value, json};
+
+use super::super::failure::Cause;
+use super::super::typed::same;
+
+/// What is wrong with an object, or with its change.
+pub(super) fn causes(schema: &Value, object: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    visit(schema, object, "", &mut causes);
+    let blocked = causes.iter().any(|cause| cause.reason != "FieldValueInvalid");
+    if !ruled(schema) {
+        return causes;
+    }
+    if blocked {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing \
+                   errors to complete validation";
+        causes.push(Cause::invalid("<nil>", &Value::Null, why));
+    } else if let Some(live) = live {
+        transitions(schema, live, object, "", &mut causes);
+    }
+    causes
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+    if value.is_null() {
+        return;
+    }
+    let found = match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.as_f64().is_some_and(|f| f.fract() == 0.0) => "integer",
+        _ => "number",
+    };
+    let wanted = text("type");
+    let fits = wanted.is_empty() || wanted == found || (wanted == "number" && found == "integer");
+    if !fits {
+        let message = format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}");
+        causes.push(Cause::new("FieldValueTypeInvalid", path, message));
+        return;
+    }
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+        causes.push(Cause::unsupported(path, value, &allowed));
+    }
+    limits(schema, value, path, causes);
+    match value {
+        Value::Object(map) => {
+            for key in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+                let key = key.as_str().unwrap_or_default();
+                if !map.contains_key(key) {
+                    causes.push(Cause::required(join(path, key), ""));
+                }
+            }
+            for (key, value) in map.iter().filter(|(key, _)| !(path.is_empty() && *key == "metadata")) {
+                let below = schema.get("properties").and_then(|p| p.get(key));
+                let below = below.or_else(|| schema.get("additionalProperties").filter(|a| a.is_object()));
+                if let Some(below) = below {
+                    visit(below, value, &join(path, key), causes);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                if let Some(below) = schema.get("items") {
+                    visit(below, item, &format!("{path}[{place}]"), causes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
+    let mut wrong = |why: String| causes.push(Cause::invalid(path, value, &format!("{path} in body {why}")));
+    if let Some(number) = value.as_f64() {
+        if let Some(most) = limit("maximum").filter(|most| number > *most) {
+            wrong(format!("should be less than or equal to {most}"));
+        }
+        if let Some(least) = limit("minimum").filter(|least| number < *least) {
+            wrong(format!("should be greater than or equal to {least}"));
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "lengths are far below the limit")]
+    let length = match value {
+        Value::String(text) => text.chars().count() as f64,
+        Value::Array(items) => items.len() as f64,
+        Value::Object(map) => map.len() as f64,
+        _ => return,
+    };
+    let (least, most, unit) = match value {
+        Value::String(_) => ("minLength", "maxLength", "chars long"),
+        Value::Array(_) => ("minItems", "maxItems", "items"),
+        _ => ("minProperties", "maxProperties", "properties"),
+    };
+    if let Some(least) = limit(least).filter(|least| length < *least) {
+        let verb = if value.is_string() { "be" } else { "have" };
+        wrong(format!("should {verb} at least {least} {unit}"));
+    }
+    if let Some(most) = limit(most).filter(|most| length > *most) {
+        let cause = if value.is_string() {
+            Cause::new("FieldValueTooLong", path, format!("Too long: may not be more than {most} bytes"))
+        } else {
+            let message = format!("Too many: {length}: must have at most {most} items");
+            Cause::new("FieldValueTooMany", path, message)
+        };
+        causes.push(cause);
+    }
+    if let (Some(pattern), Some(text)) = (schema.get("pattern").and_then(Value::as_str), value.as_str())
+        && regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text))
+    {
+        let why = format!("{path} in body should match '{pattern}'");
+        causes.push(Cause::invalid(path, value, &why));
+    }
+}
+
+/// Whether the schema has rules of its own.
+fn ruled(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key("x-kubernetes-validations") || map.values().any(ruled),
+        Value::Array(items) => items.iter().any(ruled),
+        _ => false,
+    }
+}
+
+/// The one rule that is understood: a value that must stay as it is.
+fn transitions(schema: &Value, live: &Value, object: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for rule in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
+        let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("rule").replace(' ', "") == "self==oldSelf" && !same(live, object) {
+            let message = text("message");
+            let why = if message.is_empty() {
+                format!("failed rule: {}", text("rule"))
+            } else {
+                message.to_owned()
+            };
+            causes.push(Cause::invalid(path, &shown(object), &why));
+        }
+    }
+    for (key, below) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let (Some(live), Some(object)) = (live.get(key), object.get(key)) {
+            transitions(below, live, object, &join(path, key), causes);
+        }
+    }
+}
+
+/// A value as a message shows it: what has parts is shown by its sort.
+fn shown(value: &Value) -> Value {
+    match value {
+        Value::Object(_) => json!("object"),
+        Value::Array(_) => json!("array"),
+        scalar => scalar.clone(),
+    }
+}

@@ -1,0 +1,52 @@
+//! Definitions of custom kinds: their schemas have to be structural.
+
+use serde_json::Value;
+
+use super::super::failure::Cause;
+use super::list;
+
+/// What is wrong with a definition.
+pub(super) fn causes(object: &Value) -> Vec<Cause> {
+    let versions = list(object, "/spec/versions");
+    let mut causes = Vec::new();
+    for (place, version) in versions.iter().enumerate() {
+        // One schema for all versions is looked at as the definition's own.
+        let path = if versions.len() == 1 {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{place}].schema.openAPIV3Schema")
+        };
+        match version.pointer("/schema/openAPIV3Schema") {
+            Some(schema) => visit(schema, &path, &mut causes),
+            None => {
+                let why = "schemas are required";
+                causes.push(Cause::required(format!("spec.versions[{place}].schema.openAPIV3Schema"), why));
+            }
+        }
+    }
+    causes
+}
+
+fn visit(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
+    let open = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
+    if schema.get("type").and_then(Value::as_str).is_none_or(str::is_empty) && !open {
+        let why = if path.ends_with(".items") {
+            "must not be empty for specified array items"
+        } else if path.ends_with("openAPIV3Schema") {
+            "must not be empty at the root"
+        } else {
+            "must not be empty for specified object fields"
+        };
+        causes.push(Cause::required(format!("{path}.type"), why));
+    }
+    for (name, below) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        visit(below, &format!("{path}.properties[{name}]"), causes);
+    }
+    if let Some(items) = schema.get("items") {
+        visit(items, &format!("{path}.items"), causes);
+    }
+    if let Some(below) = schema.get("additionalProperties").filter(|a| a.is_object()) {
+        visit(below, &format!("{path}.additionalProperties"), causes);
+    }
+}

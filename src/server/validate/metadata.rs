@@ -1,0 +1,134 @@
+//! Names, labels, annotations, finalizers.
+
+use serde_json::{Value, json};
+
+use super::super::failure::Cause;
+use super::super::kinds::Kind;
+use super::super::typed::same;
+use super::{IMMUTABLE, text};
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+    or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
+    is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
+    must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
+    is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+    end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
+    or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
+    regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// What is wrong with the metadata of a new object.
+pub(super) fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let mut causes = name_causes(kind, object);
+    causes.extend(keys(object));
+    causes
+}
+
+/// What is wrong with a name.
+pub fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let name = text(object, "/metadata/name");
+    if name.is_empty() {
+        return vec![Cause::required("metadata.name", "name or generateName is required")];
+    }
+    let why = invalid_name(kind, name);
+    why.map(|why| Cause::invalid("metadata.name", &json!(name), why)).into_iter().collect()
+}
+
+/// Why objects of this kind cannot have the name.
+pub fn invalid_name(kind: &Kind, name: &str) -> Option<&'static str> {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let inner = |c: char| lower(c) || c == '-';
+    let label = |part: &str| part.chars().all(inner) && part.starts_with(lower) && part.ends_with(lower);
+    match kind.kind.as_str() {
+        _ if kind.group == "rbac.authorization.k8s.io" => {
+            let bad = matches!(name, "." | "..") || name.contains(['/', '%']);
+            bad.then_some("may not contain '/'")
+        }
+        "Namespace" => (!label(name) || name.len() > 63).then_some(LABEL),
+        "Service" => {
+            let fine = label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
+            (!fine).then_some(DNS1035)
+        }
+        _ => (!name.split('.').all(label) || name.len() > 253).then_some(SUBDOMAIN),
+    }
+}
+
+fn keys(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for field in ["labels", "annotations"] {
+        let map = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object);
+        let field = format!("metadata.{field}");
+        for (key, value) in map.into_iter().flatten() {
+            // Annotations are held to lower case first, so only their shape matters.
+            if let Some(why) = invalid_key(key) {
+                causes.push(Cause::invalid(&field, &json!(key), why));
+            }
+            let value = value.as_str().unwrap_or_default();
+            if field.ends_with("labels") {
+                if value.len() > 63 {
+                    let message = "Too long: may not be more than 63 bytes";
+                    causes.push(Cause::new("FieldValueTooLong", &field, message));
+                }
+                if !value.is_empty() && !qualified(value) {
+                    causes.push(Cause::invalid(&field, &json!(value), LABEL_VALUE));
+                }
+            }
+        }
+    }
+    causes
+}
+
+fn qualified(name: &str) -> bool {
+    let end = |c: char| c.is_ascii_alphanumeric();
+    let inner = |c: char| end(c) || matches!(c, '-' | '_' | '.');
+    name.chars().all(inner) && name.starts_with(end) && name.ends_with(end)
+}
+
+fn invalid_key(key: &str) -> Option<&'static str> {
+    let name = match key.split_once('/') {
+        Some((_, name)) if name.contains('/') => {
+            return Some("a valid label key must have at most one '/'");
+        }
+        Some(("", _)) => return Some("prefix part must be non-empty"),
+        Some((_, name)) => name,
+        None => key,
+    };
+    match name {
+        "" => Some("name part must be non-empty"),
+        name if name.len() > 63 => Some("name part must be no more than 63 bytes"),
+        name => (!qualified(name)).then_some(NAME_PART),
+    }
+}
+
+/// What is wrong with a change of metadata.
+pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
+    let mut causes = keys(object);
+    let at =
+        |object: &Value, key: &str| object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
+    for key in ["name", "namespace"] {
+        if !same(&at(live, key), &at(object, key)) {
+            causes.push(Cause::invalid(format!("metadata.{key}"), &at(object, key), IMMUTABLE));
+        }
+    }
+    if live.pointer("/metadata/deletionTimestamp").is_some() {
+        let (old, new) = (at(live, "finalizers"), at(object, "finalizers"));
+        let known = |name: &&Value| !old.as_array().is_some_and(|old| old.contains(name));
+        let added: Vec<String> =
+            new.as_array().into_iter().flatten().filter(known).map(Value::to_string).collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers \
+                 []string{{{}}}",
+                added.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}

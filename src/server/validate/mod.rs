@@ -1,0 +1,222 @@
+//! What the server refuses to store: names and labels that are none, values outside their range,
+//! changes of what must not change.
+//!
+//! Facts: the validation of Kubernetes 1.36, as far as objects that come out of a repository run into
+//! it. What is not checked here passes.
+
+use serde_json::{Value, json};
+
+use super::failure::{Cause, Failure};
+use super::kinds::Kind;
+use super::typed::same;
+
+mod custom;
+mod definition;
+mod metadata;
+mod pods;
+mod services;
+mod workloads;
+
+pub use metadata::invalid_name;
+
+/// Refuses an update that means another object, or another version of it.
+pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), Failure> {
+    let name = text(live, "/metadata/name");
+    let given = text(object, "/metadata/resourceVersion");
+    if !given.is_empty() && given != text(live, "/metadata/resourceVersion") {
+        return Err(Failure::modified(kind, name));
+    }
+    let uid = text(object, "/metadata/uid");
+    if !uid.is_empty() && uid != text(live, "/metadata/uid") {
+        // The server looks at it twice.
+        let cause = Cause::invalid("metadata.uid", &json!(uid), IMMUTABLE);
+        return Err(Failure::invalid(kind, name, &[cause.clone(), cause]));
+    }
+    Ok(())
+}
+
+/// Refuses a new object.
+pub(super) fn create(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    let mut causes = metadata::causes(kind, object);
+    causes.extend(content(kind, object, None));
+    refuse(kind, object, causes)
+}
+
+/// Refuses what a live object would become.
+pub(super) fn update(
+    kind: &Kind,
+    live: &Value,
+    object: &Value,
+    subresource: Option<&str>,
+) -> Result<(), Failure> {
+    let mut causes = metadata::change(kind, live, object);
+    if subresource != Some("status") || kind.custom.is_some() {
+        causes.extend(content(kind, object, Some(live)));
+    }
+    causes.extend(change(kind, live, object));
+    refuse(kind, object, causes)
+}
+
+fn refuse(kind: &Kind, object: &Value, causes: Vec<Cause>) -> Result<(), Failure> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::invalid(kind, text(object, "/metadata/name"), &causes))
+}
+
+const IMMUTABLE: &str = "field is immutable";
+
+fn content(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
+    if let Some(custom) = &kind.custom {
+        return custom::causes(&custom.schema, object, live);
+    }
+    match kind.kind.as_str() {
+        "Service" => services::causes(object),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" | "CronJob" => {
+            workloads::causes(&kind.kind, object)
+        }
+        "Pod" => pods::causes(object.get("spec").unwrap_or(&Value::Null), "spec"),
+        "ConfigMap" | "Secret" => data(object),
+        "CustomResourceDefinition" => definition::causes(object),
+        _ => Vec::new(),
+    }
+}
+
+/// What changed and must not.
+fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
+    if kind.custom.is_some() {
+        return Vec::new();
+    }
+    let mut causes = Vec::new();
+    let mut fixed = |pointers: &[&str]| {
+        for pointer in pointers {
+            if differs(live, object, pointer) {
+                let value = object.pointer(pointer).cloned().unwrap_or_default();
+                causes.push(Cause::invalid(dotted(pointer), &value, IMMUTABLE));
+            }
+        }
+    };
+    match kind.kind.as_str() {
+        "Deployment" | "DaemonSet" | "ReplicaSet" => fixed(&["/spec/selector"]),
+        "Job" => {
+            let elastic = text(object, "/spec/completionMode") == "Indexed";
+            if !elastic || differs(live, object, "/spec/completionMode") {
+                fixed(&["/spec/completions"]);
+            }
+            fixed(&["/spec/selector", "/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"]);
+            let suspended = live.pointer("/spec/suspend") == Some(&Value::Bool(true));
+            if !suspended {
+                fixed(&["/spec/template"]);
+            }
+        }
+        "Secret" => {
+            fixed(&["/type"]);
+            causes.extend(frozen(live, object));
+        }
+        "ConfigMap" => causes.extend(frozen(live, object)),
+        "RoleBinding" | "ClusterRoleBinding" if differs(live, object, "/roleRef") => {
+            let role = |key: &str| text(object, &format!("/roleRef/{key}")).to_owned();
+            let value = json!({"APIGroup": role("apiGroup"), "Kind": role("kind"), "Name": role("name")});
+            causes.push(Cause::invalid("roleRef", &value, "cannot change roleRef"));
+        }
+        "Service" => causes.extend(services::change(live, object)),
+        "StatefulSet" => causes.extend(workloads::stateful_set_change(live, object)),
+        "PersistentVolumeClaim" => causes.extend(claim_change(live, object)),
+        "StorageClass" => {
+            let parts = ["/parameters", "/provisioner", "/reclaimPolicy", "/volumeBindingMode"];
+            for pointer in parts.iter().filter(|p| differs(live, object, p)) {
+                let why = "updates to this field are forbidden.";
+                causes.push(Cause::forbidden(dotted(pointer), why));
+            }
+        }
+        "PriorityClass" => {
+            if differs(live, object, "/value") {
+                causes.push(Cause::forbidden("value", "may not be changed in an update."));
+            }
+            if differs(live, object, "/preemptionPolicy") {
+                let value = object.get("preemptionPolicy").cloned().unwrap_or_default();
+                causes.push(Cause::invalid("preemptionPolicy", &value, IMMUTABLE));
+            }
+        }
+        "Pod" => causes.extend(pods::change(live, object)),
+        _ => {}
+    }
+    causes
+}
+
+fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
+    if live.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let why = "field is immutable when `immutable` is set";
+    let mut causes = Vec::new();
+    if object.get("immutable") != Some(&Value::Bool(true)) {
+        causes.push(Cause::forbidden("immutable", why));
+    }
+    for key in ["data", "binaryData"] {
+        if differs(live, object, &format!("/{key}")) {
+            causes.push(Cause::forbidden(key, why));
+        }
+    }
+    causes
+}
+
+fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
+    let fixed = |object: &Value| {
+        let mut spec = object.get("spec").cloned().unwrap_or_default();
+        if let Some(spec) = spec.as_object_mut() {
+            spec.shift_remove("volumeAttributesClassName");
+            spec.shift_remove("volumeName");
+        }
+        if text(live, "/status/phase") == "Bound"
+            && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
+        {
+            resources.shift_remove("requests");
+        }
+        spec
+    };
+    let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName \
+               for bound claims";
+    (!same(&fixed(live), &fixed(object))).then(|| Cause::forbidden("spec", why))
+}
+
+/// Data under keys that cannot be file names, or too much of it.
+fn data(object: &Value) -> Vec<Cause> {
+    const MOST: usize = 1024 * 1024;
+    let mut size = 0;
+    let mut causes = Vec::new();
+    for field in ["data", "binaryData"] {
+        for (key, value) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
+            size += value.as_str().map_or(0, str::len);
+            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if key.is_empty() || !key.chars().all(fine) {
+                let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+                           'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
+                           '[-._a-zA-Z0-9]+')";
+                causes.push(Cause::invalid(format!("{field}[{key}]"), &json!(key), why));
+            }
+        }
+    }
+    if size > MOST {
+        let message = format!("Too long: may not be more than {MOST} bytes");
+        causes.push(Cause::new("FieldValueTooLong", "[]", message));
+    }
+    causes
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn differs(live: &Value, object: &Value, pointer: &str) -> bool {
+    let at = |object: &Value| object.pointer(pointer).cloned().unwrap_or_default();
+    !same(&at(live), &at(object))
+}
+
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
+}
+
+fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

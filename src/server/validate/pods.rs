@@ -1,0 +1,69 @@
+//! Pods and their templates.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::super::failure::Cause;
+use super::super::typed::same;
+use super::{list, text};
+
+/// What is wrong with the spec of a pod that stands at `path`.
+pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let volumes: BTreeSet<&str> = list(spec, "/volumes").iter().map(|v| text(v, "/name")).collect();
+    if list(spec, "/containers").is_empty() {
+        causes.push(Cause::required(format!("{path}.containers"), ""));
+    }
+    let mut names = BTreeSet::new();
+    for kind in ["containers", "initContainers"] {
+        for (place, container) in list(spec, &format!("/{kind}")).iter().enumerate() {
+            let at = format!("{path}.{kind}[{place}]");
+            let name = text(container, "/name");
+            if name.is_empty() {
+                causes.push(Cause::required(format!("{at}.name"), ""));
+            } else if !names.insert(name) {
+                causes.push(Cause::duplicate(format!("{at}.name"), &json!(name)));
+            }
+            if text(container, "/image").is_empty() {
+                causes.push(Cause::required(format!("{at}.image"), ""));
+            }
+            for (place, mount) in list(container, "/volumeMounts").iter().enumerate() {
+                let name = text(mount, "/name");
+                // Those of a StatefulSet may come from its claims.
+                if !volumes.contains(name) && !spec.get("claims").is_some() {
+                    let message = format!("Not found: {name:?}");
+                    causes.push(Cause::new(
+                        "FieldValueNotFound",
+                        format!("{at}.volumeMounts[{place}].name"),
+                        message,
+                    ));
+                }
+            }
+        }
+    }
+    causes
+}
+
+/// What is wrong with a change of a pod.
+pub(super) fn change(live: &Value, object: &Value) -> Option<Cause> {
+    let fixed = |object: &Value| {
+        let mut spec = object.get("spec").cloned().unwrap_or_default();
+        for kind in ["containers", "initContainers"] {
+            for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+                container["image"] = Value::Null;
+            }
+        }
+        if let Some(spec) = spec.as_object_mut() {
+            for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"] {
+                spec.shift_remove(key);
+            }
+        }
+        spec
+    };
+    let why = "pod updates may not change fields other than `spec.containers[*].image`, \
+               `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to \
+               existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+               previously negative)";
+    (!same(&fixed(live), &fixed(object))).then(|| Cause::forbidden("spec", why))
+}
