@@ -19,8 +19,8 @@ impl Move<'_> {
     pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
         let change = self.change;
         match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
-            (Some(from), Some(to), _) if from != to => format!("{}, before {}", name(to), name(from)),
-            (Some(policy), None, _) | (_, Some(policy), _) => name(policy),
+            (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
+            (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
             (None, None, []) => String::new(),
             (None, None, [only]) => format!("needed by {}", name(only)),
             (None, None, [first, rest @ ..]) => format!("needed by {} and {} more", name(first), rest.len()),

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::groups::{Entry, Move, Tally, entries, moves, tallies};
-use super::{Diff, Named, headline, objects, share, signed, value};
+use super::{Diff, Named, headline, objects, share, side, signed, value};
 use crate::change::{ObjectDeed, PathChange, PlacementDeed};
 use crate::k8s::{ClusterName, ObjectRef, Severity};
 use crate::report::findings::Row as FoundRow;
@@ -33,7 +33,7 @@ pub const MARK: &str = "<!-- federate diff -->";
 
 /// The difference as a comment. `all` is the command that shows what had to be left out.
 pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
-    let sides = format!("{} → {}", code(diff.from), code(diff.to));
+    let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
     let comment = Comment { diff };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
@@ -111,7 +111,7 @@ impl Comment<'_> {
     }
 
     fn moves(&self) -> Section {
-        let head = "| object | clusters | before | after | decided by |\n|---|---|--:|--:|---|\n";
+        let head = "| object | clusters | before | after | why |\n|---|---|--:|--:|---|\n";
         let rows = moves(self.diff.changes).iter().map(|moved| Row::line(self.moved(moved))).collect();
         Section::new("Where things run", head, rows)
     }

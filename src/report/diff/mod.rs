@@ -145,6 +145,12 @@ fn share(share: Option<Share>) -> String {
     }
 }
 
+/// What a side is called: a whole hash by its first digits.
+fn side(name: &str) -> String {
+    let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    visible(if hash { name.get(..10).unwrap_or(name) } else { name })
+}
+
 /// `+3`, `−2`, nothing for 0.
 fn signed(number: i64) -> String {
     match number {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::groups::{Entry, Move, entries, moves};
-use super::{Diff, headline, objects, share, value, visible};
+use super::{Diff, headline, objects, share, side, value, visible};
 use crate::change::{ObjectDeed, PathChange, PlacementDeed};
 use crate::k8s::{ClusterName, ObjectRef, Severity};
 use crate::report::findings::Row;
@@ -28,9 +28,9 @@ pub fn text(diff: &Diff<'_>, detail: Detail, look: Look) -> String {
     let report = Report { diff, detail, look };
     let mut out = String::new();
     if diff.changes.is_empty() {
-        let _ = writeln!(out, "{} and {} render the same", visible(diff.from), visible(diff.to));
+        let _ = writeln!(out, "{} and {} render the same", side(diff.from), side(diff.to));
     } else {
-        let title = format!("{} → {}: {}", visible(diff.from), visible(diff.to), headline(diff));
+        let title = format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff));
         let _ = writeln!(out, "{}", look.bold(&title));
         report.clusters(&mut out);
         report.moves(&mut out);
@@ -117,7 +117,7 @@ impl Report<'_> {
         }
         let by = moved.by(|object| visible(&object.to_string()));
         if !by.is_empty() {
-            let _ = writeln!(out, "      {:<16} {by}", "decided by");
+            let _ = writeln!(out, "      {by}");
         }
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
