@@ -33,3 +33,8 @@ fn plan() {
 fn config() {
     current::<federate::repo::Config>("federate.schema.json");
 }
+
+#[test]
+fn diff() {
+    current::<federate::report::diff::Diff<'_>>("diff.schema.json");
+}

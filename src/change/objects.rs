@@ -204,10 +204,10 @@ impl Both {
 
     fn diff(&self) -> String {
         let [from, to] = &self.texts;
-        let every = |sign: char, text: &str| text.lines().map(|line| format!("{sign}{line}\n")).collect();
+        let every = |sign: &str, text: &str| text.lines().flat_map(|line| [sign, line, "\n"]).collect();
         match &self.values {
-            [None, _] => every('+', to),
-            [_, None] => every('-', from),
+            [None, _] => every("+", to),
+            [_, None] => every("-", from),
             _ => TextDiff::from_lines(from, to)
                 .unified_diff()
                 .context_radius(CONTEXT)

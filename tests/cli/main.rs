@@ -14,6 +14,7 @@ mod sandbox;
 mod check;
 mod commit;
 mod dialects;
+mod diff;
 mod examples;
 mod explain;
 mod import;

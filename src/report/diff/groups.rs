@@ -14,6 +14,20 @@ pub(super) struct Move<'d> {
     pub(super) shifts: Vec<Shifted<'d>>,
 }
 
+impl Move<'_> {
+    /// Who decides: the policy, the two where it is another one now, or the object that needs it there.
+    pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
+        let change = self.change;
+        match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
+            (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
+            (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
+            (None, None, []) => String::new(),
+            (None, None, [only]) => format!("needed by {}", name(only)),
+            (None, None, [first, rest @ ..]) => format!("needed by {} and {} more", name(first), rest.len()),
+        }
+    }
+}
+
 /// Clusters that had and have the same.
 pub(super) struct Shifted<'d> {
     pub(super) from: Option<Share>,
@@ -107,7 +121,7 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
         let alike = match change.kind {
             ObjectDeed::Changed if change.scaled => continue,
             ObjectDeed::Changed if change.paths.is_empty() => {
-                format!("{}{:?}{}", change.object, change.object, change.diff)
+                format!("{:?}{}", change.object, change.diff)
             }
             ObjectDeed::Changed => format!("{:?}", change.paths),
             ObjectDeed::Added if change.elsewhere && is_told(changes, change) => continue,
