@@ -38,3 +38,8 @@ fn config() {
 fn diff() {
     current::<federate::report::diff::Diff<'_>>("diff.schema.json");
 }
+
+#[test]
+fn actions() {
+    current::<federate::actions::Actions>("actions.schema.json");
+}

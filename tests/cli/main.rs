@@ -15,6 +15,7 @@ mod check;
 mod commit;
 mod dialects;
 mod diff;
+mod drift;
 mod examples;
 mod explain;
 mod import;
