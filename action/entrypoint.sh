@@ -1,65 +1,74 @@
 #!/usr/bin/env bash
-# Runs federate in a GitHub workflow: the output goes to the log and to the job summary.
+# Runs federate in a GitHub workflow: findings become annotations, differences a job summary and a comment on the pull
+# request, a rendering a commit on a branch. Written for bash 3.2, which is what runners on macOS have.
 set -euo pipefail
 
-command=${INPUT_COMMAND:-check}
-path=${INPUT_PATH:-.}
-out=${INPUT_OUT:-rendered}
-# Blanks and line ends separate; `read` reports the end of its input as a failure.
-read -r -d '' -a more <<<"${INPUT_ARGS:-}" || true
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=action/lib/log.sh
+. "$here/lib/log.sh"
+# shellcheck source=action/lib/inputs.sh
+. "$here/lib/inputs.sh"
+# shellcheck source=action/lib/revisions.sh
+. "$here/lib/revisions.sh"
+# shellcheck source=action/lib/commands.sh
+. "$here/lib/commands.sh"
+# shellcheck source=action/lib/comment.sh
+. "$here/lib/comment.sh"
+# shellcheck source=action/lib/report.sh
+. "$here/lib/report.sh"
 
-case $command in
-  check | plan) arguments=("$command") ;;
-  render) arguments=(render "--out=$out") ;;
-  *)
-    echo "::error::the command must be check, plan or render"
-    exit 2
-    ;;
-esac
-arguments+=("${more[@]}" -- "$path")
-
-if ! command -v federate >/dev/null 2>&1; then
-  echo "::group::building federate"
-  # From its own folder, where rust-toolchain.toml names the toolchain.
-  (cd "$GITHUB_ACTION_PATH" && cargo install --quiet --locked --path .) || exit 2
-  export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+# one_path NUMBER PATH: all stages for one path.
+one_path() {
+  local stage
+  path=$2
+  mine=$results/$1
+  words=
+  changed_here=false
+  base=
+  mkdir "$mine"
+  where=.
+  prefix=$path/
+  # A path that is only in the head revision is no folder here.
+  if [ -d "$path" ]; then
+    where=$path
+    prefix=$(git -C "$path" rev-parse --show-prefix 2>/dev/null) || prefix=$path/
+  fi
+  prefix=${prefix#./}
+  echo "::group::federate $path"
+  find_head
+  find_memory
+  for stage in "${stages[@]}"; do
+    "stage_$stage"
+  done
   echo "::endgroup::"
-fi
+  [ "$changed_here" = false ] || changed=true
+  summary=$summary${summary:+ · }$path:\ $words
+  summarize
+}
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-result=$scratch/result
-before=$scratch/before
-if [ "$command" = render ] && [ -d "$out" ]; then
-  cp -R "$out" "$before"
-else
-  mkdir "$before"
-fi
-
-# The output quotes the repo, which may be a stranger's: the runner must not find commands in it.
-token=federate-$RANDOM$RANDOM$RANDOM
-echo "::stop-commands::$token"
-code=0
-federate "${arguments[@]}" 2>&1 | tee "$result" || code=${PIPESTATUS[0]}
-echo "::$token::"
-
-{
-  echo "### federate $command"
-  echo
-  # Indented, because text that is not ours could close a fence. A summary may hold one MiB; this leaves
-  # room for others.
-  head -c 500000 "$result" | sed 's/^/    /'
-  echo
-} >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
-
+# Later steps read the results, so they stay.
+results=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/federate.XXXXXX")
+summary_file=${GITHUB_STEP_SUMMARY:-$scratch/summary}
+output_file=${GITHUB_OUTPUT:-$scratch/output}
+touch "$summary_file" "$scratch/findings" "$scratch/branches"
+worst=0
 changed=false
-if [ "$command" = render ] && [ -d "$out" ] && ! diff -rq "$before" "$out" >/dev/null; then
-  changed=true
-fi
-{
-  echo "exit-code=$code"
-  echo "changed=$changed"
-} >>"${GITHUB_OUTPUT:-/dev/null}"
+summary=
+plans=
+diffs=
 
-# Warnings do not fail a job; `--fail-on` makes errors of those that should.
-[ "$code" -le 1 ] || exit "$code"
+read_inputs
+read_event
+choose_stages
+find_binary
+number=0
+for each in "${paths[@]}"; do
+  number=$((number + 1))
+  one_path "$number" "$each"
+done
+jq -s -r -f "$here/lib/annotations.jq" "$scratch/findings"
+write_outputs
+# Warnings do not fail a job; `--fail-on` in `args` makes errors of those that should.
+[ "$worst" -le 1 ] || exit "$worst"

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use divan::Bencher;
 use federate::dialect::{Placed, Placement, Plan};
+use federate::engine::Manifest;
 use federate::k8s::{ClusterName, ObjectRef};
-use federate::publish::{Folder, Manifest, Tree};
+use federate::publish::{Folder, Tree};
 use tempfile::TempDir;
 
 const CLUSTERS: usize = 100;
@@ -43,10 +44,17 @@ fn tree(edit: &str) -> Tree {
                 object: object.clone(),
                 clusters: vec![c.clone()],
                 text: text(c),
+                changes: Vec::new(),
             };
             manifests.extend(clusters.iter().map(each));
         } else {
-            manifests.push(Manifest { object: object.clone(), clusters: clusters.clone(), text: text("") });
+            let clusters = clusters.clone();
+            manifests.push(Manifest {
+                object: object.clone(),
+                clusters,
+                text: text(""),
+                changes: Vec::new(),
+            });
         }
         let mut placement = Placement::new("karmada", object, None);
         placement.clusters =

@@ -9,9 +9,11 @@
 //! ```
 //!
 //! Modules lie on floors; a module uses only those below it (`tests/floors.rs` enforces it):
-//! [`cli`] · [`report`] · [`publish`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
+//! [`cli`] · [`report`] · [`publish`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
 //! [`patch`]. Everything between `repo::source` and `publish` is a pure function of bytes.
 
+pub mod actions;
+pub mod change;
 pub mod cli;
 pub mod dialect;
 pub mod engine;

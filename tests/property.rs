@@ -134,14 +134,13 @@ fn answer(files: Vec<File>, previous: federate::dialect::Plan) -> Answer {
     let settings = Settings { previous, ..Settings::default() };
     let (repo, clusters) = load(files, &settings);
     let engine = Engine::new(&repo, &clusters, &settings);
-    let planned = engine.plan();
-    let mut text = engine::previous::write(&planned.plan);
-    let manifests = engine.manifests(&planned.plan);
-    for manifest in &manifests.manifests {
+    let rendering = engine.render();
+    let mut text = engine::previous::write(&rendering.plan);
+    for manifest in &rendering.manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
-    text.push_str(&format!("{:?}", manifests.findings));
-    Answer { plan: planned.plan, text }
+    text.push_str(&format!("{:?}", rendering.findings));
+    Answer { plan: rendering.plan, text }
 }
 
 proptest! {
@@ -180,10 +179,9 @@ proptest! {
         let settings = Settings::default();
         let (repo, clusters) = load(fleet.files(), &settings);
         let engine = Engine::new(&repo, &clusters, &settings);
-        let plan = engine.plan().plan;
-        let manifests = engine.manifests(&plan).manifests;
+        let engine::Rendering { plan, manifests, .. } = engine.render();
         for row in &plan.placements {
-            let mut got: Vec<_> = manifests.iter().filter(|m| *m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
+            let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
             got.sort();
             let want: Vec<_> = row.clusters.iter().map(|c| c.name.clone()).collect();
             prop_assert_eq!(got, want);

@@ -107,9 +107,9 @@ proptest! {
             let (clusters, _) = engine::inventory(&loaded.repo, &settings);
             let repo = loaded.expand(&clusters);
             let engine = Engine::new(&repo, &clusters, &settings);
-            let plan = engine.plan().plan;
-            let manifests = engine.manifests(&plan);
-            engine.unused_overrides(&manifests);
+            let rendering = engine.render();
+            engine.unused_overrides(&rendering);
+            let plan = rendering.plan;
             for placement in &plan.placements {
                 engine.explain(&placement.object, &plan);
                 for cluster in &clusters {

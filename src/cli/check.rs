@@ -33,15 +33,13 @@ impl Check {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let planned = engine.plan();
-        let manifests = engine.manifests(&planned.plan);
+        let mut rendering = engine.render();
         let mut found = std::mem::take(&mut loaded.findings);
-        found.extend(planned.findings);
+        found.append(&mut rendering.findings);
         let refused: BTreeSet<ObjectRef> = found.iter().filter_map(refused).collect();
         let useless = |f: &Finding| f.object.as_ref().is_none_or(|id| !refused.contains(id));
-        found.extend(engine.unused_policies(&planned.plan).into_iter().filter(useless));
-        found.extend(engine.unused_overrides(&manifests).into_iter().filter(useless));
-        found.extend(manifests.findings);
+        found.extend(engine.unused_policies(&rendering.plan).into_iter().filter(useless));
+        found.extend(engine.unused_overrides(&rendering).into_iter().filter(useless));
         self.args.judge(&mut found);
         if self.args.quiet {
             found.retain(|f| f.severity == Severity::Error);

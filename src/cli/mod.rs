@@ -10,12 +10,15 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::report::table::Look;
 
 mod check;
+mod commit;
 mod completions;
+mod diff;
 mod exit;
 mod explain;
 mod import;
 mod plan;
 mod render;
+mod revision;
 mod settings;
 
 pub use exit::Exit;
@@ -38,6 +41,7 @@ Examples:
   federate plan                          who goes where in this folder, and why not
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
+  federate diff --from main              what a change causes in the clusters
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
                                          make templates of live objects
@@ -47,7 +51,9 @@ Exit codes: 0 done, nothing to report · 1 done, with findings or differences ·
 #[derive(Debug, Subcommand)]
 enum Command {
     Render(render::Render),
+    Commit(commit::Commit),
     Plan(plan::Plan),
+    Diff(diff::Diff),
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
@@ -67,7 +73,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     };
     let outcome = match cli.command {
         Command::Render(command) => command.run(),
+        Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Diff(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),

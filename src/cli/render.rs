@@ -1,16 +1,18 @@
 //! `federate render`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
-use crate::engine::{self, Engine, Manifests, previous};
+use crate::engine::{self, Engine, Manifest, Rendering, previous};
 use crate::k8s::Cluster;
 use crate::publish::summary::ClusterSummary;
-use crate::publish::{Folder, Manifest, Summary, Tree};
+use crate::publish::{Folder, Summary, Tree};
+
+mod watch;
 
 /// Write every cluster's manifests
 ///
@@ -29,6 +31,10 @@ pub(super) struct Render {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
+    /// Render again on every change of the repo's files, and say what it changes; errors do not end it
+    #[arg(long, short, conflicts_with = "rev")]
+    watch: bool,
+
     /// How to print what changed
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
@@ -36,6 +42,36 @@ pub(super) struct Render {
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if self.watch { self.keep_rendering() } else { Ok(self.once()?.0) }
+    }
+
+    /// Renders whenever files change; ends only with an error that no edit mends.
+    fn keep_rendering(&self) -> Result<Exit, Fault> {
+        let real = |path: &Path| {
+            std::fs::canonicalize(path)
+                .map_err(|e| Fault::Failed(format!("cannot watch {}: {e}", path.display())))
+        };
+        let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.live_folder());
+        let folders = folders.map(real).collect::<Result<_, _>>()?;
+        let out = std::path::absolute(&self.out)?;
+        let mut last: Option<Rendering> = None;
+        watch::Watched { folders, out }.run(|| match self.once() {
+            Ok((_, Some(rendering))) => {
+                last = Some(rendering);
+                Ok(())
+            }
+            Ok((_, None)) => Ok(()),
+            Err(Fault::BrokenPipe) => Err(Fault::BrokenPipe),
+            Err(Fault::Failed(message)) => {
+                say(&format!("error: {message}\n"));
+                Ok(())
+            }
+        })?;
+        Ok(Exit::Clean)
+    }
+
+    /// Renders once. Gives what was written, if anything could be.
+    fn once(&self) -> Result<(Exit, Option<Rendering>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
@@ -43,22 +79,20 @@ impl Render {
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
         self.keeps_other_clusters(&loaded.clusters)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let planned = engine.plan();
-        let manifests = engine.manifests(&planned.plan);
+        let mut rendering = engine.render();
         let mut findings = std::mem::take(&mut loaded.findings);
-        findings.extend(planned.findings);
-        findings.extend(manifests.findings.iter().cloned());
+        findings.append(&mut rendering.findings);
         self.args.judge(&mut findings);
         self.args.report(&loaded.repo, &findings);
         if engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
-            return Ok(Exit::Error);
+            return Ok((Exit::Error, None));
         }
-        let tree = Tree::new(previous::write(&planned.plan), self.files(manifests, &folder))
+        let tree = Tree::new(previous::write(&rendering.plan), self.files(&rendering, &folder))
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
-        Ok(outcome(&findings))
+        Ok((outcome(&findings), Some(rendering)))
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.
@@ -74,21 +108,13 @@ impl Render {
         }
     }
 
-    /// What is rendered; and of what is not sent for now what an earlier run rendered, because the
-    /// control plane leaves that as it is, too.
-    fn files(&self, manifests: Manifests<'_>, folder: &Folder) -> Vec<Manifest> {
-        let wanted = |m: engine::Manifest<'_>| Manifest {
-            object: m.object.clone(),
-            clusters: m.clusters.into_iter().filter(|c| self.args.wants(c)).collect(),
-            text: m.text,
-        };
-        let held = manifests.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (held.object, c)));
-        let kept = held.filter(|(_, cluster)| self.args.wants(cluster)).filter_map(|(object, cluster)| {
-            let text = folder.earlier(object, cluster)?.into();
-            Some(Manifest { object: object.clone(), clusters: vec![cluster.clone()], text })
-        });
-        let kept: Vec<Manifest> = kept.collect();
-        manifests.manifests.into_iter().map(wanted).chain(kept).collect()
+    /// What goes to the clusters that are wanted.
+    fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
+        let mut manifests = rendering.standing(|object, cluster| folder.earlier(object, cluster));
+        for manifest in &mut manifests {
+            manifest.clusters.retain(|cluster| self.args.wants(cluster));
+        }
+        manifests
     }
 
     fn show(&self, summary: &Summary) -> Result<(), Fault> {

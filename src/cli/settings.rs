@@ -1,16 +1,18 @@
 //! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use crate::dialect::{HOST, Hosts, Plan};
 use crate::engine::{self, Settings, previous};
 use crate::k8s::{Cluster, Finding, Live, Severity};
-use crate::repo::{self, Repo, WorkTree};
+use crate::repo::{self, Repo, Source, WorkTree, git};
 use crate::report::findings;
 
 /// How a result is written.
@@ -49,6 +51,9 @@ pub(super) struct RepoArgs {
     #[arg(default_value = ".")]
     pub(super) repo: PathBuf,
 
+    #[command(flatten)]
+    revision: RevisionArgs,
+
     /// Take a cluster without `status` for what its control plane would take it for
     ///
     /// Without this, such a cluster counts as joined, ready and serving every API, with unknown
@@ -61,6 +66,8 @@ pub(super) struct RepoArgs {
     now: Option<Timestamp>,
 
     /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
+    ///
+    /// REV:PATH reads it from a git revision, for example `rendered:placements.yaml`.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
 
@@ -112,11 +119,49 @@ impl RepoArgs {
     /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
     /// repo; `kept` is the plan it holds, the scheduler's memory unless another is named.
     pub(super) fn load(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Loaded, Fault> {
-        let previous = match &self.previous {
-            _ if self.fresh => Plan::default(),
-            Some(path) => read_plan(path)?,
-            None => kept.cloned().unwrap_or_default(),
-        };
+        let opened = self.open()?;
+        let output = out.and_then(|out| opened.relative(out));
+        self.load_from(opened.source(), output.as_deref(), self.memory(kept)?)
+    }
+
+    /// The work tree, or the revision that `--rev` names.
+    pub(super) fn open(&self) -> Result<Opened, Fault> {
+        self.revision.open(&self.repo)
+    }
+
+    /// The repo as it is in another revision.
+    pub(super) fn open_at(&self, rev: &str) -> Result<Opened, Fault> {
+        self.revision.open_at(&self.repo, rev)
+    }
+
+    /// The scheduler's memory: the plan that is named, or else `kept`.
+    pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
+        match &self.previous {
+            _ if self.fresh => Ok(Plan::default()),
+            Some(path) => self.read_plan(path),
+            None => Ok(kept.cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Reads the repo from `source`; `output` is the output folder within it.
+    pub(super) fn load_from(
+        &self,
+        source: &dyn Source,
+        output: Option<&str>,
+        previous: Plan,
+    ) -> Result<Loaded, Fault> {
+        let loaded = self.read_from(source, output, previous)?;
+        self.known_clusters(loaded.clusters.iter())?;
+        Ok(loaded)
+    }
+
+    /// The same, whether or not there are the clusters that `--cluster` names.
+    pub(super) fn read_from(
+        &self,
+        source: &dyn Source,
+        output: Option<&str>,
+        previous: Plan,
+    ) -> Result<Loaded, Fault> {
         let (live, unread) = self.live()?;
         let settings = Settings {
             strict_inventory: self.strict_inventory,
@@ -125,15 +170,31 @@ impl RepoArgs {
             live,
             hosts: self.hosts()?,
         };
-        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
-        let output = out.and_then(|out| tree.relative(out));
-        let read = repo::load(&tree, output.as_deref(), &engine::AllDialects);
+        let read = repo::load(source, output, &engine::AllDialects);
         let (clusters, inventory) = engine::inventory(&read.repo, &settings);
         let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
         findings.extend(inventory.into_iter().chain(unread));
-        self.known_clusters(&clusters)?;
         Ok(Loaded { repo, clusters, settings, findings })
+    }
+
+    fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
+        let failed =
+            |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
+        let spec = path.to_str().filter(|spec| spec.contains(':') && !path.exists());
+        let bytes = match spec {
+            Some(spec) => {
+                let place = git::Place::of(&self.repo).map_err(|e| failed(&e))?;
+                git::blob(&place, spec).map_err(|e| failed(&e))?
+            }
+            None => fs::read(path).map_err(|e| failed(&e))?,
+        };
+        previous::read(&bytes).map_err(|e| failed(&e))
+    }
+
+    /// The folder of what runs, if one is named.
+    pub(super) fn live_folder(&self) -> Option<&Path> {
+        self.live.as_deref()
     }
 
     fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
@@ -157,10 +218,15 @@ impl RepoArgs {
             .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
     }
 
-    fn known_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
+    /// Refuses names of `--cluster` that are none of these.
+    pub(super) fn known_clusters<'c>(
+        &self,
+        clusters: impl Iterator<Item = &'c Cluster>,
+    ) -> Result<(), Fault> {
+        let known: BTreeSet<&str> = clusters.map(|c| c.name.as_ref()).collect();
         for name in &self.clusters {
-            if name != HOST && !clusters.iter().any(|c| c.name.as_ref() == name) {
-                let known: Vec<&str> = clusters.iter().map(|c| c.name.as_ref()).collect();
+            if name != HOST && !known.contains(name.as_str()) {
+                let known: Vec<&str> = known.iter().copied().collect();
                 let known = crate::k8s::finding::list(&known, 10);
                 return Err(Fault::Failed(format!(
                     "no cluster `{name}` in the inventory (there are: {known})"
@@ -191,12 +257,6 @@ impl RepoArgs {
             found.iter().filter(|f| f.severity == Severity::Error || !self.quiet).cloned().collect();
         say(&findings::text(repo, &shown, styled(&std::io::stderr())));
     }
-}
-
-fn read_plan(path: &Path) -> Result<Plan, Fault> {
-    let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
-    let bytes = fs::read(path).map_err(|e| failed(&e))?;
-    previous::read(&bytes).map_err(|e| failed(&e))
 }
 
 /// Clean, or an error if there is any.

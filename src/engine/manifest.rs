@@ -6,50 +6,72 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::Engine;
-use crate::dialect::{Action, OverrideChange, Placement, Plan, Variant, Withheld};
+use super::{Engine, Planned};
+use crate::dialect::{Action, DIALECTS, OverrideChange, Placement, Plan, Variant, Withheld};
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use crate::repo::Role;
 
 /// One object for some clusters.
-#[derive(Debug)]
-pub struct Manifest<'p> {
+#[derive(Clone, Debug)]
+pub struct Manifest {
     /// Its identity in the plan.
-    pub object: &'p ObjectRef,
-    /// The clusters that receive it, sorted by name.
+    pub object: ObjectRef,
+    /// The clusters that receive exactly it, sorted by name.
     pub clusters: Vec<ClusterName>,
-    /// The manifest as YAML.
+    /// The manifest as YAML, shared by all of them.
     pub text: Arc<str>,
     /// The override rules that changed it.
     pub changes: Vec<OverrideChange>,
 }
 
-/// Every manifest of a plan.
+/// A plan with every manifest that it gives.
 #[derive(Debug, Default)]
-pub struct Manifests<'p> {
+pub struct Rendering {
+    /// The plan.
+    pub plan: Plan,
     /// Sorted by object.
-    pub manifests: Vec<Manifest<'p>>,
+    pub manifests: Vec<Manifest>,
     /// What is not sent, sorted by object.
-    pub withheld: Vec<Held<'p>>,
-    /// What could not be rendered.
+    pub withheld: Vec<Held>,
+    /// Errors and warnings of policies, placements and manifests; not those of reading the repo.
     pub findings: Vec<Finding>,
 }
 
 /// An object that some of its clusters are sent nothing (new) of.
-#[derive(Debug)]
-pub struct Held<'p> {
+#[derive(Clone, Debug)]
+pub struct Held {
     /// Its identity in the plan.
-    pub object: &'p ObjectRef,
+    pub object: ObjectRef,
     /// The clusters concerned, sorted by name.
     pub clusters: Vec<ClusterName>,
     /// The control plane's own word for why.
     pub status: &'static str,
 }
 
+impl Rendering {
+    /// What the clusters hold by this rendering: its manifests and, of what is not sent for now, what
+    /// was sent before, because control planes leave that as it is. `earlier` knows the text that an
+    /// object had in a cluster.
+    pub fn standing(&self, earlier: impl Fn(&ObjectRef, &str) -> Option<Arc<str>>) -> Vec<Manifest> {
+        let held = self.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (&held.object, c)));
+        let kept = held.filter_map(|(object, cluster)| {
+            let text = earlier(object, cluster)?;
+            Some(Manifest {
+                object: object.clone(),
+                clusters: vec![cluster.clone()],
+                text,
+                changes: Vec::new(),
+            })
+        });
+        self.manifests.iter().cloned().chain(kept).collect()
+    }
+}
+
 impl Engine<'_> {
-    /// Renders every placement of the plan.
-    pub fn manifests<'p>(&self, plan: &'p Plan) -> Manifests<'p> {
-        let parts: Vec<Manifests<'p>> = plan
+    /// Decides where every template goes, and renders it for each cluster.
+    pub fn render(&self) -> Rendering {
+        let Planned { plan, findings } = self.plan();
+        let parts: Vec<Rendering> = plan
             .placements
             .par_iter()
             .map(|placement| {
@@ -58,7 +80,7 @@ impl Engine<'_> {
                 written(&placement.object, variants)
             })
             .collect();
-        let mut all = Manifests::default();
+        let mut all = Rendering { plan, findings, ..Rendering::default() };
         for part in parts {
             all.manifests.extend(part.manifests);
             all.withheld.extend(part.withheld);
@@ -68,8 +90,8 @@ impl Engine<'_> {
     }
 
     /// Override policies that change no manifest.
-    pub fn unused_overrides(&self, manifests: &Manifests<'_>) -> Vec<Finding> {
-        let changes = manifests.manifests.iter().flat_map(|m| &m.changes).filter(|c| !c.paths.is_empty());
+    pub fn unused_overrides(&self, rendering: &Rendering) -> Vec<Finding> {
+        let changes = rendering.manifests.iter().flat_map(|m| &m.changes).filter(|c| !c.paths.is_empty());
         let changing: BTreeSet<&ObjectRef> = changes.map(|c| &c.policy).collect();
         let overrides = self.repo.claimed.iter().filter(|c| c.role == Role::Override);
         overrides
@@ -80,6 +102,13 @@ impl Engine<'_> {
                     .help("its selectors match no template that is placed, or the values are there already")
             })
             .collect()
+    }
+
+    /// Marks a live object as the control plane that placed it marks its own.
+    pub fn mark(&self, placement: &Placement, live: &mut Object) {
+        if let Some(dialect) = DIALECTS.iter().find(|dialect| dialect.name() == placement.dialect) {
+            dialect.mark(live);
+        }
     }
 
     /// What is done about one object of the plan in a cluster, given what is there.
@@ -94,22 +123,22 @@ impl Engine<'_> {
     }
 }
 
-fn written(object: &ObjectRef, variants: Vec<Variant>) -> Manifests<'_> {
-    let mut all = Manifests::default();
+fn written(object: &ObjectRef, variants: Vec<Variant>) -> Rendering {
+    let mut all = Rendering::default();
     for variant in variants {
         match variant.rendered {
             Ok(rendered) => {
                 let mut text = String::new();
                 crate::yaml::write(&rendered.body, &mut text);
                 all.manifests.push(Manifest {
-                    object,
+                    object: object.clone(),
                     clusters: variant.clusters,
                     text: text.into(),
                     changes: rendered.changes,
                 });
             }
             Err(Withheld { status, finding }) => {
-                all.withheld.push(Held { object, clusters: variant.clusters, status });
+                all.withheld.push(Held { object: object.clone(), clusters: variant.clusters, status });
                 all.findings.extend(finding);
             }
         }

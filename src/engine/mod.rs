@@ -16,7 +16,7 @@ mod manifest;
 mod plan;
 pub mod previous;
 
-pub use manifest::{Held, Manifest, Manifests};
+pub use manifest::{Held, Manifest, Rendering};
 pub use plan::Planned;
 
 /// What a run decides from, besides the repo.

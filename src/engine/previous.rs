@@ -12,6 +12,8 @@ use crate::dialect::{Placement, Plan};
 use crate::k8s::ObjectRef;
 use crate::yaml;
 
+mod clusters;
+
 /// Why a plan document cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -83,8 +85,7 @@ fn in_pieces(text: &str) -> Option<Plan> {
     let (placements, rest) = items(rest, "placements")?;
     let (unmatched, rest) = items(rest, "unmatched")?;
     let mut plan = Plan::default();
-    let read = |piece: &&str| shaped(first_document(piece.as_bytes()).ok()?).ok();
-    let pieces: Option<Vec<Vec<Placement>>> = placements.par_iter().map(read).collect();
+    let pieces: Option<Vec<Vec<Placement>>> = placements.par_iter().map(|piece| rows(piece)).collect();
     plan.placements = pieces?.into_iter().flatten().collect();
     for piece in unmatched {
         plan.unmatched.extend(shaped::<Vec<ObjectRef>>(first_document(piece.as_bytes()).ok()?).ok()?);
@@ -95,6 +96,23 @@ fn in_pieces(text: &str) -> Option<Plan> {
         plan.shared = shaped(shared).ok()?;
     }
     Some(plan)
+}
+
+/// Reads some items of the list of placements.
+fn rows(text: &str) -> Option<Vec<Placement>> {
+    let read = |text: &str| -> Option<Vec<Placement>> { shaped(first_document(text.as_bytes()).ok()?).ok() };
+    let Some((left, lists)) = clusters::take(text) else { return read(text) };
+    let mut rows = read(&left)?;
+    if rows.len() != lists.len() {
+        return None;
+    }
+    for (row, list) in rows.iter_mut().zip(lists) {
+        // What stood there otherwise than in a list of lines is read already.
+        if !list.is_empty() {
+            row.clusters = list;
+        }
+    }
+    Some(rows)
 }
 
 /// Cuts the list below `key`, with which the text begins, into pieces of whole items; and what is left
@@ -129,23 +147,42 @@ fn head() -> String {
 /// Writes a plan as YAML: sorted, one line a fact, so that merges stay local.
 pub fn write(plan: &Plan) -> String {
     let mut text = head();
-    list(&mut text, "placements", &plan.placements);
-    list(&mut text, "unmatched", &plan.unmatched);
+    list(&mut text, "placements", &plan.placements, row);
+    list(&mut text, "unmatched", &plan.unmatched, |object| item(object));
     if !plan.shared.is_empty() {
         yaml::write(&serde_json::json!({"shared": plan.shared}), &mut text);
     }
     text
 }
 
-/// One key with a list, an item at a time, so that a large plan is never held twice.
-fn list<T: serde::Serialize>(text: &mut String, key: &str, items: &[T]) {
+/// One key with a list.
+fn list<T: Sync>(text: &mut String, key: &str, items: &[T], item: impl Fn(&T) -> String + Send + Sync) {
     if items.is_empty() {
         return text.push_str(&format!("{key}: []\n"));
     }
     text.push_str(&format!("{key}:\n"));
-    for item in items {
-        let value = serde_json::Value::Array(vec![serde_json::to_value(item).unwrap_or_default()]);
-        yaml::write(&value, text);
+    let written: Vec<String> = items.par_iter().map(item).collect();
+    text.reserve(written.iter().map(String::len).sum());
+    for item in written {
+        text.push_str(&item);
+    }
+}
+
+/// One item of a list.
+fn item<T: serde::Serialize>(item: &T) -> String {
+    let value = serde_json::Value::Array(vec![serde_json::to_value(item).unwrap_or_default()]);
+    let mut text = String::new();
+    yaml::write(&value, &mut text);
+    text
+}
+
+/// A placement: its clusters are put in where an empty list of them stands.
+fn row(placement: &Placement) -> String {
+    let Some(clusters) = clusters::write(&placement.clusters) else { return item(placement) };
+    let text = item(&Placement { clusters: Vec::new(), ..placement.clone() });
+    match text.split_once("\n  clusters: []\n") {
+        Some((before, after)) => format!("{before}\n{clusters}{after}"),
+        None => item(placement),
     }
 }
 

@@ -12,7 +12,10 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::foreign;
+use super::lock::Lock;
 use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
 use super::tree::{Tree, accounted_for};
@@ -22,7 +25,6 @@ use crate::k8s::ObjectRef;
 mod at;
 mod compare;
 mod location;
-mod lock;
 mod previous;
 mod stage;
 mod swap;
@@ -30,7 +32,6 @@ mod swap;
 mod tests;
 
 use location::Location;
-use lock::Lock;
 
 /// A folder that is, or is to become, a rendered tree; nobody else publishes to it meanwhile.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub struct Folder {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder holds files that federate did not write.
-    #[error("{}", not_owned(.dir, .foreign, *.plan))]
+    #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
     NotOwned {
         /// The folder.
         dir: PathBuf,
@@ -107,21 +108,6 @@ impl Error {
     }
 }
 
-fn not_owned(dir: &Path, foreign: &[String], plan: bool) -> String {
-    const SHOWN: usize = 5;
-    let names: Vec<_> = foreign.iter().take(SHOWN).map(|name| name.escape_debug().to_string()).collect();
-    let more = match foreign.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    let (why, what) = if plan {
-        ("that its placements.yaml does not account for", "move them out of it")
-    } else {
-        ("and no placements.yaml of federate's", "choose a new or empty folder")
-    };
-    format!("{} holds {}{more}, {why}: publishing would delete them; {what}", dir.display(), names.join(", "))
-}
-
 impl Folder {
     /// Takes hold of the folder at `path`, which need not exist, and reads the plan it holds.
     ///
@@ -145,10 +131,11 @@ impl Folder {
     }
 
     /// The text that an earlier run wrote of an object for a cluster, if it did.
-    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<String> {
+    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
-        previous::text(self.root.as_ref()?.as_fd(), &cluster_folder(cluster), &Place::of(object))
+        let root = self.root.as_ref()?.as_fd();
+        previous::text(root, &cluster_folder(cluster), &Place::of(object)).map(Into::into)
     }
 
     /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.

@@ -5,24 +5,16 @@ use std::sync::Arc;
 
 use super::paths::{Place, cluster_folder};
 use crate::dialect::Plan;
+use crate::engine::Manifest;
 use crate::k8s::{ClusterName, ObjectRef};
-
-/// One manifest and the clusters that receive exactly it.
-#[derive(Clone, Debug)]
-pub struct Manifest {
-    /// The object.
-    pub object: ObjectRef,
-    /// Who receives it.
-    pub clusters: Vec<ClusterName>,
-    /// Its text, shared by all of them.
-    pub text: Arc<str>,
-}
 
 /// A rendered tree: the plan and the files of every cluster.
 #[derive(Debug)]
 pub struct Tree {
     placements: String,
     files: Folders<File>,
+    /// Every file once, by number.
+    distinct: Vec<File>,
 }
 
 /// Two manifests for one file of one cluster.
@@ -48,38 +40,65 @@ pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
 
 /// A file to be written; clusters that receive the same share it.
 #[derive(Clone, Debug)]
-pub(super) struct File(Arc<(Place, Manifest)>);
+pub(super) struct File(Arc<Laid>);
+
+#[derive(Debug)]
+struct Laid {
+    place: Place,
+    manifest: Manifest,
+    number: usize,
+}
 
 impl File {
     pub(super) fn name(&self) -> &str {
-        &self.0.0.file
+        &self.0.place.file
     }
 
     pub(super) fn text(&self) -> &str {
-        &self.0.1.text
+        &self.0.manifest.text
+    }
+
+    /// Its place among [`Tree::distinct`].
+    pub(super) fn number(&self) -> usize {
+        self.0.number
     }
 
     fn object(&self) -> &ObjectRef {
-        &self.0.1.object
+        &self.0.manifest.object
     }
 }
 
 impl Tree {
     /// Lays out manifests beside `placements`, the plan's text.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
-        let mut placed: Vec<_> = manifests.into_iter().map(|m| Arc::new((Place::of(&m.object), m))).collect();
+        let mut placed: Vec<_> = manifests.into_iter().map(|m| (Place::of(&m.object), m)).collect();
         placed.sort_by(|a, b| a.0.cmp(&b.0));
-        let rows = placed.iter().map(|row| (&row.0, row.1.clusters.iter(), File(Arc::clone(row))));
+        let laid = |(number, (place, manifest))| File(Arc::new(Laid { place, manifest, number }));
+        let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
+        let rows = distinct.iter().map(|f| (&f.0.place, f.0.manifest.clusters.iter(), f.clone()));
         let files = lay_out(rows);
         match collision(&files) {
             Some(collision) => Err(Box::new(collision)),
-            None => Ok(Self { placements, files }),
+            None => Ok(Self { placements, files, distinct }),
         }
+    }
+
+    /// The part of one cluster, or host, with a plan's text of its own.
+    #[must_use]
+    pub fn part(&self, cluster: &str, placements: String) -> Self {
+        let files = self.files.get_key_value(&*cluster_folder(cluster));
+        let files = files.map(|(folder, files)| (Arc::clone(folder), files.clone())).into_iter().collect();
+        Self { placements, files, distinct: self.distinct.clone() }
     }
 
     /// The plan's text.
     pub(super) fn placements(&self) -> &str {
         &self.placements
+    }
+
+    /// Every file but the plan once, by number, however many clusters share it.
+    pub(super) fn distinct(&self) -> &[File] {
+        &self.distinct
     }
 
     /// Every other file.
@@ -146,7 +165,8 @@ mod tests {
             namespace: Some("shop".into()),
             name: "web".into(),
         };
-        Manifest { object, clusters: clusters.iter().map(|&c| c.into()).collect(), text: "a: 1\n".into() }
+        let clusters = clusters.iter().map(|&c| c.into()).collect();
+        Manifest { object, clusters, text: "a: 1\n".into(), changes: Vec::new() }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Sever
 use crate::yaml::Position;
 
 pub mod config;
+pub mod git;
 mod ignore;
 mod live;
 mod load;

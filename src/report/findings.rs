@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Renderer, Snippet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::k8s::{Finding, ObjectRef, Severity};
@@ -16,7 +17,7 @@ pub const SHOWN: usize = 20;
 const LONGEST_LINE: usize = 400;
 
 /// A finding for machines.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     /// `error` or `warning`.
@@ -40,6 +41,14 @@ pub struct Row {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+}
+
+impl Row {
+    /// `file:line`, as far as it is known.
+    pub fn place(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        Some(self.line.map_or(file.clone(), |line| format!("{file}:{line}")))
+    }
 }
 
 /// Brings findings into the order in which they are shown: errors first, then by place.

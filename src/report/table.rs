@@ -18,7 +18,8 @@ pub struct Look {
 }
 
 impl Look {
-    fn paint(self, color: AnsiColor, text: &str) -> String {
+    /// In a colour.
+    pub(super) fn paint(self, color: AnsiColor, text: &str) -> String {
         if !self.styled {
             return text.to_owned();
         }
@@ -31,7 +32,8 @@ impl Look {
         self.paint(AnsiColor::Green, text)
     }
 
-    fn bold(self, text: &str) -> String {
+    /// A heading.
+    pub(super) fn bold(self, text: &str) -> String {
         if !self.styled {
             return text.to_owned();
         }

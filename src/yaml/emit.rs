@@ -134,7 +134,7 @@ fn string(text: &str, depth: usize, out: &mut String) {
 }
 
 /// Whether the text can stand without quotes and is read as that text.
-fn plain(text: &str) -> bool {
+pub(super) fn plain(text: &str) -> bool {
     unquotable(text) && !reads_otherwise(text)
 }
 

@@ -8,9 +8,11 @@
     reason = "tests fail loudly"
 )]
 
+mod git_http;
 mod sandbox;
 
 mod check;
+mod commit;
 mod dialects;
 mod examples;
 mod explain;
@@ -18,3 +20,5 @@ mod import;
 mod kubefed;
 mod plan;
 mod render;
+mod revision;
+mod watch;

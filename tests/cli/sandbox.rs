@@ -100,7 +100,19 @@ impl Sandbox {
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
+        no_git_config(&mut command);
         command
+    }
+
+    /// Runs git in the folder, without the user's configuration, and gives what it printed.
+    #[track_caller]
+    pub(crate) fn git(&self, line: &str) -> String {
+        let mut command = Command::new("git");
+        command.args(line.split_whitespace()).current_dir(self.0.path());
+        let output = no_git_config(&mut command).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {line}: {said}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Every file below `path`, sorted.
@@ -120,6 +132,14 @@ impl Sandbox {
         found.sort();
         found
     }
+}
+
+/// Lets git know nobody but a committer of the tests.
+fn no_git_config(command: &mut Command) -> &mut Command {
+    for who in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{who}_NAME"), "Test").env(format!("GIT_{who}_EMAIL"), "test@example.com");
+    }
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
 }
 
 /// What a run printed and how it ended.

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use rayon::prelude::*;
 use serde_json::Value;
 
+mod apiserver;
 mod diff;
 mod karmada;
 mod karmada_member;
@@ -32,6 +33,8 @@ mod kubefleet;
 mod kubefleet_member;
 mod kubefleet_select;
 mod run;
+#[path = "../support/mod.rs"]
+mod support;
 mod yaml;
 
 /// Judges one case: `Err` holds a readable difference.
@@ -43,6 +46,7 @@ const SHOWN: usize = 3;
 fn judge(dialect: &str, family: &str) -> Judge {
     match (dialect, family) {
         ("yaml", _) => yaml::judge,
+        ("apiserver", _) => apiserver::judge,
         (
             "karmada",
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"

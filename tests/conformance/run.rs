@@ -36,13 +36,11 @@ pub(crate) fn run_with<T>(
     let repo = loaded.expand(&clusters);
     findings.extend(repo.findings.iter().cloned());
     let engine = Engine::new(&repo, &clusters, settings);
-    let planned = engine.plan();
-    assert_eq!(planned.plan, other, "the order of files matters");
-    let written = engine::previous::write(&planned.plan);
+    let rendered = engine.render();
+    assert_eq!(rendered.plan, other, "the order of files matters");
+    let written = engine::previous::write(&rendered.plan);
     let read = engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
     assert_eq!(written, engine::previous::write(&read), "a plan does not survive being written");
-    findings.extend(planned.findings);
-    let rendered = engine.manifests(&planned.plan);
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut sent = Vec::new();
     for manifest in &rendered.manifests {
@@ -57,8 +55,8 @@ pub(crate) fn run_with<T>(
     });
     let withheld = held.collect();
     findings.extend(rendered.findings);
-    let seen = look(&engine, &planned.plan);
-    (Ran { plan: planned.plan, manifests, sent, withheld, findings }, seen)
+    let seen = look(&engine, &rendered.plan);
+    (Ran { plan: rendered.plan, manifests, sent, withheld, findings }, seen)
 }
 
 fn plan_of(objects: &Value, settings: &Settings, config: Config) -> Plan {

@@ -11,9 +11,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::dialect::{Placed, Placement};
+use crate::engine::Manifest;
 use crate::k8s::ObjectRef;
 use crate::publish::paths::PLACEMENTS;
-use crate::publish::tree::Manifest;
 
 mod kill;
 
@@ -36,7 +36,7 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
         let clusters: Vec<_> = clusters.split(' ').map(Into::into).collect();
         placement.clusters = clusters.iter().cloned().map(|name| Placed { name, replicas: None }).collect();
         plan.placements.push(placement);
-        manifests.push(Manifest { object: object(name), clusters, text: text.into() });
+        manifests.push(Manifest { object: object(name), clusters, text: text.into(), changes: Vec::new() });
     }
     Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }

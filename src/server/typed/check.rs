@@ -128,3 +128,66 @@ fn go(value: &Value) -> String {
         scalar => scalar.to_string(),
     }
 }
+
+/// The fields that the schema does not declare, as paths with places in lists: they are dropped.
+pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(ty, value, &mut String::new(), &mut |path, ty, _| {
+        if ty.is_none() {
+            found.push(path.trim_start_matches('.').to_owned());
+        }
+    });
+    found
+}
+
+/// The first value that is of another type than its field, as the server's decoder says it.
+pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
+    let mut found = None;
+    walk(ty, value, &mut String::new(), &mut |path, ty, value| {
+        let Some(wanted) = ty else { return };
+        let fits = match wanted.resolve() {
+            _ if value.is_null() => true,
+            Type::Any | Type::Whole | Type::Named(_) => true,
+            Type::Text | Type::Time => value.is_string(),
+            Type::Number => value.is_number(),
+            Type::Truth => value.is_boolean(),
+            Type::Quantity => crate::server::canonical::quantity(value).is_some(),
+            Type::Port => value.is_string() || value.is_number(),
+            Type::Struct(_) | Type::Map { .. } => value.is_object(),
+            Type::List { .. } => value.is_array(),
+        };
+        if !fits && found.is_none() {
+            let path = path.trim_start_matches('.');
+            found = Some(format!("json: cannot unmarshal {} into field {path}", type_name(value)));
+        }
+    });
+    found
+}
+
+/// Visits every value with its path and its type, if it has one.
+fn walk(ty: &Type, value: &Value, path: &mut String, visit: &mut dyn FnMut(&str, Option<&Type>, &Value)) {
+    visit(path, Some(ty), value);
+    let length = path.len();
+    match (ty.resolve(), value) {
+        (Type::List { item, .. }, Value::Array(values)) => {
+            for (place, value) in values.iter().enumerate() {
+                path.push_str(&format!("[{place}]"));
+                walk(item, value, path, visit);
+                path.truncate(length);
+            }
+        }
+        (Type::Struct(_) | Type::Map { .. }, Value::Object(map)) => {
+            let Some(parts) = ty.parts() else { return };
+            for (key, value) in map {
+                path.push('.');
+                path.push_str(key);
+                match parts.get(key) {
+                    Some(ty) => walk(ty, value, path, visit),
+                    None => visit(path, None, value),
+                }
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::fields::{Element, FieldSet, compare_values, element_of};
 use super::schema::{Shape, Type};
 
-pub use check::check;
+pub use check::{check, mistyped, undeclared};
 pub use compare::{Comparison, compare};
 pub use merge::merge;
 pub use remove::{extract, remove};

@@ -31,7 +31,7 @@ pub(super) fn causes(kind: &Kind, object: &Value) -> Vec<Cause> {
 }
 
 /// What is wrong with a name.
-pub fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let name = text(object, "/metadata/name");
     if name.is_empty() {
         return vec![Cause::required("metadata.name", "name or generateName is required")];

@@ -1,0 +1,169 @@
+# shellcheck shell=bash
+# One function a stage: it runs federate for one path and leaves its results in $results/<number>.
+
+# Sees that there is a federate: that of the PATH, or one built in the action's own folder.
+find_binary() {
+  command -v federate >/dev/null 2>&1 && return 0
+  echo "::group::building federate"
+  # From its own folder, where rust-toolchain.toml names the toolchain.
+  (cd "$GITHUB_ACTION_PATH" && cargo install --quiet --locked --path .) || fail "federate cannot be built"
+  export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+  echo "::endgroup::"
+}
+
+# run OUT COMMAND…: sets code; what federate says of errors goes to $scratch/errors and to the log.
+run() {
+  local result=$1
+  shift
+  code=0
+  federate "$@" >"$result" 2>"$scratch/errors" || code=$?
+  quote "$scratch/errors"
+}
+
+# unexplained WHAT: an annotation for an error that is not among the findings.
+unexplained() {
+  [ "$explained" = false ] || return 0
+  tell error "$1 failed for $path: $(head -c 2000 "$scratch/errors")"
+}
+
+# Findings; sets checked to the exit code and explained to whether the errors are among them.
+stage_check() {
+  run "$mine/check.json" check ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
+  raise "$code"
+  checked=$code
+  explained=false
+  # A repo that cannot be read at all has no findings, only a message.
+  jq -c --arg prefix "$prefix" '.findings[] | if .file then .file = $prefix + .file else . end' \
+    "$mine/check.json" >"$mine/findings" 2>/dev/null || : >"$mine/findings"
+  if [ -s "$mine/findings" ]; then
+    [ "$code" -le 1 ] || explained=true
+    cat "$mine/findings" >>"$scratch/findings"
+    jq -r -f "$here/lib/lines.jq" "$mine/findings" >"$mine/findings.txt"
+    quote "$mine/findings.txt"
+  elif [ "$code" -gt 1 ]; then
+    unexplained check
+    say "cannot be checked"
+    return 0
+  fi
+  say "$(jq -s -r -f "$here/lib/verdict.jq" "$mine/findings")"
+}
+
+# The plan, for later steps; and as a table for people when it is asked for.
+stage_plan() {
+  run "$mine/plan.json" plan ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
+  raise "$code"
+  if jq -e . "$mine/plan.json" >/dev/null 2>&1; then
+    plans=$plans${plans:+$'\n'}$mine/plan.json
+  else
+    unexplained plan
+  fi
+  [ "$command" = plan ] || return 0
+  run "$mine/plan.txt" plan --quiet ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -- "$path"
+  quote "$mine/plan.txt"
+}
+
+# The differences from the base; sets differences to none, some or unknown.
+stage_diff() {
+  local arguments
+  differences=none
+  find_base
+  [ -n "$base" ] || return 0
+  if [ -n "$prefix" ] && ! git -C "$where" cat-file -e "$base:${prefix%/}" 2>/dev/null; then
+    say "not in ${base:0:10}, so there is nothing to compare with"
+    base=
+    changed_here=true
+    return 0
+  fi
+  arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
+  # What can be shown in spite of errors helps to review.
+  case " ${more[*]-} " in
+    *" --keep-going "*) ;;
+    *) arguments+=(--keep-going) ;;
+  esac
+  run "$mine/diff.md" "${arguments[@]}" -- "$path"
+  raise "$code"
+  changed_here=true
+  case $code in
+    0)
+      changed_here=false
+      say "no differences from ${base:0:10}"
+      ;;
+    1)
+      differences=some
+      say "differences from ${base:0:10}$(headline)"
+      ;;
+    *)
+      differences=unknown
+      say "not wholly comparable with ${base:0:10}"
+      unexplained diff
+      ;;
+  esac
+  diffs=$diffs${diffs:+$'\n'}$mine/diff.md
+}
+
+# What the differences come to, as their heading says it.
+headline() {
+  awk 'sub(/^### federate: /, ": ") { print; exit }' "$mine/diff.md"
+}
+
+# Renders into a folder; what changed is read from the folder, not from what is said about it.
+stage_render() {
+  local folder before=$scratch/before
+  folder=$(own_place "$out" "$path")
+  rm -rf "$before"
+  if [ -d "$folder" ]; then
+    cp -R "$folder" "$before"
+  else
+    mkdir "$before"
+    mkdir -p "$(dirname -- "$folder")"
+  fi
+  run "$mine/render.txt" render ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} "--out=$folder" -- "$path"
+  quote "$mine/render.txt"
+  raise "$code"
+  [ "$code" -le 1 ] || unexplained render
+  changed_here=false
+  if [ -d "$folder" ] && ! diff -rq "$before" "$folder" >/dev/null; then
+    changed_here=true
+    say "rendered"
+  fi
+}
+
+# Commits to the branch. Nothing is, when check has found errors and is not told to go on.
+stage_commit() {
+  local folder arguments
+  folder=$(own_place "$branch_path" "$path")
+  changed_here=false
+  case " ${more[*]-} " in
+    *" --keep-going "*) ;;
+    *)
+      if [ "$checked" -gt 1 ]; then
+        say "not committed"
+        return 0
+      fi
+      ;;
+  esac
+  arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"})
+  [ "$push" = false ] || arguments+=(--push=origin)
+  author
+  run "$mine/commit.json" "${arguments[@]}" -o json -- "$path"
+  quote "$mine/commit.json"
+  raise "$code"
+  [ "$code" -le 1 ] || unexplained commit
+  if ! jq -e '.branches' "$mine/commit.json" >/dev/null 2>&1; then
+    say "not committed"
+    return 0
+  fi
+  jq -c '.branches[]' "$mine/commit.json" >"$mine/branches"
+  cat "$mine/branches" >>"$scratch/branches"
+  changed_here=$(jq -r '.changed == true' "$mine/commit.json")
+  say "$(jq -s -r -f "$here/lib/committed.jq" "$mine/branches")"
+}
+
+# Runners have no name to commit by: the one GitHub gives its own.
+author() {
+  git -C "$where" config user.email >/dev/null 2>&1 && return 0
+  export GIT_AUTHOR_NAME=${GIT_AUTHOR_NAME:-github-actions[bot]}
+  export GIT_AUTHOR_EMAIL=${GIT_AUTHOR_EMAIL:-41898282+github-actions[bot]@users.noreply.github.com}
+  export GIT_COMMITTER_NAME=${GIT_COMMITTER_NAME:-$GIT_AUTHOR_NAME}
+  export GIT_COMMITTER_EMAIL=${GIT_COMMITTER_EMAIL:-$GIT_AUTHOR_EMAIL}
+}

@@ -1,0 +1,155 @@
+# shellcheck shell=bash
+# The comment on the pull request: created once, then updated in place.
+
+# Waits longer than this are not worth a runner's time.
+longest_wait=60
+
+# header NAME: of the last answer, without the line end.
+header() {
+  tr -d '\r' <"$scratch/headers" |
+    awk -v name="$1:" 'tolower($1) == name { sub(/^[^:]*: */, ""); value = $0 } END { print value }'
+}
+
+# request METHOD URL [BODY-FILE]: one request; sets status, 000 when there was no answer.
+request() {
+  local body=()
+  [ -z "${3:-}" ] || body=(--header 'Content-Type: application/json' --data-binary "@$3")
+  : >"$scratch/headers"
+  : >"$scratch/answer"
+  # The token goes by a file: arguments can be read by everyone on the machine.
+  status=$(curl --silent --show-error --connect-timeout 10 --max-time 60 --request "$1" \
+    --header "@$scratch/authorization" --header 'Accept: application/vnd.github+json' \
+    --header 'X-GitHub-Api-Version: 2022-11-28' ${body[@]+"${body[@]}"} \
+    --output "$scratch/answer" --dump-header "$scratch/headers" --write-out '%{http_code}' "$2" \
+    2>"$scratch/errors") || status=000
+}
+
+# pause TRY: waits as long as the server asks, else longer each time; fails when that is too long.
+pause() {
+  local seconds
+  seconds=$(header retry-after)
+  case $seconds in
+    '' | *[!0-9]*) seconds=$((1 << ($1 - 1))) ;;
+  esac
+  [ "${#seconds}" -lt 6 ] && [ "$seconds" -le "$longest_wait" ] && sleep "$seconds"
+}
+
+# Whether the last answer says "not now" rather than "no". GitHub's secondary limits are a 403 with Retry-After.
+busy() {
+  case $status in
+    429 | 5?? | 000) return 0 ;;
+    403) [ -n "$(header retry-after)" ] ;;
+    *) return 1 ;;
+  esac
+}
+
+# api METHOD URL [BODY-FILE]: a request, at most four times. A POST that met a server's error is not repeated: it may
+# have been carried out.
+api() {
+  local try
+  for try in 1 2 3 4; do
+    request "$@"
+    busy || return 0
+    case $1:$status in
+      POST:5?? | POST:000) return 0 ;;
+    esac
+    [ "$try" -lt 4 ] && pause "$try" || return 0
+  done
+}
+
+# Sets comment_id to our comment on the pull request, empty when there is none; fails when that cannot be known.
+# A stranger's comment is not ours, whatever it says: its author could change what stands there.
+find_comment() {
+  local page=1 count
+  comment_id=
+  while [ "$page" -le 100 ]; do
+    api GET "$comments?per_page=100&page=$page"
+    [ "$status" = 200 ] || return 1
+    comment_id=$(jq -r --arg marker "$marker" '
+      def stranger: .user.type == "User"
+        and (.author_association | IN("NONE", "CONTRIBUTOR", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN"));
+      map(select(((.body // "") | startswith($marker)) and (stranger | not)))[0].id // empty
+    ' "$scratch/answer") || { status="no list of comments" && return 1; }
+    count=$(jq length "$scratch/answer")
+    [ -z "$comment_id" ] || return 0
+    case $(header link) in
+      *'rel="next"'*) ;;
+      *) [ "$count" -ge 100 ] || return 0 ;;
+    esac
+    page=$((page + 1))
+  done
+}
+
+# upsert NEW: updates our comment, or creates it when NEW is true. After a server's error it is looked for again.
+upsert() {
+  local try
+  for try in 1 2 3; do
+    find_comment || return 0
+    if [ -n "$comment_id" ]; then
+      api PATCH "$api_url/repos/$GITHUB_REPOSITORY/issues/comments/$comment_id" "$scratch/body.json"
+      # Deleted since it was found.
+      [ "$status" = 404 ] || return 0
+    elif [ "$1" = true ]; then
+      api POST "$comments" "$scratch/body.json"
+      case $status in
+        5?? | 000) pause "$try" || return 0 ;;
+        *) return 0 ;;
+      esac
+    else
+      return 0
+    fi
+  done
+}
+
+# Prints the comment's text, below its marker.
+comment_text() {
+  echo "$marker"
+  # Of several comments each says which it is.
+  if [ "${#paths[@]}" -gt 1 ] || [ -n "$comment_key" ]; then
+    printf '%s\n\n' "\`$path\`${comment_key:+ $comment_key}"
+  fi
+  if [ -s "$mine/diff.md" ]; then
+    cat "$mine/diff.md"
+  elif [ "$differences" = unknown ]; then
+    echo "federate: \`$path\` cannot be compared with ${base:0:10}."
+  else
+    echo "federate: \`$path\` has no differences from ${base:0:10}."
+  fi
+  # New warnings are among the differences, old ones are not this pull request's.
+  if [ "$checked" -gt 1 ] && [ -s "$mine/findings.txt" ]; then
+    printf '\nfederate check: %s\n\n' "$(jq -s -r -f "$here/lib/verdict.jq" "$mine/findings")"
+    indent 12 "$mine/findings.txt"
+  fi
+}
+
+# Comments for this path. A pull request that changes nothing is not commented on, but an old comment is corrected.
+stage_comment() {
+  local new=true api_url=${GITHUB_API_URL:-https://api.github.com} comments marker body said
+  [ -n "$pull_request" ] && [ "$comment" = true ] && [ -n "$base" ] || return 0
+  if [ -z "$token" ]; then
+    tell warning "there is no token to comment with"
+    return 0
+  fi
+  command -v curl >/dev/null 2>&1 || fail "curl is not installed on this runner, and comments need it"
+  comments=$api_url/repos/$GITHUB_REPOSITORY/issues/$pull_request/comments
+  marker="<!-- federate: $(printf '%s' "$path${comment_key:+ $comment_key}" | jq -sRr @uri) -->"
+  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$scratch/authorization")
+  comment_text >"$scratch/body"
+  # GitHub takes 65,536 characters.
+  jq -Rs '{body: (if length > 65000 then .[0:65000] + "\n\n… (cut)\n" else . end)}' "$scratch/body" >"$scratch/body.json"
+  [ "$differences" != none ] || new=false
+  upsert "$new"
+  case $status in
+    200 | 201) ;;
+    403)
+      said=$(jq -r '.message // empty' "$scratch/answer" 2>/dev/null) || said=
+      tell warning "no comment: GitHub answers 403${said:+ ($said)}. It needs \`permissions: pull-requests: write\`; the token of a pull request from a fork cannot write"
+      ;;
+    *)
+      said=$(jq -r '.message // empty' "$scratch/answer" 2>/dev/null) || said=
+      [ -n "$said" ] || said=$(head -c 500 "$scratch/errors")
+      tell error "no comment: GitHub answers $status${said:+ ($said)}"
+      raise 2
+      ;;
+  esac
+}

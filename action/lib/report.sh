@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# What the step leaves behind: the job summary, the outputs, and the Markdown that comments share with them.
+
+# say WORDS: adds to what came out for this path.
+say() {
+  words=$words${words:+; }$1
+}
+
+# indent LINES FILE: as a block of code, because text that is not ours could close a fence. So many lines of 300
+# characters and no more: a comment and a summary are limited, the log is not.
+indent() {
+  jq -R -r -n --argjson lines "$1" \
+    '[limit($lines + 1; inputs)] | (.[:$lines][] | "    " + .[0:300]), (.[$lines:][] | "    … (more in the log)")' "$2"
+}
+
+# Prints this path's part of the summary.
+describe() {
+  echo "## federate: \`$path\`"
+  echo
+  echo "$words"
+  echo
+  if [ -s "$mine/diff.md" ]; then
+    cat "$mine/diff.md"
+    echo
+  fi
+  if [ -s "$mine/plan.txt" ]; then
+    indent 500 "$mine/plan.txt"
+    echo
+  fi
+  if [ -s "$mine/findings.txt" ]; then
+    echo "Findings:"
+    echo
+    indent 500 "$mine/findings.txt"
+    echo
+  fi
+}
+
+# Adds a part to the job summary. GitHub refuses one above a MiB as a whole, so a part that does not fit is left out.
+summarize() {
+  local part=$scratch/part
+  describe >"$part"
+  if [ "$(($(wc -c <"$summary_file") + $(wc -c <"$part")))" -gt 1000000 ]; then
+    printf '%s\n\n' "## federate: \`$path\`" "$words; too long to be shown here." >"$part"
+  fi
+  cat "$part" >>"$summary_file"
+}
+
+# output NAME VALUE
+output() {
+  local word
+  case $2 in
+    *$'\n'* | *$'\r'*)
+      word=federate-$(random_word)
+      printf '%s<<%s\n%s\n%s\n' "$1" "$word" "$2" "$word"
+      ;;
+    *) printf '%s=%s\n' "$1" "$2" ;;
+  esac >>"$output_file"
+}
+
+# The commits that were made: one, or those of the branches when each cluster has its own.
+commits() {
+  case $branch in
+    *"{cluster}"*) jq -s -c 'map(select(.commit) | {(.branch): .commit}) | add // {} | if . == {} then empty else . end' ;;
+    *) jq -s -r 'map(.commit // empty) | last // empty' ;;
+  esac <"$scratch/branches"
+}
+
+# Writes the outputs.
+write_outputs() {
+  output changed "$changed"
+  output summary "$summary"
+  output plan "$plans"
+  output diff "$diffs"
+  output commit "$(commits)"
+  output exit-code "$worst"
+}

@@ -1,0 +1,128 @@
+# shellcheck shell=bash
+# Which revisions are compared, and how they come into a clone that is only as deep as the last commit.
+
+# What is said of a revision that is neither here nor to be had.
+missing="is not in this clone and cannot be fetched from origin: check out with \`fetch-depth: 0\`"
+
+# resolve REV: sets found to the commit's id, fetching it when the clone lacks it.
+resolve() {
+  local depth=()
+  found=
+  case $1 in
+    '' | -*) return 1 ;;
+  esac
+  if found=$(git -C "$where" rev-parse --quiet --verify "$1^{commit}" 2>/dev/null); then
+    return 0
+  fi
+  # A name with more in it would be a refspec.
+  case $1 in
+    *[!0-9A-Za-z._/-]*) return 1 ;;
+  esac
+  # In a whole clone a depth would cut the history off.
+  if [ "$(git -C "$where" rev-parse --is-shallow-repository 2>/dev/null)" = true ]; then
+    depth=(--depth=1)
+  fi
+  if ! GIT_TERMINAL_PROMPT=0 git -C "$where" fetch --quiet --no-tags ${depth[@]+"${depth[@]}"} origin "$1" >"$scratch/git" 2>&1; then
+    quote "$scratch/git"
+    return 1
+  fi
+  found=$(git -C "$where" rev-parse --quiet --verify 'FETCH_HEAD^{commit}')
+}
+
+# What the test merge of a pull request was made of: the base at that moment, which the event's base may be behind.
+# The commit names its parents also in a clone that lacks them.
+merged_into() {
+  local parents
+  parents=$(git -C "$where" cat-file commit "${head:-HEAD}" 2>/dev/null | sed -n '/^$/q; s/^parent //p')
+  case $parents in
+    *$'\n'"$(event '.pull_request.head.sha')") printf '%s' "${parents%%$'\n'*}" ;;
+  esac
+}
+
+# demand REV: sets base to it. Without it check still says what it finds, so the step goes on to fail at its end.
+demand() {
+  if resolve "$1"; then
+    base=$found
+  else
+    tell error "the base ${1:-(none in the event)} $missing"
+    raise 2
+  fi
+}
+
+# Sets base for a pull request.
+pull_request_base() {
+  local merged fork
+  merged=$(merged_into)
+  demand "${merged:-$(event '.pull_request.base.sha')}"
+  if [ -n "$merged" ] || [ -z "$base" ]; then
+    return 0
+  fi
+  # The branch itself is checked out, not its merge: what the base gained since is not this pull request's doing.
+  if fork=$(git -C "$where" merge-base "$base" "${head:-HEAD}" 2>/dev/null) && [ -n "$fork" ]; then
+    base=$fork
+  fi
+}
+
+# Sets base for a push; a branch's first push replaces nothing.
+push_base() {
+  local before
+  before=$(event '.before')
+  case $before in
+    *[!0]*) ;;
+    *) return 0 ;;
+  esac
+  if resolve "$before"; then
+    base=$found
+  else
+    tell warning "nothing is compared: $before, which this push replaced, is neither in this clone nor at origin any more"
+  fi
+}
+
+# Sets head, empty for the work tree.
+find_head() {
+  head=
+  [ -n "$head_wanted" ] || return 0
+  resolve "$head_wanted" || fail "the head $head_wanted $missing"
+  head=$found
+}
+
+# Sets memory to the arguments for the plan on the rendered branch: with it a pull request shows what the next commit
+# will change. A branch that is not there yet remembers nothing; what the workflow itself says counts more.
+find_memory() {
+  local home=${branch//'{cluster}'/hub} tip folder
+  memory=()
+  case "$branch ${more[*]-} " in
+    " "* | *" --previous"[\ =]* | *" --fresh "*) return 0 ;;
+  esac
+  if [ "$push" = true ]; then
+    tip=$(GIT_TERMINAL_PROMPT=0 git -C "$where" ls-remote origin "refs/heads/$home" 2>"$scratch/git") || {
+      quote "$scratch/git"
+      fail "the branch $home cannot be looked up at origin"
+    }
+    resolve "${tip%%$'\t'*}" || return 0
+  else
+    found=$(git -C "$where" rev-parse --quiet --verify "refs/heads/$home^{commit}") || return 0
+  fi
+  folder=$(own_place "$branch_path" "$path")
+  folder=${folder:+${folder%/}/}placements.yaml
+  if git -C "$where" cat-file -e "$found:$folder" 2>/dev/null; then
+    memory=("--previous=$found:$folder")
+  fi
+}
+
+# Sets base, empty when there is nothing to compare with.
+find_base() {
+  base=
+  if [ -n "$base_wanted" ]; then
+    demand "$base_wanted"
+  elif [ -n "$pull_request" ]; then
+    pull_request_base
+  elif [ "$event_name" = merge_group ]; then
+    demand "$(event '.merge_group.base_sha')"
+  elif [ "$event_name" = push ]; then
+    push_base
+  elif [ "$command" = diff ]; then
+    tell error "diff needs the input \`base\` on the event $event_name"
+    raise 2
+  fi
+}

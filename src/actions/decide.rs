@@ -1,0 +1,252 @@
+//! The decision about one object in one cluster.
+
+use serde_json::{Map, Value};
+
+use super::ownership::{Whose, handed_over, whose};
+use super::restart::restarts_pods;
+use super::{Action, Deed, Inventory, MANAGER, diffs, plain};
+use crate::change::DigestKey;
+use crate::dialect;
+use crate::k8s::{ClusterName, ObjectRef};
+use crate::server::{Kind, Write, applied};
+
+/// What control planes say of an object about which there is nothing to do.
+const SETTLED: &str = "OK";
+
+/// What is done with objects that are there and not ours, in place of what the dialect says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopt {
+    /// They are left.
+    Never,
+    /// They are taken over where nothing changes.
+    IfNoDiff,
+    /// They are taken over where no pod is replaced.
+    IfNoRestart,
+    /// They are taken over.
+    Always,
+}
+
+/// By what is decided, for all objects of a run.
+#[derive(Clone, Debug)]
+pub struct Rules<'r> {
+    /// What is done with objects that are not ours; by default what the dialect says.
+    pub adopt: Option<Adopt>,
+    /// Whether objects are taken from other tools, too.
+    pub force: bool,
+    /// What we own.
+    pub inventory: &'r Inventory,
+    /// Further kinds that roll out their pod template, as `Kind.group`.
+    pub rolling: &'r [String],
+    /// The key of digests that stand for Secrets' values.
+    pub key: &'r DigestKey,
+    /// The time, in RFC 3339 notation with seconds.
+    pub now: &'r str,
+}
+
+/// An object that is wanted in a cluster.
+pub struct Wanted<'w> {
+    /// The cluster.
+    pub cluster: &'w ClusterName,
+    /// Its identity.
+    pub object: &'w ObjectRef,
+    /// As it is rendered.
+    pub body: &'w Value,
+    /// Its kind.
+    pub kind: &'w Kind,
+    /// What its control plane does about it, if the live object is its own (or is not known to be).
+    pub act: &'w dyn Fn(bool) -> Option<dialect::Action>,
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// As it is shown.
+    pub action: Action,
+    /// What is sent; `None` where nothing is.
+    pub send: Option<Send>,
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Send {
+    /// The object is applied.
+    Apply {
+        /// What is applied.
+        body: Value,
+        /// The entries of `managedFields` that are put in place first, with the resource version that they
+        /// were read at.
+        owners: Option<(Value, String)>,
+    },
+    /// The object is deleted, if it is still this one.
+    Delete {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        resource_version: String,
+    },
+}
+
+/// Decides about an object that is wanted, given what is there.
+pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
+    let Some(live) = live else { return create(wanted, rules) };
+    if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
+        return nothing(wanted, Deed::Skip, "it is being deleted; apply again when it is gone".to_owned());
+    }
+    match whose(live, &rules.inventory.id()) {
+        Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
+        Whose::Other(who) if !rules.force => {
+            let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
+            nothing(wanted, Deed::Conflict, why)
+        }
+        Whose::Other(_) | Whose::Nobodys => take_over(wanted, live, rules),
+    }
+}
+
+fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
+    if let Some(reason) = held_back(wanted, false) {
+        return nothing(wanted, Deed::Skip, reason);
+    }
+    let body = rules.inventory.labelled(wanted.body);
+    match applied(None, &body, &write(wanted, rules)) {
+        Ok(result) => {
+            shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules)
+        }
+        Err(failure) => {
+            nothing(wanted, Deed::Skip, format!("an API server would refuse it: {}", failure.message))
+        }
+    }
+}
+
+/// The object is ours, or becomes so: `before` is what it is applied to.
+fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &Rules<'_>) -> Decision {
+    if let Some(reason) = held_back(wanted, true) {
+        return nothing(wanted, Deed::Skip, reason);
+    }
+    let body = rules.inventory.labelled(&retained(wanted, live));
+    let result = match applied(Some(before), &body, &write(wanted, rules)) {
+        Ok(result) => result,
+        Err(failure) => {
+            return nothing(
+                wanted,
+                Deed::Skip,
+                format!("an API server would refuse it: {}", failure.message),
+            );
+        }
+    };
+    if deed == Deed::Update && result == *live {
+        return shown(wanted, Deed::Unchanged, Some(live), result, None, rules);
+    }
+    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
+    let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
+    shown(wanted, deed, Some(live), result, Some(Send::Apply { body, owners }), rules)
+}
+
+/// The object is not ours.
+fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
+    let handed = handed_over(live);
+    let taken = bring(wanted, live, handed.as_ref().unwrap_or(live), Deed::Adopt, rules);
+    if taken.send.is_none() {
+        return taken;
+    }
+    let refused = match rules.adopt {
+        Some(Adopt::Always) => None,
+        Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
+        Some(Adopt::IfNoDiff) => {
+            let different = taken.action.diffs.iter().find(|diff| !is_mark(&diff.path));
+            different.map(|diff| format!("it is there already, and differs at {}", diff.path))
+        }
+        Some(Adopt::IfNoRestart) => taken
+            .action
+            .restarts_pods
+            .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        None => match (wanted.act)(false) {
+            Some(action) if action.adopts || !matches!(action.deed, dialect::Deed::Nothing) => None,
+            Some(action) => Some(format!(
+                "it is there already, and its policy does not take it over ({}); --adopt if-no-restart would",
+                action.status,
+            )),
+            None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
+        },
+    };
+    match refused {
+        Some(reason) => nothing(wanted, Deed::Conflict, reason),
+        None => taken,
+    }
+}
+
+/// The label of our inventory is no difference to anybody.
+fn is_mark(path: &str) -> bool {
+    path.starts_with("/metadata/labels/applyset.kubernetes.io~1") || path == "/metadata/labels"
+}
+
+/// Why the control plane sends nothing now.
+fn held_back(wanted: &Wanted<'_>, there: bool) -> Option<String> {
+    let action = (wanted.act)(there)?;
+    let holds = matches!(action.deed, dialect::Deed::Nothing) && action.status != SETTLED;
+    holds.then(|| format!("its control plane holds it back: {}", action.status))
+}
+
+/// What is rendered, with what the members own left as it is: where the control plane would send
+/// something else for a field, that is sent.
+fn retained(wanted: &Wanted<'_>, live: &Value) -> Value {
+    let Some(action) = (wanted.act)(true) else { return wanted.body.clone() };
+    match &action.deed {
+        dialect::Deed::Update(sent) | dialect::Deed::Create(sent) => project(wanted.body, &plain(sent)),
+        // It would send what is there.
+        dialect::Deed::Nothing => project(wanted.body, &plain(live)),
+        _ => wanted.body.clone(),
+    }
+}
+
+/// The fields of `shape`, with the values that `values` has for them; those it does not have are left out.
+fn project(shape: &Value, values: &Value) -> Value {
+    match (shape, values) {
+        (Value::Object(shape), Value::Object(values)) => {
+            let field =
+                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
+            Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
+        }
+        _ => values.clone(),
+    }
+}
+
+fn write<'w>(wanted: &'w Wanted<'_>, rules: &'w Rules<'_>) -> Write<'w> {
+    Write { kind: wanted.kind, manager: MANAGER, subresource: None, force: true, now: rules.now }
+}
+
+fn shown(
+    wanted: &Wanted<'_>,
+    deed: Deed,
+    live: Option<&Value>,
+    result: Value,
+    send: Option<Send>,
+    rules: &Rules<'_>,
+) -> Decision {
+    let diffs = live.map(|live| diffs(live, &result, rules.key)).unwrap_or_default();
+    let restarts_pods = live.is_some_and(|live| restarts_pods(live, &result, rules.rolling));
+    let mut result = result;
+    if let Some(metadata) = result.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who owns what says nothing to a reader.
+        metadata.remove("managedFields");
+    }
+    crate::change::hide(&mut [&mut result], rules.key);
+    let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
+    let action =
+        Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result: Some(result) };
+    Decision { action, send }
+}
+
+fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
+    let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
+    let action = Action {
+        cluster,
+        object,
+        action: deed,
+        restarts_pods: false,
+        diffs: Vec::new(),
+        reason: Some(reason),
+        result: None,
+    };
+    Decision { action, send: None }
+}

@@ -1,0 +1,129 @@
+//! What is to be done in a member cluster: for each object that is rendered for it, and each that was,
+//! the action that brings what runs to what is wanted, decided before anything is done.
+//!
+//! Everything here is a function of what is wanted and of what runs, whether that was read from an API
+//! server or from files: `apply`, its dry runs and `drift` decide by the same code. What an apply makes
+//! of an object is computed by the server's own rules ([`crate::server`]).
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::change::{DigestKey, hide, paths};
+use crate::k8s::{ClusterName, ObjectRef};
+
+pub mod blame;
+pub mod cluster;
+pub mod decide;
+pub mod inventory;
+pub mod ownership;
+pub mod restart;
+
+pub use decide::{Adopt, Decision, Rules, Send, Wanted, decide};
+pub use inventory::Inventory;
+
+/// The field manager that everything is applied as.
+pub const MANAGER: &str = "federate";
+
+/// What is done about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Deed {
+    /// It is not there, and is created.
+    Create,
+    /// It is ours, and differs.
+    Update,
+    /// It is there, but not ours: it is taken over.
+    Adopt,
+    /// Nothing is to be done.
+    Unchanged,
+    /// It is there, and must not be taken over.
+    Conflict,
+    /// Nothing is done, for another reason.
+    Skip,
+    /// It is ours, and no longer wanted.
+    Delete,
+}
+
+/// What is done about one object in one cluster, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    /// The cluster.
+    #[schemars(with = "String")]
+    pub cluster: ClusterName,
+    /// The object.
+    pub object: ObjectRef,
+    /// What is done.
+    pub action: Deed,
+    /// Whether pods are replaced by it.
+    pub restarts_pods: bool,
+    /// The fields that it changes.
+    pub diffs: Vec<FieldDiff>,
+    /// Why, where it is a conflict or skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The object as it will stand afterwards; absent where it will be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+}
+
+/// A field that is not as it is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FieldDiff {
+    /// The field, as [`paths`] names it.
+    pub path: String,
+    /// What it should be; absent where it should not be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<Value>,
+    /// What it is; absent where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Value>,
+    /// Who wrote it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// When, in RFC 3339 notation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
+/// Actions, for machines.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Actions {
+    /// `federate.dev/v1alpha1`
+    pub api_version: &'static str,
+    /// `Actions`
+    pub kind: &'static str,
+    /// Sorted by cluster and object.
+    pub actions: Vec<Action>,
+}
+
+/// What the server keeps for itself: it is no difference.
+const SERVERS: [&str; 6] =
+    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"];
+
+/// An object without what the server keeps for itself, and without its status.
+pub fn plain(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+        if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|field, _| !SERVERS.contains(&field.as_str()));
+        }
+    }
+    object
+}
+
+/// The fields in which what runs differs from what it will be, Secrets' values as digests, with who wrote
+/// them last.
+pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
+    let (mut from, mut to) = (plain(live), plain(result));
+    hide(&mut [&mut from, &mut to], key);
+    let blame = blame::Blame::of(live);
+    let diff = |change: crate::change::PathChange| {
+        let (manager, time) = blame.last(&change.path).unzip();
+        FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
+    };
+    paths(&from, &to).into_iter().map(diff).collect()
+}

@@ -1,0 +1,112 @@
+//! `render --watch`: waits for the repo's files to change, and renders again.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use notify::{Event, RecursiveMode, Watcher};
+
+use crate::cli::{Fault, say};
+
+/// Editors write a file in several steps: nothing happens for this long before we look.
+const QUIET: Duration = Duration::from_millis(60);
+
+/// We look after this long even if files go on changing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often files are looked at where the operating system does not tell of changes.
+const POLL: Duration = Duration::from_secs(1);
+
+/// What is watched.
+pub(super) struct Watched {
+    /// The folders read.
+    pub(super) folders: Vec<PathBuf>,
+    /// The folder written, whose changes are our own.
+    pub(super) out: PathBuf,
+}
+
+type Events = Receiver<notify::Result<Event>>;
+
+impl Watched {
+    /// Calls `changed` whenever files have changed, until it fails.
+    pub(super) fn run(&self, mut changed: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
+        let (_watcher, events) = self.start().map_err(|e| Fault::Failed(format!("cannot watch: {e}")))?;
+        // What changed before the watch began would go unseen.
+        changed()?;
+        while let Ok(event) = events.recv() {
+            if self.matters(&event) {
+                settle(&events);
+                changed()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self) -> notify::Result<(Box<dyn Watcher>, Events)> {
+        let (sender, events) = mpsc::channel();
+        let told = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
+        let why = match told {
+            Ok(watcher) => return Ok((watcher, events)),
+            Err(why) => why,
+        };
+        say(&format!("the operating system does not tell of changes ({why}): looking every second\n"));
+        let (sender, events) = mpsc::channel();
+        let often = notify::Config::default().with_poll_interval(POLL);
+        let watcher = notify::PollWatcher::new(sender, often)?;
+        Ok((self.add(Box::new(watcher))?, events))
+    }
+
+    fn add(&self, mut watcher: Box<dyn Watcher>) -> notify::Result<Box<dyn Watcher>> {
+        for folder in &self.folders {
+            watcher.watch(folder, RecursiveMode::Recursive)?;
+        }
+        Ok(watcher)
+    }
+
+    /// Whether an event can change what is rendered. Reading is no change; what is hidden, companions of
+    /// the output among it, is not read, nor is the output.
+    fn matters(&self, event: &notify::Result<Event>) -> bool {
+        // Events that were lost may have mattered.
+        let Ok(event) = event else { return true };
+        let written = !event.kind.is_access();
+        written && (event.need_rescan() || event.paths.iter().any(|path| self.is_input(path)))
+    }
+
+    fn is_input(&self, path: &Path) -> bool {
+        let below = self.folders.iter().find_map(|folder| path.strip_prefix(folder).ok()).unwrap_or(path);
+        let hidden = |path: &Path| path.iter().any(|part| part.to_string_lossy().starts_with('.'));
+        let rules = [".gitignore", ".federateignore"].iter().any(|name| below.ends_with(name));
+        let read = if rules { !below.parent().is_some_and(hidden) } else { !hidden(below) };
+        read && !path.starts_with(&self.out)
+    }
+}
+
+/// Waits until files have stopped changing.
+fn settle(events: &Events) {
+    let first = Instant::now();
+    while first.elapsed() < PATIENCE {
+        if let Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) = events.recv_timeout(QUIET) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_read_matters() {
+        let watched = Watched { folders: vec!["/repo".into()], out: "/repo/out".into() };
+        let matters = |path: &str| {
+            let kind = notify::EventKind::Modify(notify::event::ModifyKind::Any);
+            watched.matters(&Ok(Event::new(kind).add_path(path.into())))
+        };
+        assert!(matters("/repo/apps/web.yaml") && matters("/repo/.gitignore") && matters("/repo"));
+        assert!(!matters("/repo/.git/index") && !matters("/repo/out/m1/web.yaml") && !matters("/repo/out"));
+        assert!(!matters("/repo/.out.federate-lock") && !matters("/repo/apps/.cache/x/y.yaml"));
+        assert!(!matters("/repo/.web.yaml.swp") && !matters("/repo/.cache/.gitignore"));
+        let read = notify::EventKind::Access(notify::event::AccessKind::Any);
+        assert!(!watched.matters(&Ok(Event::new(read).add_path("/repo/web.yaml".into()))));
+    }
+}

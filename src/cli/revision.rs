@@ -1,0 +1,80 @@
+//! Which state of the repo is read: the work tree, or a revision of git.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::Fault;
+use crate::repo::git::{Place, Revision, verify};
+use crate::repo::{Source, WorkTree};
+
+/// Arguments that choose a revision.
+#[derive(Debug, Args)]
+pub(super) struct RevisionArgs {
+    /// Read a git revision (branch, tag, hash, HEAD~3) rather than the work tree; nothing is checked out
+    #[arg(long, value_name = "REV")]
+    rev: Option<String>,
+
+    /// Refuse revisions whose commit or tag has no good SSH signature by a key of the allowed signers
+    #[arg(long)]
+    verify_signatures: bool,
+
+    /// The keys that may sign, in OpenSSH's format [default: git's `gpg.ssh.allowedSignersFile`]
+    #[arg(long, value_name = "FILE", requires = "verify_signatures")]
+    allowed_signers: Option<PathBuf>,
+}
+
+/// A state of the repo, to be read.
+pub(super) enum Opened {
+    WorkTree(WorkTree),
+    Revision(Box<Revision>),
+}
+
+impl RevisionArgs {
+    /// The work tree, or the revision that is named.
+    pub(super) fn open(&self, repo: &Path) -> Result<Opened, Fault> {
+        match &self.rev {
+            Some(rev) => self.open_at(repo, rev),
+            None if self.verify_signatures => Err(Fault::Failed(
+                "--verify-signatures needs a revision: a work tree is not signed; name one, for example \
+                 --rev HEAD"
+                    .to_owned(),
+            )),
+            None => Ok(Opened::WorkTree(WorkTree::open(repo).map_err(|e| Fault::Failed(e.message))?)),
+        }
+    }
+
+    /// The repo at a revision.
+    pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
+        let failed = |e: &dyn std::fmt::Display| Fault::Failed(e.to_string());
+        let place = Place::of(repo).map_err(|e| failed(&e))?;
+        if self.verify_signatures {
+            verify::verify(&place, rev, self.allowed_signers.as_deref()).map_err(|e| failed(&e))?;
+        }
+        let revision = Revision::open(place, rev).map_err(|e| failed(&e))?;
+        Ok(Opened::Revision(Box::new(revision)))
+    }
+}
+
+impl Opened {
+    /// Its files.
+    pub(super) fn source(&self) -> &dyn Source {
+        match self {
+            Self::WorkTree(tree) => tree,
+            Self::Revision(revision) => revision.as_ref(),
+        }
+    }
+
+    /// A place of the file system as a path within the repo, if it is one.
+    pub(super) fn relative(&self, path: &Path) -> Option<String> {
+        match self {
+            Self::WorkTree(tree) => tree.relative(path),
+            Self::Revision(revision) => {
+                let place = revision.place();
+                let root = place.work_tree.as_ref()?.join(&place.prefix);
+                // What the work tree does not have, it has no output folder in.
+                WorkTree::open(&root).ok()?.relative(path)
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Brings new objects into the repository: a few one by one, many as one pack.
+//!
+//! Facts: gitformat-pack(5). The pack has no deltas; `git gc` makes them when it repacks.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use git2::{ObjectType, OdbLookupFlags, Repository};
+use rayon::prelude::*;
+use sha1::{Digest, Sha1};
+
+use super::Error;
+use super::compare::New;
+
+/// From this number on they come as a pack; git's own limit for what it fetches.
+const PACK_FROM: usize = 100;
+
+/// Stores what the repository does not have.
+pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), Error> {
+    let odb = repository.odb()?;
+    let missing = |new: &&New<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
+    let new: Vec<&New<'_>> = objects.iter().filter(missing).collect();
+    if new.len() < PACK_FROM {
+        for object in new {
+            odb.write(object.kind, object.bytes)?;
+        }
+        return Ok(());
+    }
+    let packed: Vec<Vec<u8>> = new.par_iter().map(|object| packed(object)).collect::<Result<_, _>>()?;
+    let count = u32::try_from(packed.len()).map_err(io::Error::other)?;
+    let mut hash = Sha1::new();
+    let mut writer = odb.packwriter()?;
+    let mut put = |bytes: &[u8]| {
+        hash.update(bytes);
+        writer.write_all(bytes)
+    };
+    put(b"PACK")?;
+    put(&2u32.to_be_bytes())?;
+    put(&count.to_be_bytes())?;
+    for object in &packed {
+        put(object)?;
+    }
+    let trailer = hash.finalize();
+    writer.write_all(&trailer)?;
+    writer.commit()?;
+    drop(writer);
+    keep(repository, &git2::Oid::from_bytes(&trailer)?.to_string())
+}
+
+/// Forces the pack to the disk: a branch must not outlive a power cut that its objects do not.
+fn keep(repository: &Repository, name: &str) -> Result<(), Error> {
+    let folder = repository.commondir().join("objects/pack");
+    for extension in ["pack", "idx"] {
+        File::open(folder.join(format!("pack-{name}.{extension}")))?.sync_all()?;
+    }
+    Ok(File::open(&folder)?.sync_all()?)
+}
+
+/// An object as it stands in a pack: kind and size, then its bytes, compressed.
+fn packed(object: &New<'_>) -> io::Result<Vec<u8>> {
+    let kind: u8 = match object.kind {
+        ObjectType::Commit => 1,
+        ObjectType::Tree => 2,
+        _ => 3,
+    };
+    // Four bits of the size beside the kind, then seven a byte; the highest bit says that more follow.
+    let mut size = object.bytes.len();
+    let low = |size: usize, mask: u8| size.to_le_bytes()[0] & mask;
+    let mut byte = (kind << 4) | low(size, 0x0f);
+    size >>= 4;
+    let mut out = Vec::with_capacity(object.bytes.len() / 2 + 16);
+    while size > 0 {
+        out.push(byte | 0x80);
+        byte = low(size, 0x7f);
+        size >>= 7;
+    }
+    out.push(byte);
+    let mut encoder = ZlibEncoder::new(out, Compression::fast());
+    encoder.write_all(object.bytes)?;
+    encoder.finish()
+}

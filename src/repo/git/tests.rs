@@ -1,0 +1,142 @@
+//! Revisions of real repositories: work trees, bare ones, subfolders, links, shallow clones.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder with a git repository, `git` run in it.
+struct Scratch(TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        scratch.git("init -q -b main");
+        scratch
+    }
+
+    fn git(&self, line: &str) {
+        let mut command = Command::new("git");
+        command.args(line.split(' ')).current_dir(self.0.path());
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "t").env(format!("GIT_{who}_EMAIL"), "t@example.com");
+        }
+        let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "git {line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        std::os::unix::fs::symlink(target, self.0.path().join(path)).unwrap();
+    }
+
+    fn commit(&self) {
+        self.git("add -A");
+        self.git("commit -q -m change");
+    }
+
+    fn place(&self, folder: &str) -> Place {
+        Place::of(&self.0.path().join(folder)).unwrap()
+    }
+
+    fn open(&self, folder: &str, rev: &str) -> Revision {
+        Revision::open(self.place(folder), rev).unwrap()
+    }
+}
+
+fn kinds(revision: &Revision, folder: &str) -> BTreeMap<String, EntryKind> {
+    revision.list(folder).unwrap().into_iter().map(|e| (e.name, e.kind)).collect()
+}
+
+#[test]
+fn a_revision_is_read_without_a_checkout() {
+    let scratch = Scratch::new();
+    scratch.write("apps/web.yaml", "a: 1\n");
+    scratch.commit();
+    scratch.write("apps/web.yaml", "a: 2\n");
+    scratch.write("apps/new/b.yaml", "b: 1\n");
+    scratch.commit();
+    scratch.write("apps/web.yaml", "a: 3\n");
+    let before = scratch.open("", "HEAD~1");
+    assert_eq!(kinds(&before, "apps").into_keys().collect::<Vec<_>>(), ["web.yaml"]);
+    assert_eq!(before.read("apps/web.yaml").unwrap(), b"a: 1\n");
+    let now = scratch.open("apps", "main");
+    assert_eq!(kinds(&now, "")["new"], EntryKind::Folder);
+    assert_eq!(now.read("web.yaml").unwrap(), b"a: 2\n");
+    assert_eq!(now.read("new/b.yaml").unwrap(), b"b: 1\n", "not listed before");
+    assert!(now.read("absent.yaml").is_err());
+    assert!(is_modified(&scratch.place("apps")).unwrap());
+    assert!(!is_modified(&scratch.place("apps/new")).unwrap());
+    let bare = scratch.0.path().join("bare.git");
+    scratch.git(&format!("clone -q --bare . {}", bare.display()));
+    let bare = Revision::open(Place::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
+    assert_eq!(bare.read("b.yaml").unwrap(), b"b: 1\n");
+}
+
+#[test]
+fn links_are_followed_within_the_folder_only() {
+    let scratch = Scratch::new();
+    scratch.write("repo/real/a.yaml", "a: 1\n");
+    scratch.write("secret.yaml", "password\n");
+    for (path, target) in [
+        ("repo/file.yaml", "real/a.yaml"),
+        ("repo/folder", "./real"),
+        ("repo/twice.yaml", "folder/../folder/a.yaml"),
+        ("repo/out.yaml", "../secret.yaml"),
+        ("repo/absolute.yaml", "/etc/passwd"),
+        ("repo/gone.yaml", "real/b.yaml"),
+        ("repo/loop.yaml", "loop.yaml"),
+    ] {
+        scratch.link(path, target);
+    }
+    scratch.commit();
+    let found = kinds(&scratch.open("repo", "HEAD"), "");
+    assert_eq!(found["file.yaml"], EntryKind::LinkToFile("real/a.yaml".into()));
+    assert_eq!(found["folder"], EntryKind::LinkToFolder("real".into()));
+    assert_eq!(found["twice.yaml"], EntryKind::LinkToFile("real/a.yaml".into()));
+    assert_eq!(found["out.yaml"], EntryKind::LinkOutside("../secret.yaml".into()));
+    assert_eq!(found["absolute.yaml"], EntryKind::LinkOutside("/etc/passwd".into()));
+    assert!(matches!(&found["gone.yaml"], EntryKind::Unreadable(why) if why.contains("no such file")));
+    assert!(matches!(&found["loop.yaml"], EntryKind::Unreadable(why) if why.contains("too many")));
+}
+
+#[test]
+fn what_is_missing_is_named_with_a_remedy() {
+    let scratch = Scratch::new();
+    let error = |folder: &str, rev: &str| {
+        Revision::open(scratch.place(folder), rev).map(|r| r.commit()).unwrap_err().to_string()
+    };
+    assert!(error("", "HEAD").contains("no revision `HEAD`"));
+    for number in 0..3 {
+        scratch.write("a.yaml", &format!("a: {number}\n"));
+        scratch.commit();
+    }
+    assert!(
+        error("", "nope").contains("no revision `nope`") && error("", "nope").contains("branches are main")
+    );
+    assert_eq!(error("apps", "main"), "revision `main` has no folder `apps`");
+    let clone = scratch.0.path().join("shallow");
+    scratch.git(&format!("clone -q --depth 1 file://{} {}", scratch.0.path().display(), clone.display()));
+    let shallow = Revision::open(Place::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
+    let said = shallow.unwrap_err().to_string();
+    assert!(said.contains("`HEAD~2`") && said.contains("fetch-depth"), "{said}");
+    let none = tempfile::tempdir().unwrap();
+    assert!(Place::of(none.path()).unwrap_err().to_string().contains("in no git repository"));
+}
+
+#[test]
+fn a_submodule_is_not_passed_over() {
+    let scratch = Scratch::new();
+    scratch.write("a.yaml", "a: 1\n");
+    scratch.commit();
+    scratch.git("update-index --add --cacheinfo 160000,4b825dc642cb6eb9a060e54bf8d69288fbee4904,vendor");
+    scratch.git("commit -q -m submodule");
+    let found = kinds(&scratch.open("", "HEAD"), "");
+    assert!(matches!(&found["vendor"], EntryKind::Unreadable(why) if why.contains("submodule")));
+}

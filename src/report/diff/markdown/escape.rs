@@ -1,0 +1,98 @@
+//! Text of a repo inside Markdown and HTML, so that it stays text.
+//!
+//! Facts: a code span ends at a run of as many backticks as opened it; a table's cell ends at `|` even
+//! there; character references are never structure; mentions and links are not made inside `<code>`.
+
+use super::super::visible;
+
+/// Text as code, within a sentence or a table's cell.
+pub(super) fn code(text: &str) -> String {
+    let text = line(text);
+    if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
+        return html(&text);
+    }
+    format!("`{text}`")
+}
+
+/// Text as code, where only HTML is understood, or both are.
+pub(super) fn html(text: &str) -> String {
+    format!("<code>{}</code>", references(&line(text)))
+}
+
+/// Words that are not code, within a sentence or a table's cell.
+pub(super) fn sentence(text: &str) -> String {
+    // What the words quote is code already; a pair of backticks holds the rest together.
+    let text = line(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return references(&text);
+    }
+    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { code(part) } else { references(part) };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn line(text: &str) -> String {
+    visible(text).replace(['\n', '\t'], " ")
+}
+
+/// Everything but letters, digits, blanks and harmless signs as character references. An `@` is held
+/// apart from what follows, or it would call on someone.
+fn references(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '@' => out.push_str("&#64;<!-- -->"),
+            c if c.is_alphanumeric() || " ,;=/-–…→()%'".contains(c) => out.push(c),
+            '.' | ':' => {
+                out.push(c);
+            }
+            c => out.push_str(&format!("&#{};", u32::from(c))),
+        }
+    }
+    // Otherwise addresses become links.
+    out.replace("://", "&#58;//").replace("www.", "www&#46;")
+}
+
+/// A diff in a fence that nothing inside can close.
+pub(super) fn fenced(diff: &str) -> String {
+    let text = visible(diff);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}diff\n{text}{end}{fence}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmless_text_is_easy_to_read() {
+        assert_eq!(code("/spec/a[name=b]"), "`/spec/a[name=b]`");
+        assert_eq!(sentence("no policy places Deployment shop/web"), "no policy places Deployment shop/web");
+        assert_eq!(sentence("taint `a=b:NoSchedule` is there"), "taint `a=b:NoSchedule` is there");
+    }
+
+    #[test]
+    fn nothing_breaks_out() {
+        assert_eq!(code("a|b"), "<code>a&#124;b</code>");
+        assert_eq!(code("a`b"), "<code>a&#96;b</code>");
+        assert_eq!(html("<img src=x>"), "<code>&#60;img src=x&#62;</code>");
+        assert_eq!(code("<b>@all"), "`<b>@all`");
+        assert_eq!(
+            sentence("@team [x](http://e.vil) <b>"),
+            "&#64;<!-- -->team &#91;x&#93;(http&#58;//e.vil) &#60;b&#62;"
+        );
+        assert_eq!(sentence("one ` alone"), "one &#96; alone");
+        assert_eq!(code("two\nlines"), "`two lines`");
+        assert!(fenced("+```\n+````\n").starts_with("`````diff\n"));
+    }
+
+    #[test]
+    fn hidden_signs_are_shown() {
+        assert_eq!(
+            code("a\u{202e}b\u{1b}[1m"),
+            "<code>a&#92;u&#123;202e&#125;b&#92;u&#123;1b&#125;&#91;1m</code>"
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! Git's own HTTP server (`git http-backend`) on loopback, a thread a request.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// A server for the repositories below a folder; it serves until the test ends.
+pub(crate) struct Server {
+    port: u16,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub(crate) fn start(root: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let refuses = Arc::new(AtomicBool::new(false));
+        let (root, refusing) = (root.to_owned(), Arc::clone(&refuses));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (root, refusing) = (root.clone(), refusing.load(Ordering::SeqCst));
+                thread::spawn(move || answer(&stream.unwrap(), root, refusing));
+            }
+        });
+        Self { port, refuses }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on pushes are forbidden.
+    pub(crate) fn refuse_pushes(&self) {
+        self.refuses.store(true, Ordering::SeqCst);
+    }
+}
+
+fn answer(stream: &TcpStream, root: PathBuf, refuses: bool) {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let mut words = line.split(' ');
+    let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut command = Command::new("git");
+    command.arg("http-backend").env("GIT_PROJECT_ROOT", root).env("GIT_HTTP_EXPORT_ALL", "1");
+    command.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
+    let mut length = 0;
+    let mut chunked = false;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).unwrap();
+        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.parse().unwrap(),
+            "transfer-encoding" => chunked = value == "chunked",
+            "content-type" => drop(command.env("CONTENT_TYPE", value)),
+            "content-encoding" => drop(command.env("HTTP_CONTENT_ENCODING", value)),
+            "git-protocol" => drop(command.env("GIT_PROTOCOL", value)),
+            _ => {}
+        }
+    }
+    let body = if chunked { chunks(&mut reader) } else { exactly(&mut reader, length) };
+    let mut stream = stream;
+    if refuses && target.contains("git-receive-pack") {
+        stream
+            .write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        return;
+    }
+    command.env("CONTENT_LENGTH", body.len().to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&body).unwrap();
+    let output = child.wait_with_output().unwrap().stdout;
+    let end = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&output[..end]);
+    let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK");
+    let head = format!("HTTP/1.1 {status}\r\n{head}\r\nConnection: close\r\n\r\n");
+    // The client may have what it wants and be gone.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&output[end + 4..]));
+}
+
+fn exactly(reader: &mut impl Read, length: usize) -> Vec<u8> {
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    body
+}
+
+fn chunks(reader: &mut impl BufRead) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let length = usize::from_str_radix(line.trim(), 16).unwrap();
+        body.extend(exactly(reader, length));
+        reader.read_line(&mut line).unwrap();
+        if length == 0 {
+            return body;
+        }
+    }
+}

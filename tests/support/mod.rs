@@ -1,0 +1,3 @@
+//! What tests and examples share.
+
+pub mod apiserver;
