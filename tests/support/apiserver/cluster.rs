@@ -80,6 +80,10 @@ impl Cluster {
         self
     }
 
+    pub fn keeps_namespaces(&self) -> bool {
+        self.controllers
+    }
+
     /// Makes a namespace.
     pub fn namespace(&mut self, name: &str) {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -138,6 +142,11 @@ impl Cluster {
         self.store.compacted = self.store.version;
     }
 
+    /// Whether a definition was stored whose kind is not served yet.
+    pub fn waiting(&self) -> bool {
+        !self.establishing.is_empty()
+    }
+
     /// The version of the newest change.
     pub fn version(&self) -> u64 {
         self.store.version
@@ -173,7 +182,7 @@ impl Cluster {
     fn answer(&mut self, request: &Request, target: Option<Target>, verb: &str) -> Result<Response, Failure> {
         let user = self.user(request)?;
         let Some(mut target) = target.filter(|t| !t.plural.is_empty()) else {
-            self.authorize_path(&user, &request.path)?;
+            Self::authorize_path(&user, &request.path)?;
             return self.discover(request);
         };
         let action = Action {
@@ -253,8 +262,8 @@ impl Target {
         };
         let mut target = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
         let mut take = |plural: &str, rest: &[&str]| {
-            target.plural = plural.to_owned();
-            target.name = rest.first().copied().unwrap_or_default().to_owned();
+            plural.clone_into(&mut target.plural);
+            rest.first().copied().unwrap_or_default().clone_into(&mut target.name);
             target.subresource = rest.get(1..).unwrap_or_default().join("/");
         };
         match rest {
@@ -263,7 +272,7 @@ impl Target {
             ["namespaces", name, part @ ("status" | "finalize")] => take("namespaces", &[name, part]),
             ["namespaces", namespace, plural, rest @ ..] => {
                 take(plural, rest);
-                target.namespace = (*namespace).to_owned();
+                (*namespace).clone_into(&mut target.namespace);
             }
             [plural, rest @ ..] => take(plural, rest),
             [] => {}

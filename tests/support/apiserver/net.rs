@@ -215,7 +215,7 @@ fn written(response: Response, served: Arc<Served>) -> Answer {
         Body::Text(text) => Full::new(Bytes::from(text)).boxed(),
         Body::Watch(watch) => {
             let (sender, channel) = Channel::new(16);
-            tokio::spawn(stream(watch, sender, served));
+            tokio::spawn(stream(*watch, sender, served));
             channel.boxed()
         }
     };
@@ -229,7 +229,7 @@ async fn stream(
     served: Arc<Served>,
 ) {
     let mut versions = served.version.subscribe();
-    let end = tokio::time::Instant::now() + Duration::from_secs(watch.timeout.unwrap_or(3600));
+    let end = tokio::time::Instant::now() + Duration::from_secs(watch.timeout.unwrap_or(60 * 60));
     loop {
         let events = watch.events(&served.cluster.lock().unwrap());
         for event in events {
@@ -241,7 +241,7 @@ async fn stream(
             return;
         }
         match tokio::time::timeout_at(
-            end.min(tokio::time::Instant::now() + Duration::from_secs(60)),
+            end.min(tokio::time::Instant::now() + Duration::from_mins(1)),
             versions.changed(),
         )
         .await

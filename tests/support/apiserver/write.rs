@@ -9,14 +9,9 @@ use super::http::{Request, Response};
 
 /// Who writes, when no manager is named.
 pub fn manager(request: &Request) -> String {
-    match request.filled("fieldManager") {
-        Some(manager) => manager.to_owned(),
-        None => {
-            let agent = request.headers.get("user-agent").map_or("", String::as_str);
-            let name = agent.split('/').next().unwrap_or_default();
-            if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
-        }
-    }
+    let agent = request.headers.get("user-agent").map_or("", String::as_str);
+    let name = request.filled("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or_default());
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
 
 /// Refuses options that are none.
