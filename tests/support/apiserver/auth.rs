@@ -66,7 +66,7 @@ impl Cluster {
         Err(Failure::new(403, "Forbidden", message).about(action.group, action.resource, action.name))
     }
 
-    pub(super) fn authorize_path(&self, user: &User, path: &str) -> Result<(), Failure> {
+    pub(super) fn authorize_path(user: &User, path: &str) -> Result<(), Failure> {
         let open = ["/version", "/readyz", "/livez", "/healthz"].iter().any(|p| path.starts_with(p));
         let discovery = ["/api", "/apis", "/openapi"].iter().any(|p| path.starts_with(p));
         let known = user.groups.iter().any(|g| g == "system:authenticated");
@@ -74,9 +74,7 @@ impl Cluster {
             return Ok(());
         }
         let message = format!("forbidden: User \"{}\" cannot get path \"{path}\"", user.name);
-        let mut failure = Failure::new(403, "Forbidden", message).with("x", 1);
-        failure.details.clear();
-        Err(failure)
+        Err(Failure::new(403, "Forbidden", message))
     }
 
     pub(super) fn allowed(&self, user: &User, action: &Action<'_>) -> bool {
@@ -112,7 +110,13 @@ impl Cluster {
     }
 
     /// Reviews of who one is and what one may.
-    pub(super) fn review(&self, user: &User, target: &Target, body: &Value) -> Option<Response> {
+    pub(super) fn review(
+        &self,
+        user: &User,
+        target: &Target,
+        body: &Value,
+        manager: &str,
+    ) -> Option<Response> {
         let mut answer = body.clone();
         match (target.group.as_str(), target.plural.as_str()) {
             ("authentication.k8s.io", "selfsubjectreviews") => {
@@ -132,7 +136,19 @@ impl Cluster {
                     name: text("name"),
                 };
                 let allowed = self.allowed(user, &action);
-                answer["metadata"] = json!({});
+                let fields: serde_json::Map<String, Value> = asked
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, _)| (format!("f:{key}"), json!({})))
+                    .chain([(".".to_owned(), json!({}))])
+                    .collect();
+                let entry = json!({
+                    "manager": manager, "operation": "Update", "apiVersion": "authorization.k8s.io/v1",
+                    "time": self.now(), "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:resourceAttributes": fields}},
+                });
+                answer["metadata"] = json!({"managedFields": [entry]});
                 answer["status"] = json!({"allowed": allowed});
             }
             _ => return None,

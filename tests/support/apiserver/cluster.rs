@@ -24,6 +24,8 @@ pub struct Cluster {
     /// Definitions whose kinds are not served yet, and those that were asked for too early.
     pub(super) establishing: Vec<String>,
     pub(super) waited: Vec<String>,
+    pub(super) controllers: bool,
+    pub(super) controlling: bool,
     counts: Count,
     clock: Option<String>,
 }
@@ -52,6 +54,8 @@ impl Cluster {
             faults: Faults::default(),
             establishing: Vec::new(),
             waited: Vec::new(),
+            controllers: false,
+            controlling: false,
             counts: Count::new(),
             clock: None,
         };
@@ -67,6 +71,17 @@ impl Cluster {
     pub fn at(mut self, time: &str) -> Self {
         self.clock = Some(time.to_owned());
         self
+    }
+
+    /// The same with somebody who keeps its namespaces.
+    #[must_use]
+    pub fn controllers(mut self) -> Self {
+        self.controllers = true;
+        self
+    }
+
+    pub fn keeps_namespaces(&self) -> bool {
+        self.controllers
     }
 
     /// Makes a namespace.
@@ -106,6 +121,13 @@ impl Cluster {
         self.faults.add(fault);
     }
 
+    /// How long a request has to wait on demand.
+    pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
+        let target = Target::parse(&request.path);
+        let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
+        self.faults.delay(verb, &request.path)
+    }
+
     /// How many requests of each verb were answered.
     pub fn counts(&self) -> &Count {
         &self.counts
@@ -118,6 +140,11 @@ impl Cluster {
     /// Forgets what happened until now: watches that start earlier have expired.
     pub fn compact(&mut self) {
         self.store.compacted = self.store.version;
+    }
+
+    /// Whether a definition was stored whose kind is not served yet.
+    pub fn waiting(&self) -> bool {
+        !self.establishing.is_empty()
     }
 
     /// The version of the newest change.
@@ -140,6 +167,14 @@ impl Cluster {
         if let Some(response) = self.faults.strike(verb, &request.path) {
             return response;
         }
+        self.control(request);
+        self.quietly(request)
+    }
+
+    /// Answers a request that nobody counts and that nothing befalls.
+    pub(super) fn quietly(&mut self, request: &Request) -> Response {
+        let target = Target::parse(&request.path);
+        let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         self.establish(&request.path);
         self.answer(request, target, verb).unwrap_or_else(Response::from)
     }
@@ -147,7 +182,7 @@ impl Cluster {
     fn answer(&mut self, request: &Request, target: Option<Target>, verb: &str) -> Result<Response, Failure> {
         let user = self.user(request)?;
         let Some(mut target) = target.filter(|t| !t.plural.is_empty()) else {
-            self.authorize_path(&user, &request.path)?;
+            Self::authorize_path(&user, &request.path)?;
             return self.discover(request);
         };
         let action = Action {
@@ -168,7 +203,9 @@ impl Cluster {
         }
         if review {
             let body = serde_json::from_slice(&request.body).unwrap_or_default();
-            return self.review(&user, &target, &body).ok_or_else(unknown_resource);
+            return self
+                .review(&user, &target, &body, &super::write::manager(request))
+                .ok_or_else(unknown_resource);
         }
         if !self.serves_group(&target.group) {
             return Ok(Response::nowhere());
@@ -225,8 +262,8 @@ impl Target {
         };
         let mut target = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
         let mut take = |plural: &str, rest: &[&str]| {
-            target.plural = plural.to_owned();
-            target.name = rest.first().copied().unwrap_or_default().to_owned();
+            plural.clone_into(&mut target.plural);
+            rest.first().copied().unwrap_or_default().clone_into(&mut target.name);
             target.subresource = rest.get(1..).unwrap_or_default().join("/");
         };
         match rest {
@@ -235,7 +272,7 @@ impl Target {
             ["namespaces", name, part @ ("status" | "finalize")] => take("namespaces", &[name, part]),
             ["namespaces", namespace, plural, rest @ ..] => {
                 take(plural, rest);
-                target.namespace = (*namespace).to_owned();
+                (*namespace).clone_into(&mut target.namespace);
             }
             [plural, rest @ ..] => take(plural, rest),
             [] => {}
