@@ -109,11 +109,28 @@ fn replicas_told_of_as_placement_are_marked() {
     let from = [web(&["m1", "m2"], "a", 1)];
     let to = [web(&["m1"], "a", 3), web(&["m2"], "a", 1)];
     let changes = between((&before, &from), (&after, &to));
-    assert!(changes.objects[0].scaled);
+    assert_eq!(changes.objects[0].replicas_at.as_deref(), Some("/spec/replicas"));
+    assert_eq!(changes.objects[0].paths.len(), 1);
     assert_eq!(changes.placements[0].kind, PlacementDeed::Scaled);
     assert_eq!((changes.placements[0].replicas.from, changes.placements[0].replicas.to), (Some(2), Some(4)));
     let also = [web(&["m1"], "b", 3), web(&["m2"], "a", 1)];
-    assert!(!between((&before, &from), (&after, &also)).objects[0].scaled);
+    let also = between((&before, &from), (&after, &also));
+    assert_eq!(also.objects[0].replicas_at.as_deref(), Some("/spec/replicas"));
+    assert_eq!(also.objects[0].paths.len(), 2);
+    let other = [web(&["m1"], "a", 2), web(&["m2"], "a", 1)];
+    assert_eq!(between((&before, &from), (&after, &other)).objects[0].replicas_at, None);
+}
+
+#[test]
+fn what_moves_is_compared_with_what_it_was_elsewhere() {
+    let from = [web(&["m1"], "eu/a", 1), web(&["m2"], "us/a", 1)];
+    let to = [web(&["m3"], "us/a", 1), web(&["m4"], "us/b", 1)];
+    let changes = objects(&from, &to);
+    let told = |name: &str| changes.iter().find(|c| names(&c.clusters) == [name]).unwrap().paths.clone();
+    assert_eq!(told("m3"), []);
+    let changed =
+        PathChange { path: "/spec/image".to_owned(), from: Some(json!("us/a")), to: Some(json!("us/b")) };
+    assert_eq!(told("m4"), [changed]);
 }
 
 #[test]

@@ -150,6 +150,28 @@ What changes
 }
 
 #[test]
+fn what_moves_and_changes_is_told_as_both() {
+    let sandbox = web();
+    let narrow = |cluster: &str| {
+        POLICY.replace(
+            "placement:\n",
+            &format!("placement:\n    clusterAffinity: {{clusterNames: [{cluster}]}}\n"),
+        )
+    };
+    sandbox.write("policy.yaml", narrow("m1"));
+    sandbox.git("commit -q -a -m narrow");
+    sandbox.write("policy.yaml", narrow("m2"));
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("Deployment shop/web moved, 4 replicas"), "{out}");
+    assert!(out.contains("~ Deployment shop/web in m2\n"), "{out}");
+    assert!(out.contains("/image: nginx:1.27 → nginx:1.28"), "{out}");
+    let json = sandbox.run("diff --from main -o json").code(1).json();
+    assert_eq!(json["objects"][0]["kind"], "added");
+    assert_eq!(json["objects"][0]["paths"].as_array().map(Vec::len), Some(1), "{json:#}");
+}
+
+#[test]
 fn replicas_are_told_once() {
     let sandbox = web();
     sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 7"));

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Entry, Move, Tally, entries, moves, tallies};
+use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
 use super::{Diff, Named, headline, objects, share, side, signed, value};
 use crate::change::{ObjectDeed, PathChange, PlacementDeed};
 use crate::k8s::{ClusterName, ObjectRef, Severity};
@@ -155,7 +155,7 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let told = self.diff.changes.objects.iter().filter(|o| o.scaled).map(|o| o.clusters.len()).sum();
+        let told = self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
         let intro = match told {
             0 => String::new(),
             told => format!("Not repeated: {} whose replicas alone differ.\n\n", counted(told, "manifest")),
@@ -168,7 +168,7 @@ impl Comment<'_> {
         let bold = |name: &str| format!("<b>{}</b>", html(name));
         let names = objects(&all_objects, NAMES).join(bold);
         let clusters = self.diff.clusters(&all_clusters, NAMES).join(html);
-        let what = match (entry.kind, entry.paths) {
+        let what = match (entry.kind, entry.paths.as_slice()) {
             (ObjectDeed::Added, _) => "new".to_owned(),
             (ObjectDeed::Removed, _) => "gone".to_owned(),
             (ObjectDeed::Changed, []) => "only in another order".to_owned(),
@@ -179,7 +179,7 @@ impl Comment<'_> {
         Row {
             line: format!("{names} in {clusters}: {what}"),
             lists,
-            table: fields(entry.paths),
+            table: fields(&entry.paths),
             diff: diff_block(entry),
             ..Row::default()
         }
@@ -241,7 +241,7 @@ fn findings(title: &'static str, rows: &[FoundRow]) -> Section {
 }
 
 /// The fields that differ, as a table.
-fn fields(paths: &[PathChange]) -> String {
+fn fields(paths: &[&PathChange]) -> String {
     if paths.is_empty() {
         return String::new();
     }
@@ -262,6 +262,9 @@ fn fields(paths: &[PathChange]) -> String {
 }
 
 fn diff_block(entry: &Entry<'_>) -> String {
+    if entry.diff.is_empty() {
+        return String::new();
+    }
     let which = match (entry.objects().as_slice(), entry.variants) {
         ([first, _, ..], _) => format!("Of {}, for example:\n\n", code(&first.to_string())),
         (_, 1) => String::new(),

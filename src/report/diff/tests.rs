@@ -30,7 +30,7 @@ fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
         kind: ObjectDeed::Changed,
         clusters: (0..9).map(|at| format!("m{at}").into()).collect(),
         elsewhere: true,
-        scaled: false,
+        replicas_at: None,
         paths: vec![path],
         diff: diff.to_owned(),
     }

@@ -162,7 +162,7 @@ impl Report<'_> {
         if entry.kind == ObjectDeed::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items, or how it is written");
         }
-        for path in entry.paths {
+        for path in &entry.paths {
             self.path(out, path);
         }
         if self.detail == Detail::Fields {
