@@ -26,6 +26,8 @@ pub struct Cluster {
     pub(super) waited: Vec<String>,
     pub(super) controllers: bool,
     pub(super) controlling: bool,
+    /// Whether pods become ready.
+    pub(super) ready: bool,
     counts: Count,
     clock: Option<String>,
 }
@@ -56,6 +58,7 @@ impl Cluster {
             waited: Vec::new(),
             controllers: false,
             controlling: false,
+            ready: false,
             counts: Count::new(),
             clock: None,
         };
@@ -73,11 +76,18 @@ impl Cluster {
         self
     }
 
-    /// The same with somebody who keeps its namespaces.
+    /// The same with a controller manager for namespaces and Deployments.
     #[must_use]
     pub fn controllers(mut self) -> Self {
         self.controllers = true;
         self
+    }
+
+    /// The same with one, and with nodes on which pods become ready at once.
+    #[must_use]
+    pub fn nodes(mut self) -> Self {
+        self.ready = true;
+        self.controllers()
     }
 
     pub fn keeps_namespaces(&self) -> bool {
