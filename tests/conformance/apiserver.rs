@@ -34,6 +34,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     }
     match path_of(case) {
         Some(path) if !case["live"].is_null() => {
+            complete(&case["live"])?;
             let live = cluster.get(&path).ok_or_else(|| format!("live: {path} is gone"))?;
             alike(&case["live"], live, &mut names, note).map_err(|why| format!("live: {path}\n{why}"))
         }
@@ -122,6 +123,13 @@ fn request(step: &Value, names: &mut Names) -> Request {
         Some(token) => Credentials::Token(token.to_owned()),
     };
     request
+}
+
+/// What a server wrote is in its form and has every default: completing it changes nothing.
+fn complete(live: &Value) -> Result<(), String> {
+    let text = |key: &str| live[key].as_str().unwrap_or_default();
+    let Some(kind) = Kind::builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
+    diff::compare(live, &federate::server::complete(&kind, live)).map_err(|why| format!("completed:\n{why}"))
 }
 
 /// The path of the case's object.
