@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Modules lie on floors; a module uses only those below it (`tests/floors.rs` enforces it):
-//! [`cli`] · [`report`] · [`publish`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
+//! [`cli`] · [`report`] · [`publish`], `live` · [`actions`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
 //! [`patch`]. Everything between `repo::source` and `publish` is a pure function of bytes.
 
 pub mod actions;
@@ -18,6 +18,8 @@ pub mod cli;
 pub mod dialect;
 pub mod engine;
 pub mod k8s;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod patch;
 pub mod publish;
 pub mod repo;
