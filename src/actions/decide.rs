@@ -10,6 +10,9 @@ use crate::dialect;
 use crate::k8s::{ClusterName, ObjectRef};
 use crate::server::{Kind, Write, applied};
 
+/// What control planes say of an object about which there is nothing to do.
+const SETTLED: &str = "OK";
+
 /// What is done with objects that are there and not ours, in place of what the dialect says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adopt {
@@ -119,7 +122,7 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     if let Some(reason) = held_back(wanted, true) {
         return nothing(wanted, Deed::Skip, reason);
     }
-    let body = rules.inventory.labelled(&retained(wanted));
+    let body = rules.inventory.labelled(&retained(wanted, live));
     let result = match applied(Some(before), &body, &write(wanted, rules)) {
         Ok(result) => result,
         Err(failure) => {
@@ -180,17 +183,18 @@ fn is_mark(path: &str) -> bool {
 /// Why the control plane sends nothing now.
 fn held_back(wanted: &Wanted<'_>, there: bool) -> Option<String> {
     let action = (wanted.act)(there)?;
-    matches!(action.deed, dialect::Deed::Nothing)
-        .then(|| format!("its control plane holds it back: {}", action.status))
+    let holds = matches!(action.deed, dialect::Deed::Nothing) && action.status != SETTLED;
+    holds.then(|| format!("its control plane holds it back: {}", action.status))
 }
 
 /// What is rendered, with what the members own left as it is: where the control plane would send
 /// something else for a field, that is sent.
-fn retained(wanted: &Wanted<'_>) -> Value {
-    match (wanted.act)(true).map(|action| action.deed) {
-        Some(dialect::Deed::Update(sent) | dialect::Deed::Create(sent)) => {
-            project(wanted.body, &plain(&sent))
-        }
+fn retained(wanted: &Wanted<'_>, live: &Value) -> Value {
+    let Some(action) = (wanted.act)(true) else { return wanted.body.clone() };
+    match &action.deed {
+        dialect::Deed::Update(sent) | dialect::Deed::Create(sent) => project(wanted.body, &plain(sent)),
+        // It would send what is there.
+        dialect::Deed::Nothing => project(wanted.body, &plain(live)),
         _ => wanted.body.clone(),
     }
 }
@@ -222,6 +226,10 @@ fn shown(
     let diffs = live.map(|live| diffs(live, &result, rules.key)).unwrap_or_default();
     let restarts_pods = live.is_some_and(|live| restarts_pods(live, &result, rules.rolling));
     let mut result = result;
+    if let Some(metadata) = result.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who owns what says nothing to a reader.
+        metadata.remove("managedFields");
+    }
     crate::change::hide(&mut [&mut result], rules.key);
     let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
     let action =

@@ -13,6 +13,7 @@ use crate::change::{DigestKey, hide, paths};
 use crate::k8s::{ClusterName, ObjectRef};
 
 pub mod blame;
+pub mod cluster;
 pub mod decide;
 pub mod inventory;
 pub mod ownership;

@@ -58,6 +58,12 @@ pub trait Dialect: Sync {
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
 
+    /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,
+    /// though it carries no such mark. By default there is none.
+    fn mark(&self, live: &mut Object) {
+        let _ = live;
+    }
+
     /// Whether an object in a member cluster is healthy by this control plane's rules.
     fn health(&self, live: &Object) -> Health {
         let _ = live;

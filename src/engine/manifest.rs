@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{Engine, Planned};
-use crate::dialect::{Action, OverrideChange, Placement, Plan, Variant, Withheld};
+use crate::dialect::{Action, DIALECTS, OverrideChange, Placement, Plan, Variant, Withheld};
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use crate::repo::Role;
 
@@ -102,6 +102,13 @@ impl Engine<'_> {
                     .help("its selectors match no template that is placed, or the values are there already")
             })
             .collect()
+    }
+
+    /// Marks a live object as the control plane that placed it marks its own.
+    pub fn mark(&self, placement: &Placement, live: &mut Object) {
+        if let Some(dialect) = DIALECTS.iter().find(|dialect| dialect.name() == placement.dialect) {
+            dialect.mark(live);
+        }
     }
 
     /// What is done about one object of the plan in a cluster, given what is there.

@@ -39,6 +39,11 @@ impl Live {
         all.get(at)
     }
 
+    /// All objects of a cluster.
+    pub fn objects(&self, cluster: &str) -> &[Object] {
+        self.clusters.get(cluster).map_or(&[], Vec::as_slice)
+    }
+
     /// All objects of a group, kind and namespace, sorted by name.
     pub fn list(&self, cluster: &str, group: &str, kind: &str, namespace: Option<&str>) -> &[Object] {
         let all = self.clusters.get(cluster).map_or(&[][..], Vec::as_slice);

@@ -111,6 +111,34 @@ impl Object {
         self.at(&["metadata", "annotations", key])?.as_str()
     }
 
+    /// Sets a label.
+    pub fn set_label(&mut self, key: &str, value: &str) {
+        self.set_metadata("labels", key, value);
+    }
+
+    /// Sets an annotation.
+    pub fn set_annotation(&mut self, key: &str, value: &str) {
+        self.set_metadata("annotations", key, value);
+    }
+
+    fn set_metadata(&mut self, map: &str, key: &str, value: &str) {
+        let mut at = &mut self.body;
+        for step in ["metadata", map] {
+            if !at.get(step).is_some_and(Value::is_object)
+                && let Some(object) = at.as_object_mut()
+            {
+                object.insert(step.to_owned(), Value::Object(Map::new()));
+            }
+            match at.get_mut(step) {
+                Some(below) => at = below,
+                None => return,
+            }
+        }
+        if let Some(object) = at.as_object_mut() {
+            object.insert(key.to_owned(), value.into());
+        }
+    }
+
     /// Whether `metadata.deletionTimestamp` is set.
     pub fn deleting(&self) -> bool {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())

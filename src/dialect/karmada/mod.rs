@@ -64,6 +64,10 @@ impl Dialect for Karmada {
         }
     }
 
+    fn mark(&self, live: &mut Object) {
+        live.set_label(member::MANAGED, "true");
+    }
+
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }

@@ -82,6 +82,10 @@ impl Dialect for KubeAdmiral {
         Some(import::import)
     }
 
+    fn mark(&self, live: &mut Object) {
+        live.set_label(keys::MANAGED, "true");
+    }
+
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }

@@ -91,6 +91,10 @@ impl Dialect for KubeFed {
         Some(import::import)
     }
 
+    fn mark(&self, live: &mut Object) {
+        live.set_label(manifest::MANAGED, "true");
+    }
+
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> =
             validate::check(object, Role::Inventory).into_iter().filter(is_error).collect();

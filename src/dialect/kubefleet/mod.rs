@@ -80,6 +80,12 @@ impl Dialect for KubeFleet {
         }
     }
 
+    fn mark(&self, live: &mut Object) {
+        if live.annotation(member::HASH).is_none() {
+            live.set_annotation(member::HASH, "");
+        }
+    }
+
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }

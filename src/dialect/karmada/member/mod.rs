@@ -16,7 +16,7 @@ pub mod retain;
 mod stamp;
 
 /// The label that marks what Karmada has sent.
-const MANAGED: &str = "karmada.io/managed";
+pub(super) const MANAGED: &str = "karmada.io/managed";
 
 /// On an object that is sent: what is done about one that is in the way.
 const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";

@@ -6,7 +6,7 @@ use super::view;
 use crate::dialect::gojson;
 
 /// Which manifest was applied.
-pub(super) const HASH: &str = "kubernetes-fleet.io/spec-hash";
+pub(in crate::dialect::kubefleet) const HASH: &str = "kubernetes-fleet.io/spec-hash";
 
 /// What was applied, for client-side apply.
 pub(super) const LAST_APPLIED: &str = "kubernetes-fleet.io/last-applied-configuration";

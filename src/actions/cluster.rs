@@ -1,0 +1,217 @@
+//! The decisions about everything in one cluster: what is wanted there, and what is ours and no longer
+//! wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use serde_json::Value;
+
+use super::decide::{Decision, Rules, Send, Wanted, decide};
+use super::ownership::PART_OF;
+use super::{Action, Deed};
+use crate::dialect::{self, Placement};
+use crate::engine::{Engine, Manifest, Rendering};
+use crate::k8s::{Cluster, ClusterName, Live, Object, ObjectRef};
+use crate::server::Kind;
+
+/// Objects of these kinds hold what cannot be made again, or take others with them.
+const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
+
+/// On an object that stays when it is no longer wanted: `disabled`.
+const PRUNE: &str = "federate.dev/prune";
+
+/// An object that is wanted in some clusters, as it is rendered.
+#[derive(Clone, Debug)]
+pub struct Desired {
+    /// Its identity.
+    pub object: ObjectRef,
+    /// The clusters.
+    pub clusters: Vec<ClusterName>,
+    /// Its body.
+    pub body: Value,
+}
+
+/// Reads what is rendered, once for all clusters that share it.
+pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
+    let read = |manifest: &Manifest| {
+        let body = crate::yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+        Some(Desired { object: manifest.object.clone(), clusters: manifest.clusters.clone(), body })
+    };
+    manifests.par_iter().filter_map(read).collect()
+}
+
+/// What may be deleted.
+#[derive(Clone, Debug)]
+pub struct Prune {
+    /// Kinds that are deleted although they hold what cannot be made again.
+    pub kinds: Vec<String>,
+    /// The most of a cluster's objects that a run may delete, in percent.
+    pub limit: usize,
+}
+
+/// Everything that decisions about clusters need besides what runs.
+pub struct Deciding<'d> {
+    /// The control planes.
+    pub engine: &'d Engine<'d>,
+    /// The plan.
+    pub rendering: &'d Rendering,
+    /// What is wanted.
+    pub desired: &'d [Desired],
+    /// How.
+    pub rules: &'d Rules<'d>,
+    /// What may be deleted; nothing when `None`.
+    pub prune: Option<&'d Prune>,
+}
+
+/// What tells objects apart in a cluster, whatever their version.
+type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
+
+fn key(id: &ObjectRef) -> Key<'_> {
+    (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
+}
+
+impl Deciding<'_> {
+    /// Decides about everything in a cluster: sorted by object. `live` holds what is there; `kind` knows
+    /// the kinds.
+    pub fn cluster(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        kind: &(dyn Fn(&ObjectRef) -> Kind + Sync),
+    ) -> Vec<Decision> {
+        let placements: BTreeMap<&ObjectRef, &Placement> =
+            self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
+        let wanted: Vec<&Desired> =
+            self.desired.iter().filter(|desired| desired.clusters.contains(&cluster.name)).collect();
+        let mut decisions: Vec<Decision> = wanted
+            .par_iter()
+            .map(|desired| {
+                let id = &desired.object;
+                let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+                self.one(cluster, desired, placements.get(id).copied(), there, &kind(id))
+            })
+            .collect();
+        if let Some(prune) = self.prune {
+            let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
+            let keep: BTreeSet<Key<'_>> = wanted
+                .iter()
+                .map(|desired| key(&desired.object))
+                .chain(held.map(|h| key(&h.object)))
+                .collect();
+            decisions.extend(self.pruned(cluster, live, &keep, &placements, prune));
+        }
+        decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
+        decisions
+    }
+
+    fn one(
+        &self,
+        cluster: &Cluster,
+        desired: &Desired,
+        placement: Option<&Placement>,
+        there: Option<&Object>,
+        kind: &Kind,
+    ) -> Decision {
+        let act = |ours: bool| self.act(cluster, placement?, there, ours);
+        let wanted =
+            Wanted { cluster: &cluster.name, object: &desired.object, body: &desired.body, kind, act: &act };
+        decide(&wanted, there.map(|object| &object.body), self.rules)
+    }
+
+    /// What the control plane does about an object; what is ours it takes for its own.
+    fn act(
+        &self,
+        cluster: &Cluster,
+        placement: &Placement,
+        there: Option<&Object>,
+        ours: bool,
+    ) -> Option<dialect::Action> {
+        let mut marked = there.filter(|_| ours).cloned();
+        if let Some(live) = &mut marked {
+            self.engine.mark(placement, live);
+        }
+        self.engine.act(placement, cluster, marked.as_ref().or(there))
+    }
+
+    /// What is ours and no longer wanted.
+    fn pruned(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        keep: &BTreeSet<Key<'_>>,
+        placements: &BTreeMap<&ObjectRef, &Placement>,
+        prune: &Prune,
+    ) -> Vec<Decision> {
+        let id = self.rules.inventory.id();
+        let is_member = |object: &&Object| object.label(PART_OF) == Some(id.as_str());
+        let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
+        let surplus = members.iter().filter(|object| !keep.contains(&key(&object.id)));
+        let mut decisions: Vec<Decision> = surplus
+            .map(|object| {
+                let preserved =
+                    placements.get(&object.id).and_then(|row| self.act(cluster, row, Some(object), true));
+                let released =
+                    preserved.is_some_and(|action| matches!(action.deed, dialect::Deed::Release(_)));
+                match kept(object, prune) {
+                    Some(reason) => stays(cluster, object, reason),
+                    None if released => {
+                        stays(cluster, object, "its policy preserves it in the clusters".to_owned())
+                    }
+                    None => goes(cluster, object),
+                }
+            })
+            .collect();
+        let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
+        // Everything at once is the sign of a mistake, however few there are.
+        if deleted * 100 > members.len() * prune.limit || (deleted == members.len() && prune.limit < 100) {
+            let reason = format!(
+                "{deleted} of the {} objects that are ours would be deleted, more than {} %; --prune-limit 100 confirms that",
+                members.len(),
+                prune.limit
+            );
+            for decision in decisions.iter_mut().filter(|decision| decision.send.is_some()) {
+                decision.send = None;
+                decision.action.action = Deed::Skip;
+                decision.action.reason = Some(reason.clone());
+            }
+        }
+        decisions
+    }
+}
+
+/// Why an object stays although it is no longer wanted.
+fn kept(object: &Object, prune: &Prune) -> Option<String> {
+    if object.annotation(PRUNE) == Some("disabled") {
+        return Some(format!("its annotation {PRUNE} keeps it"));
+    }
+    let kind = object.id.kind.as_str();
+    let token = kind == "Secret" && object.text(&["type"]) == "kubernetes.io/service-account-token";
+    let named = prune.kinds.iter().any(|name| name == kind);
+    ((KEPT_KINDS.contains(&kind) || token) && !named)
+        .then(|| format!("objects of kind {kind} are only deleted with --prune-kinds {kind}"))
+}
+
+fn stays(cluster: &Cluster, object: &Object, reason: String) -> Decision {
+    Decision { action: action(cluster, object, Deed::Skip, Some(reason)), send: None }
+}
+
+fn goes(cluster: &Cluster, object: &Object) -> Decision {
+    if object.deleting() {
+        return stays(cluster, object, "it is being deleted already".to_owned());
+    }
+    let text = |field: &str| object.text(&["metadata", field]).to_owned();
+    let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
+    Decision { action: action(cluster, object, Deed::Delete, None), send: Some(send) }
+}
+
+fn action(cluster: &Cluster, object: &Object, deed: Deed, reason: Option<String>) -> Action {
+    Action {
+        cluster: cluster.name.clone(),
+        object: object.id.clone(),
+        action: deed,
+        restarts_pods: false,
+        diffs: Vec::new(),
+        reason,
+        result: None,
+    }
+}
