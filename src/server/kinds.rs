@@ -65,7 +65,11 @@ impl Kind {
             plural: plural.to_owned(),
             singular: kind.to_lowercase(),
             short: short.split_whitespace().map(str::to_owned).collect(),
-            categories: if traits.contains('a') { vec!["all".to_owned()] } else { Vec::new() },
+            categories: [('a', "all"), ('x', "api-extensions")]
+                .iter()
+                .filter(|(letter, _)| traits.contains(*letter))
+                .map(|(_, category)| (*category).to_owned())
+                .collect(),
             namespaced: traits.contains('n'),
             generation: traits.contains('g'),
             status: traits.contains('s'),
@@ -111,7 +115,7 @@ impl Kind {
 }
 
 /// Group, version, kind, plural, short names, traits: n namespaced, g generation, s status, r scale,
-/// a in the category `all`.
+/// a in the category `all`, x in `api-extensions`.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -133,11 +137,18 @@ const KINDS: [Row; 41] = [
     ("", "v1", "Secret", "secrets", "", "n"),
     ("", "v1", "Service", "services", "svc", "nsa"),
     ("", "v1", "ServiceAccount", "serviceaccounts", "sa", "n"),
-    (ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", "g"),
-    (ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "gs"),
-    (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", "g"),
-    (ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "", "g"),
-    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", "crd crds", "gs"),
+    (ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", "gx"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "gsx"),
+    (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", "gx"),
+    (ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "", "gx"),
+    (
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd crds",
+        "gsx",
+    ),
     ("apps", "v1", "ControllerRevision", "controllerrevisions", "", "n"),
     ("apps", "v1", "DaemonSet", "daemonsets", "ds", "ngsa"),
     ("apps", "v1", "Deployment", "deployments", "deploy", "ngsra"),

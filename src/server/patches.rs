@@ -91,6 +91,7 @@ fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> 
                     items.push(change.clone());
                 }
             }
+            sort(&mut items, old, order.unwrap_or(changes), &|item| Some(item.clone()));
             Ok(Value::Array(items))
         }
         (_, Value::Object(map)) => {
@@ -129,35 +130,72 @@ fn list(
             None => items.push(strategic(ty, &Value::Null, change)?),
         }
     }
-    if let Some(order) = order {
-        sort(&mut items, key, old, order);
-    }
+    let given: Vec<Value> = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
+    sort(&mut items, old, order.unwrap_or(&given), &|item| item.get(key).cloned());
     Ok(Value::Array(items))
 }
 
-/// Puts the items that an order names into it; the others stay behind what they followed.
-fn sort(items: &mut Vec<Value>, key: &str, old: &Value, order: &[Value]) {
-    let place = |item: &Value| order.iter().position(|o| o.get(key).is_some() && o.get(key) == item.get(key));
+/// Puts the items that an order names into it. One that it does not name stands before the first of
+/// those that it stood before in the old list.
+fn sort(items: &mut Vec<Value>, old: &Value, order: &[Value], mark: &dyn Fn(&Value) -> Option<Value>) {
+    let place = |item: &Value| order.iter().position(|o| mark(o).is_some() && mark(o) == mark(item));
     let was = |item: &Value| {
         let old = old.as_array().map_or(&[][..], Vec::as_slice);
-        old.iter().position(|o| o.get(key) == item.get(key))
+        old.iter().position(|o| mark(o) == mark(item))
     };
     let (mut named, others): (Vec<Value>, Vec<Value>) =
         items.drain(..).partition(|item| place(item).is_some());
     named.sort_by_key(&place);
-    // Server-only items keep their place among those that were there.
-    let mut merged: Vec<Value> = Vec::new();
     let mut others = others.into_iter().peekable();
     for item in named {
         while let (Some(other), Some(mine)) = (others.peek(), was(&item)) {
-            if was(other).is_some_and(|other| other < mine) {
-                merged.extend(others.next());
-            } else {
+            if was(other).is_none_or(|other| other > mine) {
                 break;
             }
+            items.extend(others.next());
         }
-        merged.push(item);
+        items.push(item);
     }
-    merged.extend(others);
-    *items = merged;
+    items.extend(others);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::schema::builtin;
+    use serde_json::json;
+
+    fn env(names: &[&str]) -> Value {
+        let env: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"spec": {"containers": [{"name": "app", "env": env}]}})
+    }
+
+    fn patched(document: &Value, patch: &Value) -> Value {
+        strategic(builtin("Pod").unwrap(), document, patch).unwrap()
+    }
+
+    #[test]
+    fn what_a_patch_brings_stands_first() {
+        assert_eq!(patched(&env(&["A"]), &env(&["B"])), env(&["B", "A"]));
+        assert_eq!(patched(&env(&["A", "B"]), &env(&["B"])), env(&["A", "B"]));
+    }
+
+    #[test]
+    fn directives() {
+        let containers = |container: Value| json!({"spec": {"containers": [container]}});
+        let gone = json!({"name": "app", "env": [{"name": "A", "$patch": "delete"}]});
+        assert_eq!(patched(&env(&["A", "B"]), &containers(gone)), env(&["B"]));
+        let turned = json!({"name": "app", "$setElementOrder/env": [{"name": "B"}, {"name": "A"}]});
+        assert_eq!(patched(&env(&["A", "B"]), &containers(turned)), env(&["B", "A"]));
+        let document = json!({"metadata": {"finalizers": ["a", "b"]}});
+        let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}});
+        assert_eq!(patched(&document, &patch), json!({"metadata": {"finalizers": ["c", "b"]}}));
+        assert!(strategic(builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"})).is_err());
+    }
+
+    #[test]
+    fn merge_patches_remove_by_null() {
+        let merged = merge(&json!({"a": {"b": 1, "c": 2}, "l": [1]}), &json!({"a": {"b": null}, "l": [2]}));
+        assert_eq!(merged, json!({"a": {"c": 2}, "l": [2]}));
+    }
 }

@@ -183,6 +183,12 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     if let Some(status) = blank.get("status") {
         object["status"] = status.clone();
     }
+    if kind.is("CustomResourceDefinition") {
+        let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        let stored = versions.filter(|v| v.get("storage") == Some(&Value::Bool(true)));
+        let names: Vec<Value> = stored.filter_map(|v| v.get("name").cloned()).collect();
+        object["status"]["storedVersions"] = Value::Array(names);
+    }
     let phase = match kind.kind.as_str() {
         "Namespace" => "Active",
         "PersistentVolumeClaim" | "PersistentVolume" | "Pod" => "Pending",

@@ -147,8 +147,9 @@ impl FieldSet {
     }
 
     fn collect(&self, path: &mut String, paths: &mut Vec<String>) {
-        if self.own {
-            paths.push(path.clone());
+        // First what is itself in the set, then what lies deeper.
+        for (element, _) in self.below.iter().filter(|(_, below)| below.own) {
+            paths.push(format!("{path}{element}"));
         }
         let length = path.len();
         for (element, below) in &self.below {

@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::super::custom::Custom;
 use super::super::failure::Cause;
 use super::super::typed::same;
 
 /// What is wrong with an object, or with its change.
-pub(super) fn causes(schema: &Value, object: &Value, live: Option<&Value>) -> Vec<Cause> {
+pub(super) fn causes(custom: &Custom, object: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let schema = &custom.schema;
     let mut causes = Vec::new();
     visit(schema, object, "", &mut causes);
+    causes.extend(scale(custom, object));
     let blocked = causes.iter().any(|cause| cause.reason != "FieldValueInvalid");
     if !ruled(schema) {
         return causes;
@@ -21,6 +24,15 @@ pub(super) fn causes(schema: &Value, object: &Value, live: Option<&Value>) -> Ve
         transitions(schema, live, object, "", &mut causes);
     }
     causes
+}
+
+/// The number of replicas that the subresource reads has to be one.
+fn scale(custom: &Custom, object: &Value) -> Option<Cause> {
+    let path = custom.replicas.as_deref()?;
+    let value = object.pointer(&path.replace('.', "/"))?;
+    let text = value.as_str()?;
+    let why = format!("{path} accessor error: {text} is of the type string, expected int64");
+    Some(Cause::invalid(path, &json!(0), &why))
 }
 
 fn join(path: &str, key: &str) -> String {
@@ -45,6 +57,12 @@ fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !fits {
         let message = format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}");
         causes.push(Cause::new("FieldValueTypeInvalid", path, message));
+        if found == "number" {
+            let message = format!(
+                "Invalid value: \"\": Checked value must be of type {wanted} (default format) in {path}"
+            );
+            causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
+        }
         return;
     }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
@@ -62,7 +80,10 @@ fn visit(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                     causes.push(Cause::required(join(path, key), ""));
                 }
             }
-            for (key, value) in map.iter().filter(|(key, _)| !(path.is_empty() && *key == "metadata")) {
+            let mut parts: Vec<(&String, &Value)> = map.iter().collect();
+            parts.sort_by_key(|(key, _)| *key);
+            for (key, value) in parts.into_iter().filter(|(key, _)| !(path.is_empty() && *key == "metadata"))
+            {
                 let below = schema.get("properties").and_then(|p| p.get(key));
                 let below = below.or_else(|| schema.get("additionalProperties").filter(|a| a.is_object()));
                 if let Some(below) = below {

@@ -130,5 +130,7 @@ pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
             causes.push(Cause::forbidden("metadata.finalizers", &why));
         }
     }
+    // The server looks at it twice.
+    causes.extend(causes.clone());
     causes
 }

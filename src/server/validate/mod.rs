@@ -68,7 +68,7 @@ const IMMUTABLE: &str = "field is immutable";
 
 fn content(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<Cause> {
     if let Some(custom) = &kind.custom {
-        return custom::causes(&custom.schema, object, live);
+        return custom::causes(custom, object, live);
     }
     match kind.kind.as_str() {
         "Service" => services::causes(object),

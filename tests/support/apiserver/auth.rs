@@ -112,7 +112,13 @@ impl Cluster {
     }
 
     /// Reviews of who one is and what one may.
-    pub(super) fn review(&self, user: &User, target: &Target, body: &Value) -> Option<Response> {
+    pub(super) fn review(
+        &self,
+        user: &User,
+        target: &Target,
+        body: &Value,
+        manager: &str,
+    ) -> Option<Response> {
         let mut answer = body.clone();
         match (target.group.as_str(), target.plural.as_str()) {
             ("authentication.k8s.io", "selfsubjectreviews") => {
@@ -132,7 +138,19 @@ impl Cluster {
                     name: text("name"),
                 };
                 let allowed = self.allowed(user, &action);
-                answer["metadata"] = json!({});
+                let fields: serde_json::Map<String, Value> = asked
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, _)| (format!("f:{key}"), json!({})))
+                    .chain([(".".to_owned(), json!({}))])
+                    .collect();
+                let entry = json!({
+                    "manager": manager, "operation": "Update", "apiVersion": "authorization.k8s.io/v1",
+                    "time": self.now(), "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:resourceAttributes": fields}},
+                });
+                answer["metadata"] = json!({"managedFields": [entry]});
                 answer["status"] = json!({"allowed": allowed});
             }
             _ => return None,

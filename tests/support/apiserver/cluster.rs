@@ -24,6 +24,8 @@ pub struct Cluster {
     /// Definitions whose kinds are not served yet, and those that were asked for too early.
     pub(super) establishing: Vec<String>,
     pub(super) waited: Vec<String>,
+    pub(super) controllers: bool,
+    pub(super) controlling: bool,
     counts: Count,
     clock: Option<String>,
 }
@@ -52,6 +54,8 @@ impl Cluster {
             faults: Faults::default(),
             establishing: Vec::new(),
             waited: Vec::new(),
+            controllers: false,
+            controlling: false,
             counts: Count::new(),
             clock: None,
         };
@@ -66,6 +70,13 @@ impl Cluster {
     #[must_use]
     pub fn at(mut self, time: &str) -> Self {
         self.clock = Some(time.to_owned());
+        self
+    }
+
+    /// The same with somebody who keeps its namespaces.
+    #[must_use]
+    pub fn controllers(mut self) -> Self {
+        self.controllers = true;
         self
     }
 
@@ -106,6 +117,13 @@ impl Cluster {
         self.faults.add(fault);
     }
 
+    /// How long a request has to wait on demand.
+    pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
+        let target = Target::parse(&request.path);
+        let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
+        self.faults.delay(verb, &request.path)
+    }
+
     /// How many requests of each verb were answered.
     pub fn counts(&self) -> &Count {
         &self.counts
@@ -140,6 +158,14 @@ impl Cluster {
         if let Some(response) = self.faults.strike(verb, &request.path) {
             return response;
         }
+        self.control(request);
+        self.quietly(request)
+    }
+
+    /// Answers a request that nobody counts and that nothing befalls.
+    pub(super) fn quietly(&mut self, request: &Request) -> Response {
+        let target = Target::parse(&request.path);
+        let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         self.establish(&request.path);
         self.answer(request, target, verb).unwrap_or_else(Response::from)
     }
@@ -168,7 +194,9 @@ impl Cluster {
         }
         if review {
             let body = serde_json::from_slice(&request.body).unwrap_or_default();
-            return self.review(&user, &target, &body).ok_or_else(unknown_resource);
+            return self
+                .review(&user, &target, &body, &super::write::manager(request))
+                .ok_or_else(unknown_resource);
         }
         if !self.serves_group(&target.group) {
             return Ok(Response::nowhere());

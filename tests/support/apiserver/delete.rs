@@ -41,6 +41,11 @@ impl Options {
             let cause = Cause::unsupported("propagationPolicy", &json!(options.policy), &allowed);
             return Err(option("DeleteOptions", &[cause]));
         }
+        if !options.policy.is_empty() && body.get("orphanDependents").is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", &json!(options.policy), why);
+            return Err(option("DeleteOptions", &[cause]));
+        }
         Ok(options)
     }
 
@@ -78,6 +83,12 @@ fn gone(kind: &Kind, live: &Value) -> Value {
     details["kind"] = json!(kind.plural);
     details["uid"] = live["metadata"]["uid"].clone();
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn raise(object: &mut Value) {
+    if let Some(generation) = object["metadata"]["generation"].as_i64() {
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
 }
 
 impl Cluster {
@@ -132,10 +143,15 @@ impl Cluster {
             } else {
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
-            if let Some(generation) = object["metadata"]["generation"].as_i64() {
-                object["metadata"]["generation"] = json!(generation + 1);
-            }
+            raise(&mut object);
             return self.store.put(target.key(), object);
+        }
+        if kind.is("Pod") {
+            object["metadata"]["deletionTimestamp"] = json!(self.now());
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            if !deleting {
+                raise(&mut object);
+            }
         }
         self.store.remove(&target.key(), object.clone());
         self.unmade(kind, &object);
@@ -168,8 +184,6 @@ impl Cluster {
         object["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
         object["metadata"]["deletionTimestamp"] = json!(self.now());
         object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or(1);
-        object["metadata"]["generation"] = json!(generation + 1);
         let shown = self.store.put(target.key(), object.clone());
         let group = text(&object, "/spec/group").to_owned();
         let plural = text(&object, "/spec/names/plural").to_owned();

@@ -5,7 +5,8 @@
 //! they are written is `federate::server`; here are storage, reading, watching, rights, discovery, and
 //! faults on demand.
 //!
-//! There is no controller manager: nothing happens that no request asked for.
+//! There is no controller manager, unless [`Cluster::controllers`] asks for the part of one that keeps
+//! namespaces: nothing happens that no request asked for.
 
 #![allow(
     dead_code,
@@ -20,12 +21,15 @@
 )]
 
 mod auth;
+mod certificates;
 mod cluster;
+mod controllers;
 mod decode;
 mod delete;
 mod discovery;
 mod faults;
 mod http;
+mod net;
 
 mod patch;
 mod read;
@@ -40,3 +44,4 @@ pub use auth::User;
 pub use cluster::{Cluster, Count};
 pub use faults::{Fault, Mishap};
 pub use http::{Body, Credentials, Request, Response};
+pub use net::Fleet;

@@ -96,9 +96,13 @@ impl Cluster {
             return Err(Failure::bad_request(message));
         }
         let name = text(&applied, "/metadata/name");
-        if !name.is_empty() {
-            named(&applied, target)?;
+        if name.is_empty() {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                target.name
+            )));
         }
+        named(&applied, target)?;
         let now = self.now();
         let subresource = Some(target.subresource.as_str()).filter(|s| !s.is_empty());
         let force = request.flag("force") && request.param("force").is_some();

@@ -81,10 +81,14 @@ impl Cluster {
         let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
         let mut object = update(Some(&live), &object, &write);
         // What is scaled is noted without a time.
-        for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-            if entry["subresource"] == "scale" && entry["manager"] == manager.as_str() {
+        if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
+            let ours =
+                |entry: &Value| entry["subresource"] == "scale" && entry["manager"] == manager.as_str();
+            for entry in entries.iter_mut().filter(|entry| ours(entry)) {
                 entry.as_object_mut().unwrap().shift_remove("time");
             }
+            // Of custom objects it is not noted at all.
+            entries.retain(|entry| kind.custom.is_none() || !ours(entry));
         }
         let stored = self.change(request, kind, target, &live, object, &write)?;
         Ok(Response::json(200, scale_of(kind, &stored)))

@@ -103,13 +103,13 @@ impl Cluster {
         if kind.is("Service") {
             self.check_service(kind, target, &object)?;
         }
-        if dry {
-            object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
-            return Ok(object);
-        }
         if kind.is("Service") {
             let (address, store) = (self.store.address(), &mut self.store);
             services::allot(&mut object, || address, || store.port());
+        }
+        if dry {
+            object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
+            return Ok(object);
         }
         let stored = self.store.put(key, object);
         self.made(kind, &stored);
@@ -192,7 +192,7 @@ impl Cluster {
         let held =
             object.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
         if deleting && !held && !kind.is("Namespace") && !kind.is("Pod") {
-            self.store.remove(&key, object.clone());
+            self.store.remove(&key, live.clone());
             self.unmade(kind, &object);
             // The answer still shows the object as it last was.
             object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();

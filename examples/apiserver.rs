@@ -1,0 +1,45 @@
+//! Serves Kubernetes API servers without anything behind them, to try programs against.
+//!
+//! `cargo run --example apiserver -- --clusters 2 --kubeconfig FILE` serves `member-1` and `member-2` on
+//! loopback until it is ended, and writes a kubeconfig with a context for each.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a demonstration"
+)]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Serve Kubernetes API servers without anything behind them.
+#[derive(Parser)]
+struct Args {
+    /// How many clusters to serve.
+    #[arg(long, default_value_t = 1)]
+    clusters: usize,
+    /// Where to write the kubeconfig.
+    #[arg(long, value_name = "FILE", default_value = "kubeconfig")]
+    kubeconfig: PathBuf,
+}
+
+fn main() {
+    let args = Args::parse();
+    let names: Vec<String> = (1..=args.clusters).map(|number| format!("member-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let fleet = support::apiserver::Fleet::start(&names);
+    fleet.write_kubeconfig(&args.kubeconfig);
+    for name in names {
+        println!("{name}: {}", fleet.url(name));
+    }
+    println!("kubeconfig: {}", args.kubeconfig.display());
+    loop {
+        std::thread::park();
+    }
+}

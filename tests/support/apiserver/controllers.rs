@@ -1,0 +1,65 @@
+//! What a controller manager does to namespaces: it furnishes new ones, and empties those that are
+//! being deleted. Off unless asked for.
+
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::http::Request;
+
+const BUNDLE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
+    such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+    Kubernetes clusters.";
+
+impl Cluster {
+    /// Does what a controller manager has done by the time that a request comes.
+    pub(super) fn control(&mut self, request: &Request) {
+        if !self.controllers || self.controlling {
+            return;
+        }
+        self.controlling = true;
+        let namespaces: Vec<(String, bool)> = self
+            .store
+            .list("", "namespaces", "")
+            .map(|(key, object)| (key.name.clone(), object.pointer("/metadata/deletionTimestamp").is_some()))
+            .collect();
+        for (name, deleting) in namespaces {
+            if !deleting {
+                self.furnish(&name);
+            } else if request.method == "GET" {
+                self.empty(&name);
+            }
+        }
+        self.controlling = false;
+    }
+
+    fn furnish(&mut self, namespace: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}");
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": BUNDLE}},
+            "data": {"ca.crt": "none"},
+        });
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        for (plural, object) in [("configmaps", map), ("serviceaccounts", account)] {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            if self.store.get("", plural, namespace, &name).is_none() {
+                self.ask("POST", &format!("{path}/{plural}"), &object);
+            }
+        }
+    }
+
+    fn empty(&mut self, namespace: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/finalize");
+        let body = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []},
+        });
+        self.ask("PUT", &path, &body);
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &Value) {
+        let request = Request::new(method, path)
+            .header("user-agent", "kube-controller-manager/v1")
+            .body("application/json", body.to_string());
+        self.quietly(&request);
+    }
+}
