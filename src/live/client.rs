@@ -76,7 +76,15 @@ impl Call {
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
         let path = path.into();
         let secret = path.split('/').any(|part| part == "secrets");
-        Self { method, path, query: String::new(), content_type: "", body: Vec::new(), secret, awaited: false }
+        Self {
+            method,
+            path,
+            query: String::new(),
+            content_type: "",
+            body: Vec::new(),
+            secret,
+            awaited: false,
+        }
     }
 
     pub(super) fn get(path: impl Into<String>) -> Self {
@@ -173,7 +181,9 @@ impl Client {
         let (parts, bytes) = match timeout(ANSWER, exchange).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Fault::Lasting(why))) => return Err(Error::Access(why)),
-            Ok(Err(Fault::Broken(why))) => return Ok(Err(Again { error: Error::Unreachable(why), wait: None })),
+            Ok(Err(Fault::Broken(why))) => {
+                return Ok(Err(Again { error: Error::Unreachable(why), wait: None }));
+            }
             Err(_) => {
                 let error = Error::Unreachable(format!("no answer within {} s", ANSWER.as_secs()));
                 return Ok(Err(Again { error, wait: None }));
@@ -290,7 +300,9 @@ mod tests {
             repeatable(StatusCode::from_u16(code).unwrap(), &status, call)
         };
         let call = Call::get("/api/v1/namespaces/a/configmaps/b");
-        for (code, expected) in [(429, true), (503, true), (504, true), (500, false), (409, false), (404, false)] {
+        for (code, expected) in
+            [(429, true), (503, true), (504, true), (500, false), (409, false), (404, false)]
+        {
             assert_eq!(again(code, Value::Null, &call), expected, "{code}");
         }
         let awaited = call.awaited();

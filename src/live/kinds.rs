@@ -52,7 +52,9 @@ impl Kinds {
     }
 
     fn has(&self, group: &str, kind: &str) -> bool {
-        self.known.values().any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
+        self.known
+            .values()
+            .any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
     }
 }
 
@@ -93,12 +95,15 @@ pub(super) async fn find(client: &Client, job: &Job<'_>, members: &Members) -> R
         if kinds.has(group, kind) {
             continue;
         }
-        if let Some(builtin) = Kind::builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind)) {
+        if let Some(builtin) = Kind::builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind))
+        {
             kinds.insert(builtin, true);
             continue;
         }
         // Where the group is gone, so are its objects.
-        let Some(found) = client.find(&Call::get(format!("/apis/{}", encoded(group)))).await? else { continue };
+        let Some(found) = client.find(&Call::get(format!("/apis/{}", encoded(group)))).await? else {
+            continue;
+        };
         if let Some(preferred) = found.pointer("/preferredVersion/groupVersion").and_then(Value::as_str) {
             look_up(client, preferred, &[kind.to_owned()].into(), &defined, &mut kinds).await?;
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::actions::{Action, Decision, Deed, Inventory};
+use crate::actions::{Action, Decision, Inventory};
 use crate::dialect::Health;
 use crate::k8s::{ClusterName, Object, ObjectRef};
 
@@ -72,8 +72,6 @@ pub struct How<'h> {
     pub inventory: &'h Inventory,
     /// What is only tried.
     pub dry_run: Option<DryRun>,
-    /// How many percent of what we own in a cluster one run may delete.
-    pub prune_limit: u8,
     /// How long to wait until everything is healthy; `None` not to.
     pub wait: Option<Duration>,
 }
@@ -127,9 +125,10 @@ impl Error {
         match self {
             Self::Access(why) => Self::Access(why),
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
-            Self::Refused(refusal) => {
-                Self::Refused(Refusal { message: format!("{} ({attempts} attempts)", refusal.message), ..refusal })
-            }
+            Self::Refused(refusal) => Self::Refused(Refusal {
+                message: format!("{} ({attempts} attempts)", refusal.message),
+                ..refusal
+            }),
         }
     }
 
@@ -159,7 +158,8 @@ pub fn apply(
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut done = Vec::new();
-        while let Some((at, job)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, jobs.get(at)?)))
+        while let Some((at, job)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, jobs.get(at)?)))
         {
             done.push((at, one(&runtime, &ways, job, decider, how)));
         }
@@ -167,7 +167,8 @@ pub fn apply(
     };
     let mut outcomes = std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
-        let joined = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        let joined =
+            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
     outcomes.sort_by_key(|(at, _)| *at);
@@ -207,10 +208,6 @@ async fn work(
                 outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
             }
         }
-        if let Some(message) = too_many(&decisions, &seen, how.prune_limit) {
-            outcome.failures.push(Failure { object: None, message });
-            return Ok(());
-        }
         if how.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
@@ -226,19 +223,9 @@ async fn work(
             }
             return Ok(());
         }
-        open = Some(result.late.into_iter().chain(result.failures.into_iter().filter_map(|f| f.object)).collect());
+        open = Some(
+            result.late.into_iter().chain(result.failures.into_iter().filter_map(|f| f.object)).collect(),
+        );
     }
     Ok(())
-}
-
-/// Says so where more would be deleted than is allowed.
-fn too_many(decisions: &[Decision], seen: &Seen, limit: u8) -> Option<String> {
-    let deletes = |decision: &&Decision| decision.action.action == Deed::Delete && decision.send.is_some();
-    let (deleted, owned) = (decisions.iter().filter(deletes).count(), seen.members.len().max(1));
-    (deleted * 100 > owned * usize::from(limit)).then(|| {
-        format!(
-            "nothing was done: {deleted} of {owned} objects would be deleted, more than {limit} %; allow it with \
-             --prune-limit, or leave them with --no-prune"
-        )
-    })
 }
