@@ -185,7 +185,7 @@ fn same(finding: &Finding) -> impl Ord {
 }
 
 /// The key of digests: one that is given, so that runs can be compared, or a random one.
-fn digest_key() -> Result<DigestKey, Fault> {
+pub(super) fn digest_key() -> Result<DigestKey, Fault> {
     if let Some(key) = std::env::var_os("FEDERATE_DIGEST_KEY").filter(|key| !key.is_empty()) {
         return Ok(DigestKey::new(key.as_encoded_bytes()));
     }

@@ -149,6 +149,27 @@ pub fn apply(
     decider: &dyn Decider,
     how: &How<'_>,
 ) -> Result<Vec<Outcome>, Error> {
+    each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
+}
+
+/// Reads clusters: what is wanted there, and what is ours. In the order of the jobs.
+pub fn look(
+    access: &Access,
+    jobs: &[Job<'_>],
+    inventory: &Inventory,
+) -> Result<Vec<(ClusterName, Result<Seen, Error>)>, Error> {
+    each(access, jobs, |runtime, ways, job| {
+        let read = async { read::read(&ways.to(&job.cluster).await?, job, inventory).await };
+        (job.cluster.clone(), runtime.block_on(read))
+    })
+}
+
+/// Works on all clusters, some at a time.
+fn each<'j, T: Send>(
+    access: &Access,
+    jobs: &'j [Job<'j>],
+    one: impl Fn(&Runtime, &Ways, &'j Job<'j>) -> T + Sync,
+) -> Result<Vec<T>, Error> {
     let ways = access.read(jobs.len())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -158,21 +179,19 @@ pub fn apply(
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut done = Vec::new();
-        while let Some((at, job)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, jobs.get(at)?)))
-        {
-            done.push((at, one(&runtime, &ways, job, decider, how)));
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return done };
+            done.push((at, one(&runtime, &ways, job)));
         }
-        done
     };
-    let mut outcomes = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
-        let joined =
-            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+    let mut all = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(&lane)).collect();
+        let joined = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
-    outcomes.sort_by_key(|(at, _)| *at);
-    Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, result)| result).collect())
 }
 
 fn one(runtime: &Runtime, ways: &Ways, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {

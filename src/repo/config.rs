@@ -35,6 +35,8 @@ pub struct Config {
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
     /// By dialect: how its control plane is started, as far as that decides anything.
     pub dialects: BTreeMap<String, Map<String, Value>>,
+    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
+    pub contexts: BTreeMap<String, String>,
 }
 
 /// The version of [`Config`].
