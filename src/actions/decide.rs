@@ -176,7 +176,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
 }
 
 /// The label of our inventory is no difference to anybody.
-fn is_mark(path: &str) -> bool {
+pub(super) fn is_mark(path: &str) -> bool {
     path.starts_with("/metadata/labels/applyset.kubernetes.io~1") || path == "/metadata/labels"
 }
 

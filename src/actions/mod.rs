@@ -15,6 +15,7 @@ use crate::k8s::{ClusterName, ObjectRef};
 pub mod blame;
 pub mod cluster;
 pub mod decide;
+pub mod drift;
 pub mod inventory;
 pub mod ownership;
 pub mod restart;
@@ -97,6 +98,13 @@ pub struct Actions {
     pub kind: &'static str,
     /// Sorted by cluster and object.
     pub actions: Vec<Action>,
+}
+
+impl Actions {
+    /// These actions.
+    pub fn of(actions: Vec<Action>) -> Self {
+        Self { api_version: crate::dialect::plan::API_VERSION, kind: "Actions", actions }
+    }
 }
 
 /// What the server keeps for itself: it is no difference.

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::members::{Inventoried, Members};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault};
-use crate::actions::{self, Action, Inventory};
+use super::{Exit, Fault, look, print, print_value};
+use crate::actions::cluster::Prune;
+use crate::actions::{self, Action, Actions};
+use crate::report::actions as report;
 
 #[cfg(feature = "live")]
 mod servers;
@@ -28,9 +31,8 @@ pub(super) struct Apply {
     #[command(flatten)]
     args: RepoArgs,
 
-    /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/federate", value_parser = inventory)]
-    applyset: Inventory,
+    #[command(flatten)]
+    inventory: Inventoried,
 
     #[command(flatten)]
     access: AccessArgs,
@@ -107,7 +109,6 @@ enum Adopt {
 }
 
 impl Adopt {
-    #[cfg(feature = "live")]
     fn rule(self) -> actions::Adopt {
         match self {
             Self::Never => actions::Adopt::Never,
@@ -126,15 +127,6 @@ enum Reader {
     Servers,
 }
 
-fn inventory(text: &str) -> Result<Inventory, &'static str> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(Inventory { namespace: namespace.to_owned(), name: name.to_owned() })
-        }
-        _ => Err("write it as NAMESPACE/NAME"),
-    }
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
     Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
@@ -143,7 +135,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 impl Apply {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         match self.reader()? {
-            Reader::Offline => Err(Fault::Failed("--live is not read yet".to_owned())),
+            Reader::Offline => self.offline(),
             Reader::Servers => self.servers(),
         }
     }
@@ -158,9 +150,28 @@ impl Apply {
         }
     }
 
+    fn offline(&self) -> Result<Exit, Fault> {
+        let prune = Prune { kinds: self.prune_kinds.clone(), limit: self.prune_limit.into() };
+        let prune = Some(&prune).filter(|_| !self.no_prune);
+        let members = Members { args: &self.args, inventory: &self.inventory, prune };
+        let decided = members.offline(self.adopt.map(Adopt::rule), self.force)?;
+        let Some((decisions, _)) = decided else { return Ok(Exit::Error) };
+        self.show(decisions.into_iter().map(|decision| decision.action).collect())?;
+        Ok(Exit::Clean)
+    }
+
+    fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {
+        if self.output != Format::Table {
+            return print_value(&Actions::of(actions), self.output);
+        }
+        print(&report::table(&actions, look(self.args.verbose)))
+    }
+
     #[cfg(not(feature = "live"))]
     fn servers(&self) -> Result<Exit, Fault> {
         let _ = (&self.access, &self.wait);
-        Err(Fault::Failed("this federate was built without the feature `live` and reaches no cluster".to_owned()))
+        Err(Fault::Failed(
+            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
+        ))
     }
 }

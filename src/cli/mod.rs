@@ -14,9 +14,11 @@ mod check;
 mod commit;
 mod completions;
 mod diff;
+mod drift;
 mod exit;
 mod explain;
 mod import;
+mod members;
 mod plan;
 mod render;
 mod revision;
@@ -57,6 +59,7 @@ enum Command {
     Plan(plan::Plan),
     Diff(diff::Diff),
     Apply(apply::Apply),
+    Drift(drift::Drift),
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
@@ -80,6 +83,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Plan(command) => command.run(),
         Command::Diff(command) => command.run(),
         Command::Apply(command) => command.run(),
+        Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),

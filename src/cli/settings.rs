@@ -192,6 +192,11 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
+    /// The clock for rules about age, if one is set.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        self.now
+    }
+
     /// The folder of what runs, if one is named.
     pub(super) fn live_folder(&self) -> Option<&Path> {
         self.live.as_deref()

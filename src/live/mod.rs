@@ -187,7 +187,8 @@ fn each<'j, T: Send>(
     };
     let mut all = std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(&lane)).collect();
-        let joined = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        let joined =
+            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
     all.sort_by_key(|(at, _)| *at);

@@ -33,10 +33,45 @@ pub struct Config {
     /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
     /// anything else replaces.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
+    /// How member clusters are applied to.
+    pub apply: Apply,
+    /// What counts as drift.
+    pub drift: Drift,
     /// By dialect: how its control plane is started, as far as that decides anything.
     pub dialects: BTreeMap<String, Map<String, Value>>,
     /// By cluster name: the kubeconfig context that leads to it, where that has another name.
     pub contexts: BTreeMap<String, String>,
+}
+
+/// How member clusters are applied to.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Apply {
+    /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
+    /// besides Deployments, StatefulSets and DaemonSets.
+    pub rolling: Vec<String>,
+}
+
+/// What counts as drift.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Drift {
+    /// What does not.
+    pub ignore: Vec<Ignore>,
+}
+
+/// A rule for what is no drift: everything that it names must match.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Ignore {
+    /// Kinds, as `Kind` or `Kind.group`.
+    pub kinds: Vec<String>,
+    /// Names, as `name` or `namespace/name`.
+    pub names: Vec<String>,
+    /// Fields, with everything below them, as drift names them (`/spec/replicas`).
+    pub paths: Vec<String>,
+    /// Field managers that wrote the field last.
+    pub managers: Vec<String>,
 }
 
 /// The version of [`Config`].

@@ -56,6 +56,17 @@ impl Kind {
         KINDS.iter().map(Self::from_row)
     }
 
+    /// A kind of which nothing is known: its lists are replaced as a whole, and nothing is filled in.
+    pub fn unknown(api_version: &str, kind: &str, namespaced: bool) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let plural = format!("{}s", kind.to_lowercase());
+        let mut unknown = Self::from_row(&(KINDS[0].0, KINDS[0].1, KINDS[0].2, KINDS[0].3, "", ""));
+        (unknown.group, unknown.version) = (group.to_owned(), version.to_owned());
+        (unknown.kind, unknown.plural, unknown.singular) = (kind.to_owned(), plural, kind.to_lowercase());
+        (unknown.namespaced, unknown.schema) = (namespaced, Type::Any);
+        unknown
+    }
+
     fn from_row(row: &Row) -> Self {
         let &(group, version, kind, plural, short, traits) = row;
         Self {

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Apply, Try};
 use crate::actions::cluster::{Deciding, Desired, Prune, desired};
-use crate::actions::{Action, Decision, Rules};
+use crate::actions::{Decision, Rules};
 use crate::cli::diff::digest_key;
-use crate::cli::settings::Format;
-use crate::cli::{Exit, Fault, print, print_value, say};
+use crate::cli::{Exit, Fault, say};
 use crate::dialect::{DIALECTS, Dialect, Health, Plan};
 use crate::engine::{self, Engine};
 use crate::k8s::{Cluster, ClusterName, Object, ObjectRef};
@@ -68,7 +67,9 @@ impl Apply {
         self.args.report(&loaded.repo, &findings);
         let incomplete = engine::any_error(&findings);
         if incomplete && !self.args.keep_going {
-            say("nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n");
+            say(
+                "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n",
+            );
             return Ok(Exit::Error);
         }
         let desired = desired(&rendering.manifests);
@@ -76,8 +77,8 @@ impl Apply {
         let rules = Rules {
             adopt: self.adopt.map(super::Adopt::rule),
             force: self.force,
-            inventory: &self.applyset,
-            rolling: &[],
+            inventory: &self.inventory.applyset,
+            rolling: &loaded.repo.config.apply.rolling,
             key: &key,
             now: NEVER,
         };
@@ -95,7 +96,7 @@ impl Apply {
             groups: self.access.groups.clone(),
         };
         let how = How {
-            inventory: &self.applyset,
+            inventory: &self.inventory.applyset,
             dry_run: self.dry_run.map(|dry_run| match dry_run {
                 Try::Client => DryRun::Client,
                 Try::Server => DryRun::Server,
@@ -122,13 +123,6 @@ impl Apply {
             wanted: wanted.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
         };
         mine.map(job).collect()
-    }
-
-    fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {
-        if self.output != Format::Table {
-            return print_value(&Actions::of(actions), self.output);
-        }
-        print(&report::table(&actions, look(self.args.verbose)))
     }
 }
 
