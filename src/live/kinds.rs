@@ -13,7 +13,6 @@ use super::{Error, Job};
 use crate::actions::inventory::Members;
 use crate::k8s::ObjectRef;
 use crate::server::Kind;
-use crate::server::schema::Type;
 
 /// What is known of the kinds that a run meets in a cluster.
 #[derive(Clone, Debug, Default)]
@@ -158,21 +157,11 @@ async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error
 
 /// A kind of which only the discovery is known: nothing is defaulted, no list is merged by key.
 fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
     Kind {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: kind.to_owned(),
         plural: text("name"),
         singular: text("singularName"),
-        short: Vec::new(),
-        categories: Vec::new(),
-        namespaced: resource.get("namespaced") == Some(&Value::Bool(true)),
-        generation: true,
-        status: true,
-        scale: false,
-        schema: Type::Any,
-        custom: None,
+        ..Kind::unknown(api_version, kind, namespaced)
     }
 }
