@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Modules lie on floors; a module uses only those below it (`tests/floors.rs` enforces it):
-//! [`cli`] · [`report`] · [`publish`] · [`actions`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`],
-//! [`repo`], [`server`] · [`yaml`],
+//! [`cli`] · [`report`] · [`publish`], `live` · [`actions`] · [`change`] · [`engine`] · [`dialect`] ·
+//! [`k8s`], [`repo`], [`server`] · [`yaml`],
 //! [`patch`]. Everything between `repo::source` and `publish` is a pure function of bytes.
 
 pub mod actions;
@@ -19,6 +19,8 @@ pub mod cli;
 pub mod dialect;
 pub mod engine;
 pub mod k8s;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod patch;
 pub mod publish;
 pub mod repo;

@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::report::table::Look;
 
+mod apply;
 mod check;
 mod commit;
 mod completions;
@@ -44,6 +45,7 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate diff --from main              what a change causes in the clusters
+  federate apply --dry-run=client        what applying to the clusters would do
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
                                          make templates of live objects
@@ -56,6 +58,7 @@ enum Command {
     Commit(commit::Commit),
     Plan(plan::Plan),
     Diff(diff::Diff),
+    Apply(apply::Apply),
     Drift(drift::Drift),
     Explain(explain::Explain),
     Check(check::Check),
@@ -79,6 +82,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Commit(command) => command.run(),
         Command::Plan(command) => command.run(),
         Command::Diff(command) => command.run(),
+        Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),

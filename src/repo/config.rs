@@ -39,6 +39,8 @@ pub struct Config {
     pub drift: Drift,
     /// By dialect: how its control plane is started, as far as that decides anything.
     pub dialects: BTreeMap<String, Map<String, Value>>,
+    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
+    pub contexts: BTreeMap<String, String>,
 }
 
 /// How member clusters are applied to.

@@ -1,0 +1,177 @@
+//! `federate apply`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::members::{Inventoried, Members};
+use super::settings::{Format, RepoArgs};
+use super::{Exit, Fault, look, print, print_value};
+use crate::actions::cluster::Prune;
+use crate::actions::{self, Action, Actions};
+use crate::report::actions as report;
+
+#[cfg(feature = "live")]
+mod servers;
+
+/// Apply what is rendered to the member clusters
+///
+/// Every cluster is read, everything is decided, and only what differs is applied: server-side, in order
+/// (namespaces and definitions first, webhooks last). Objects that run already are adopted without a
+/// restart; fields that others own are left to them. What federate applied and what is no longer wanted
+/// is deleted. A cluster that fails or cannot be reached holds up no other.
+///
+/// A cluster is reached by the kubeconfig's context of its name, or the one that `contexts` in federate.yaml
+/// names. With --live DIR no cluster is reached: --dry-run=client then shows what would be done.
+///
+/// Example: federate apply deploy --dry-run=client
+#[derive(Debug, Args)]
+pub(super) struct Apply {
+    #[command(flatten)]
+    args: RepoArgs,
+
+    #[command(flatten)]
+    inventory: Inventoried,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    /// Show what would be done, and do nothing: decided here, or also tried on the API servers
+    #[arg(long, value_enum, value_name = "WHERE")]
+    dry_run: Option<Try>,
+
+    /// Take over objects that are there already [default: what their policies say]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    adopt: Option<Adopt>,
+
+    /// Take objects from other tools, too
+    #[arg(long)]
+    force: bool,
+
+    /// Delete nothing in a cluster where more of our objects would go
+    #[arg(long, value_name = "PERCENT", default_value_t = 30, value_parser = clap::value_parser!(u8).range(..=100))]
+    prune_limit: u8,
+
+    /// Also delete objects of these kinds, which hold what cannot be made again
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    prune_kinds: Vec<String>,
+
+    /// Delete nothing
+    #[arg(long, conflicts_with_all = ["prune_kinds", "prune_limit"])]
+    no_prune: bool,
+
+    /// Wait that long until everything is healthy (30s, 5m)
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+
+    /// How to print what was done
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
+}
+
+/// Arguments about the ways to clusters.
+#[derive(Debug, Args)]
+struct AccessArgs {
+    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Act as this user
+    #[arg(long = "as", value_name = "USER")]
+    user: Option<String>,
+
+    /// Act as a member of this group
+    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
+    groups: Vec<String>,
+}
+
+/// Where a dry run is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Try {
+    /// Nothing is sent.
+    Client,
+    /// API servers judge everything and store nothing.
+    Server,
+}
+
+/// When objects that are there already are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Adopt {
+    /// They are left.
+    Never,
+    /// Where nothing changes.
+    IfNoDiff,
+    /// Where no pod is replaced.
+    IfNoRestart,
+    /// Whatever changes.
+    Always,
+}
+
+impl Adopt {
+    fn rule(self) -> actions::Adopt {
+        match self {
+            Self::Never => actions::Adopt::Never,
+            Self::IfNoDiff => actions::Adopt::IfNoDiff,
+            Self::IfNoRestart => actions::Adopt::IfNoRestart,
+            Self::Always => actions::Adopt::Always,
+        }
+    }
+}
+
+/// Where what runs is read.
+enum Reader {
+    /// From the folder of `--live`.
+    Offline,
+    /// From the API servers.
+    Servers,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
+    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
+}
+
+impl Apply {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        match self.reader()? {
+            Reader::Offline => self.offline(),
+            Reader::Servers => self.servers(),
+        }
+    }
+
+    fn reader(&self) -> Result<Reader, Fault> {
+        match (self.args.live_folder(), self.dry_run) {
+            (None, _) => Ok(Reader::Servers),
+            (Some(_), Some(Try::Client)) => Ok(Reader::Offline),
+            (Some(_), _) => Err(Fault::Failed(
+                "--live reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
+            )),
+        }
+    }
+
+    fn offline(&self) -> Result<Exit, Fault> {
+        let prune = Prune { kinds: self.prune_kinds.clone(), limit: self.prune_limit.into() };
+        let prune = Some(&prune).filter(|_| !self.no_prune);
+        let members = Members { args: &self.args, inventory: &self.inventory, prune };
+        let decided = members.offline(self.adopt.map(Adopt::rule), self.force)?;
+        let Some((decisions, _)) = decided else { return Ok(Exit::Error) };
+        self.show(decisions.into_iter().map(|decision| decision.action).collect())?;
+        Ok(Exit::Clean)
+    }
+
+    fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {
+        if self.output != Format::Table {
+            return print_value(&Actions::of(actions), self.output);
+        }
+        print(&report::table(&actions, look(self.args.verbose)))
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn servers(&self) -> Result<Exit, Fault> {
+        let _ = (&self.access, &self.wait);
+        Err(Fault::Failed(
+            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
+        ))
+    }
+}

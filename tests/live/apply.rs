@@ -1,0 +1,181 @@
+//! What a run makes of clusters that behave.
+
+use serde_json::json;
+
+use crate::sandbox::{NAMESPACE, PARENT, Sandbox, WEB, config, deployment, version};
+
+const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer, default: 1}, color: {type: string}}}
+";
+const WIDGET: &str =
+    "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop}\nspec: {color: red}\n";
+const HOOK: &str = "apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hook}
+webhooks:
+- name: hook.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Ignore
+  clientConfig: {service: {name: hook, namespace: shop}}
+  rules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+";
+
+#[test]
+fn everything_is_created_in_order_and_then_left_alone() {
+    let sandbox =
+        Sandbox::new(&["m1"]).file("crd.yaml", WIDGETS).file("w.yaml", WIDGET).file("hook.yaml", HOOK);
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create", "{ran:#?}");
+
+    let parent = sandbox.get("m1", PARENT);
+    let ground = [
+        sandbox.get("m1", "/api/v1/namespaces/shop"),
+        sandbox.get("m1", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"),
+    ];
+    let rest = [sandbox.get("m1", WEB), sandbox.get("m1", "/apis/example.com/v1/namespaces/shop/widgets/w")];
+    let hook =
+        sandbox.get("m1", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hook");
+    assert_eq!(rest[1]["spec"], json!({"color": "red", "size": 1}), "the definition was in force");
+    let (first, last) = (version(&parent), version(&hook));
+    for ground in &ground {
+        assert!(version(ground) > first, "the parent comes first");
+        assert!(rest.iter().all(|object| version(ground) < version(object)), "{ground}");
+    }
+    assert!(rest.iter().all(|object| version(object) < last), "webhooks come last");
+    assert_eq!(
+        parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],
+        "CustomResourceDefinition.apiextensions.k8s.io,Deployment.apps,Namespace,\
+         ValidatingWebhookConfiguration.admissionregistration.k8s.io,Widget.example.com"
+    );
+    assert_eq!(parent["metadata"]["annotations"]["applyset.kubernetes.io/additional-namespaces"], "shop");
+
+    sandbox.forget("m1");
+    let ran = sandbox.apply("-o json").code(0);
+    for (kind, name) in [("Deployment", "web"), ("Namespace", "shop"), ("Widget", "w")] {
+        assert_eq!(ran.action("m1", kind, name)["action"], "unchanged", "{ran:#?}");
+    }
+    assert_eq!(sandbox.writes("m1"), 0);
+    // A list a kind; the parent, and the discovery of the one kind that is not built in.
+    assert_eq!((sandbox.count("m1", "list"), sandbox.count("m1", "get")), (5, 2));
+}
+
+#[test]
+fn only_what_differs_is_written() {
+    let sandbox =
+        Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1")).file("b.yaml", &config("b", "1"));
+    sandbox.apply("").code(0);
+    sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    sandbox.forget("m1");
+    let ran = sandbox.apply("-o json").code(0);
+    let action = ran.action("m1", "Deployment", "web");
+    assert_eq!((&action["action"], &action["restartsPods"]), (&json!("update"), &json!(true)));
+    assert_eq!(action["diffs"][0]["path"], "/spec/template/spec/containers[name=web]/image");
+    assert_eq!(sandbox.writes("m1"), 1, "the parent need not be written");
+    for cluster in ["m1", "m2"] {
+        let image = &sandbox.get(cluster, WEB)["spec"]["template"]["spec"]["containers"][0]["image"];
+        assert_eq!(image, "nginx:1.28", "{cluster}");
+    }
+}
+
+#[test]
+fn one_cluster_of_several() {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    sandbox.apply("--cluster m2").code(0);
+    assert!(sandbox.has("m2", WEB) && !sandbox.has("m1", WEB));
+    assert!(
+        sandbox.fleet.cluster("m1").counts().keys().all(|verb| verb == "get"),
+        "only the test itself asked"
+    );
+}
+
+#[test]
+fn what_is_no_longer_wanted_is_deleted() {
+    let names = ["a", "b", "c", "d"];
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in names {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    sandbox.fleet.cluster("m1").namespace("shop");
+    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "foreign"}});
+    sandbox.fleet.cluster("m1").create("/api/v1/namespaces/shop/configmaps", &foreign);
+    sandbox.apply("--adopt if-no-restart").code(0);
+
+    sandbox.remove("a.yaml");
+    let left = sandbox.apply("--no-prune -o json").code(0);
+    assert!(!left.out.contains("\"delete\"") && sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "ConfigMap", "a")["action"], "delete");
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/foreign"));
+
+    for name in ["b", "c", "d"] {
+        sandbox.remove(&format!("{name}.yaml"));
+    }
+    let ran = sandbox.apply("-o json").code(0);
+    let action = ran.action("m1", "ConfigMap", "b");
+    assert_eq!(action["action"], "skip");
+    assert!(action["reason"].as_str().unwrap().contains("more than 30 %"), "{action}");
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
+    sandbox.apply("--prune-limit 100").code(0);
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
+    let parent = sandbox.get("m1", PARENT);
+    assert_eq!(
+        parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],
+        "Deployment.apps,Namespace"
+    );
+}
+
+#[test]
+fn an_incomplete_rendering_deletes_nothing() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in ["a", "b", "c", "d"] {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    sandbox.apply("").code(0);
+    sandbox.write("a.yaml", "apiVersion: v1\nkind: [ConfigMap\n");
+    sandbox.write("b.yaml", &config("b", "2"));
+    sandbox.apply("").code(2);
+    assert_eq!(sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/b")["data"]["k"], "1");
+    sandbox.apply("--keep-going").code(2);
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    assert_eq!(sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/b")["data"]["k"], "2");
+}
+
+#[test]
+fn dry_runs_store_nothing() {
+    let sandbox = Sandbox::new(&["m1"]);
+    let before = sandbox.fleet.cluster("m1").version();
+    let ran = sandbox.apply("--dry-run=client -o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
+    assert_eq!(sandbox.writes("m1"), 0);
+    let ran = sandbox.apply("--dry-run=server -o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
+    assert_eq!(sandbox.writes("m1"), 1, "the Deployment's namespace is not there yet, so it cannot be tried");
+    assert_eq!(sandbox.fleet.cluster("m1").version(), before);
+}
+
+#[test]
+fn a_parent_may_live_in_a_namespace_that_is_rendered() {
+    let sandbox = Sandbox::new(&["m1"]).file("namespace.yaml", NAMESPACE);
+    sandbox.apply("--applyset shop/own").code(0);
+    let parent = sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/own");
+    assert_eq!(parent["metadata"]["annotations"]["applyset.kubernetes.io/additional-namespaces"], "");
+    sandbox.forget("m1");
+    sandbox.apply("--applyset shop/own").code(0);
+    assert_eq!(sandbox.writes("m1"), 0);
+}

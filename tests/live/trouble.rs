@@ -1,0 +1,167 @@
+//! What a run makes of servers that misbehave: each cluster has its own fate.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::sandbox::{PARENT, Sandbox, WEB, config, deployment};
+use crate::support::apiserver::{Fault, Mishap, User};
+
+#[test]
+fn busy_servers_and_broken_connections_are_asked_again() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    let faults = [
+        Fault::new("list", Mishap::Status(503)),
+        Fault::new("get", Mishap::Drop),
+        Fault::new("patch", Mishap::TooMany { seconds: 1 }).on("configmaps/federate"),
+        Fault::new("patch", Mishap::Drop).times(2).on("deployments"),
+        Fault::new("patch", Mishap::Status(504)).on("configmaps/a"),
+    ];
+    for fault in faults {
+        sandbox.fleet.cluster("m1").fault(fault);
+    }
+    let start = Instant::now();
+    sandbox.apply("").code(0);
+    assert!(start.elapsed() >= Duration::from_secs(1), "Retry-After is obeyed");
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn a_server_that_stays_busy_is_given_up() {
+    let sandbox = Sandbox::new(&["m1"]);
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(503)).times(100).on("deployments"));
+    let ran = sandbox.apply("").code(2);
+    assert!(
+        ran.err.contains("error: m1: Deployment shop/web: ") && ran.err.contains("(5 attempts)"),
+        "{ran:#?}"
+    );
+    assert_eq!(sandbox.count("m1", "patch"), 1 + 1 + 5, "parent, namespace, Deployment");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_holds_up_no_other() {
+    let sandbox = Sandbox::new(&["m1", "m2", "m3"]);
+    sandbox.kubeconfig(|config| {
+        config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
+        config["contexts"].as_array_mut().unwrap().remove(2);
+    });
+    let ran = sandbox.apply("-o json").code(2);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
+    assert!(sandbox.has("m1", WEB));
+    assert!(ran.err.contains("error: m2: it cannot be reached: "), "{ran:#?}");
+    assert!(ran.err.contains("error: m3: the kubeconfig has no context `m3`"), "{ran:#?}");
+}
+
+#[test]
+fn a_context_may_have_another_name() {
+    let sandbox = Sandbox::new(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
+    sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("prod-eu"));
+    sandbox.apply("").code(0);
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn a_server_that_is_not_trusted_is_sent_nothing() {
+    let sandbox = Sandbox::new(&["m1"]);
+    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_wrong_authority()).unwrap();
+    let start = Instant::now();
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("certificate"), "{ran:#?}");
+    assert!(start.elapsed() < Duration::from_secs(2), "it is not tried again");
+    assert!(sandbox.fleet.cluster("m1").counts().is_empty());
+}
+
+#[test]
+fn missing_rights_are_told() {
+    let sandbox = Sandbox::new(&["m1"]);
+    sandbox.fleet.cluster("m1").token("t0ken", User::new("viewer", &["system:authenticated"]));
+    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("User \"viewer\" cannot get resource \"configmaps\""), "{ran:#?}");
+    assert!(!ran.err.contains("t0ken"));
+}
+
+#[test]
+fn somebody_else_may_be_faster() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Conflict).on("deployments"));
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
+    assert_eq!(
+        ran.action("m1", "ConfigMap", "a")["action"],
+        "create",
+        "what was done is told as it was done"
+    );
+    assert!(sandbox.has("m1", WEB));
+    sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Conflict).times(9).on("deployments"));
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("somebody else changes it"), "{ran:#?}");
+}
+
+#[test]
+fn a_run_that_is_killed_can_be_repeated() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox
+        .fleet
+        .cluster("m1")
+        .fault(Fault::new("patch", Mishap::Slow(Duration::from_secs(60))).on("deployments"));
+    let mut killed = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a") {
+        assert!(Instant::now() < end, "nothing was applied");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(!sandbox.has("m1", WEB));
+    let parent = sandbox.get("m1", PARENT);
+    let kinds = &parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"];
+    assert_eq!(kinds, "ConfigMap,Deployment.apps,Namespace", "what was about to be made is named");
+
+    // What is no longer wanted by now is found all the same.
+    sandbox.remove("a.yaml");
+    sandbox.apply("--prune-limit 100").code(0);
+    assert!(sandbox.has("m1", WEB));
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    sandbox.forget("m1");
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.writes("m1"), 0);
+}
+
+#[test]
+fn nothing_is_deleted_where_something_failed() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in ["a", "b", "c"] {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    sandbox.apply("").code(0);
+    sandbox.remove("a.yaml");
+    sandbox.write("b.yaml", &config("b", "2"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("configmaps/b"));
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("ConfigMap shop/a: not deleted"), "{ran:#?}");
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    assert_eq!(sandbox.count("m1", "delete"), 0);
+    sandbox.apply("").code(0);
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+}
+
+#[test]
+fn values_of_secrets_are_told_to_nobody() {
+    let secret = |kind: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop}}\ntype: {kind}\nstringData: {{k: hunter2}}\n"
+        )
+    };
+    let sandbox = Sandbox::new(&["m1"]).file("s.yaml", &secret("Opaque"));
+    for arguments in ["-o json", "-o json --dry-run=server", "-v"] {
+        let ran = sandbox.apply(arguments).code(0);
+        assert!(!ran.out.contains("hunter2") && !ran.out.contains("aHVudGVyMg"), "{ran:#?}");
+    }
+    // Its type cannot be changed.
+    sandbox.write("s.yaml", &secret("example.com/hunter2"));
+    let ran = sandbox.apply("-v");
+    assert!(!ran.err.contains("hunter2"), "{ran:#?}");
+}
