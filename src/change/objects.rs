@@ -174,7 +174,20 @@ fn nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> Both {
         return Both::read((Some(to), Some(to)), key);
     }
     let had = from.iter().take(LIKELY).map(|manifest| Both::read((Some(&manifest.text), Some(to)), key));
-    had.min_by_key(|both| both.paths().len()).unwrap_or_else(|| Both::read((None, Some(to)), key))
+    had.min_by_key(|both| unlike(&both.paths())).unwrap_or_else(|| Both::read((None, Some(to)), key))
+}
+
+/// How unlike two manifests are: fields first, then characters besides those that values begin and end with.
+fn unlike(paths: &[PathChange]) -> (usize, usize) {
+    let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
+    let apart = |path: &PathChange| {
+        let (from, to) = (text(&path.from), text(&path.to));
+        let head = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
+        let shorter = from.len().min(to.len()) - head;
+        let tail = from.bytes().rev().zip(to.bytes().rev()).take(shorter).take_while(|(a, b)| a == b).count();
+        from.len() + to.len() - 2 * (head + tail)
+    };
+    (paths.len(), paths.iter().map(apart).sum())
 }
 
 /// The field that differs by just the replicas that the placement gives each of the clusters.
