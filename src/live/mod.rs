@@ -114,6 +114,9 @@ pub enum Error {
     /// There is no (sensible) answer.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    /// Something was not there in time.
+    #[error("{0}")]
+    Late(String),
     /// The API server refuses.
     #[error("{}", .0.message)]
     Refused(Refusal),
@@ -123,7 +126,7 @@ impl Error {
     /// The same, after that many attempts.
     fn after(self, attempts: u32) -> Self {
         match self {
-            Self::Access(why) => Self::Access(why),
+            Self::Access(_) | Self::Late(_) => self,
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
             Self::Refused(refusal) => Self::Refused(Refusal {
                 message: format!("{} ({attempts} attempts)", refusal.message),
@@ -205,6 +208,7 @@ fn one(runtime: &Runtime, ways: &Ways, job: &Job<'_>, decider: &dyn Decider, how
         outcome.failures.push(Failure { object: None, message: error.to_string() });
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
+    outcome.failures.sort_by(|a, b| a.object.cmp(&b.object));
     outcome
 }
 
