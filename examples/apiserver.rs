@@ -17,6 +17,7 @@ mod support;
 use std::path::PathBuf;
 
 use clap::Parser;
+use support::apiserver::{Cluster, Fleet};
 
 /// Serve Kubernetes API servers without anything behind them.
 #[derive(Parser)]
@@ -24,6 +25,9 @@ struct Args {
     /// How many clusters to serve.
     #[arg(long, default_value_t = 1)]
     clusters: usize,
+    /// Run controllers for namespaces and Deployments, and let pods become ready.
+    #[arg(long)]
+    nodes: bool,
     /// Where to write the kubeconfig.
     #[arg(long, value_name = "FILE", default_value = "kubeconfig")]
     kubeconfig: PathBuf,
@@ -32,11 +36,14 @@ struct Args {
 fn main() {
     let args = Args::parse();
     let names: Vec<String> = (1..=args.clusters).map(|number| format!("member-{number}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let fleet = support::apiserver::Fleet::start(&names);
+    let cluster = |name: &String| {
+        let cluster = Cluster::new(name);
+        if args.nodes { cluster.nodes() } else { cluster }
+    };
+    let fleet = Fleet::serve(names.iter().map(cluster).collect());
     fleet.write_kubeconfig(&args.kubeconfig);
     for name in names {
-        println!("{name}: {}", fleet.url(name));
+        println!("{name}: {}", fleet.url(&name));
     }
     println!("kubeconfig: {}", args.kubeconfig.display());
     loop {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Modules lie on floors; a module uses only those below it (`tests/floors.rs` enforces it):
-//! [`cli`] · [`report`] · [`publish`], `live` · [`actions`] · [`change`] · [`engine`] · [`dialect`] · [`k8s`], [`repo`] · [`yaml`],
+//! [`cli`] · [`report`] · [`publish`], `live` · [`actions`] · [`change`] · [`engine`] · [`dialect`] ·
+//! [`k8s`], [`repo`], [`server`] · [`yaml`],
 //! [`patch`]. Everything between `repo::source` and `publish` is a pure function of bytes.
 
 pub mod actions;

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto};
 
-use support::apiserver::{Fault, Fleet, Mishap, User};
+use support::apiserver::{Cluster, Fault, Fleet, Mishap, User};
 
 type Tls = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -184,4 +184,36 @@ fn things_go_wrong_on_demand() {
     let start = Instant::now();
     assert_eq!(client.get("member-1", MAP).0, 404);
     assert!(start.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn deployments_roll_out_where_there_are_nodes() {
+    let fleet = Fleet::serve(vec![Cluster::new("member-1").nodes()]);
+    let client = Client::new(&fleet.kubeconfig());
+    let deployment = |image: &str| {
+        let template = json!({
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": image}]},
+        });
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        })
+    };
+    let path = "/apis/apps/v1/namespaces/default/deployments/web";
+    for (image, generation) in [("nginx:1.25", 1), ("nginx:1.27", 2)] {
+        let query = format!("{path}?fieldManager=me");
+        client.ask("member-1", "PATCH", &query, APPLY, &deployment(image)).unwrap();
+        let (_, _, live) = client.get("member-1", path);
+        assert_eq!(
+            (&live["status"]["observedGeneration"], &live["status"]["availableReplicas"]),
+            (&json!(generation), &json!(2))
+        );
+    }
+    let (_, _, sets) = client.get("member-1", "/apis/apps/v1/replicasets");
+    let counts: Vec<i64> =
+        sets["items"].as_array().unwrap().iter().map(|s| s["spec"]["replicas"].as_i64().unwrap()).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<i64>()), (2, 2));
+    client.ask("member-1", "DELETE", path, "", &Value::Null).unwrap();
+    let (_, _, sets) = client.get("member-1", "/apis/apps/v1/replicasets");
+    assert_eq!(sets["items"], json!([]));
 }

@@ -1,5 +1,7 @@
 //! What the documents show is what the binary prints. Below `<!-- output: federate … -->` stands a
-//! fenced block with the output of that command, run at the project's root.
+//! fenced block with the output of that command, run at the project's root. Below
+//! `<!-- output: FILE: OLD → NEW; federate … -->` the examples are a git repository on its branch `main`, and
+//! FILE says NEW in place of OLD.
 //! `UPDATE_DOCUMENTATION=1 cargo test --test documentation` writes the blocks anew.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
@@ -17,7 +19,16 @@ const CLOSE: &str = "```\n";
 fn output(command: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
+    let command = match command.split_once("; ") {
+        Some((edit, command)) => {
+            change(&examples, folder.path(), edit);
+            command
+        }
+        None => {
+            std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
+            command
+        }
+    };
     let arguments = command.strip_prefix("federate ").expect("a command of federate");
     let output = Command::new(env!("CARGO_BIN_EXE_federate"))
         .args(arguments.split_whitespace())
@@ -25,6 +36,27 @@ fn output(command: &str) -> String {
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
+/// Makes a git repository of the examples, and changes a file of it.
+fn change(examples: &Path, folder: &Path, edit: &str) {
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        for who in ["GIT_AUTHOR", "GIT_COMMITTER"] {
+            command.env(format!("{who}_NAME"), "Test").env(format!("{who}_EMAIL"), "test@example.com");
+        }
+        assert!(command.status().unwrap().success(), "{program} {arguments:?}");
+    };
+    run("cp", &["-r", examples.to_str().unwrap(), "examples"]);
+    run("git", &["init", "-q", "-b", "main"]);
+    run("git", &["add", "-A"]);
+    run("git", &["commit", "-q", "-m", "examples"]);
+    let (file, words) = edit.split_once(": ").expect("FILE: OLD → NEW");
+    let (old, new) = words.split_once(" → ").expect("OLD → NEW");
+    let text = fs::read_to_string(folder.join(file)).unwrap();
+    assert!(text.contains(old), "{file} has no `{old}`");
+    fs::write(folder.join(file), text.replace(old, new)).unwrap();
 }
 
 /// The document with every block as it should be, and the number of blocks.

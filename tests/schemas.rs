@@ -33,3 +33,13 @@ fn plan() {
 fn config() {
     current::<federate::repo::Config>("federate.schema.json");
 }
+
+#[test]
+fn diff() {
+    current::<federate::report::diff::Diff<'_>>("diff.schema.json");
+}
+
+#[test]
+fn actions() {
+    current::<federate::actions::Actions>("actions.schema.json");
+}

@@ -8,7 +8,7 @@ use super::{Action, Deed, Inventory, MANAGER, diffs, plain};
 use crate::change::DigestKey;
 use crate::dialect;
 use crate::k8s::{ClusterName, ObjectRef};
-use crate::server::{Kind, Write, applied};
+use crate::server::{Kind, Write, applied, complete};
 
 /// What control planes say of an object about which there is nothing to do.
 const SETTLED: &str = "OK";
@@ -89,6 +89,8 @@ pub enum Send {
 /// Decides about an object that is wanted, given what is there.
 pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
     let Some(live) = live else { return create(wanted, rules) };
+    // A dump may lack what a server fills in; what it answers never does.
+    let live = &complete(wanted.kind, live);
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
         return nothing(wanted, Deed::Skip, "it is being deleted; apply again when it is gone".to_owned());
     }

@@ -1,6 +1,6 @@
 //! By what the items of a list are told apart.
 //!
-//! Facts: the `x-kubernetes-list-map-keys` and `x-kubernetes-list-type` of Kubernetes' own OpenAPI
+//! Facts: the `x-kubernetes-list-map-keys` and `x-kubernetes-list-type` of Kubernetes' own `OpenAPI`
 //! schema (the keys by which server-side apply merges lists). A field is known by its name, where that
 //! is not enough together with the field around it: schemas of custom resources are not at hand, and
 //! they use the same names for the same things.

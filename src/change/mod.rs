@@ -88,10 +88,8 @@ pub struct Total {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference<T> {
     /// Only the later side.
-    #[schemars(with = "Vec<serde_json::Value>")]
     pub added: Vec<T>,
     /// Only the earlier side.
-    #[schemars(with = "Vec<serde_json::Value>")]
     pub removed: Vec<T>,
 }
 

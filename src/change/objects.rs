@@ -32,10 +32,12 @@ pub struct ObjectChange {
     pub clusters: Vec<ClusterName>,
     /// Whether other clusters had it before (of what was added), or still have it (of what was removed).
     pub elsewhere: bool,
-    /// Whether it is nothing but the replicas that the placement's change tells of.
-    pub scaled: bool,
-    /// The fields that differ; none for what was added or removed, nor where only the order of items or
-    /// the way of writing differs.
+    /// The field that holds the replicas of which the placement's change tells, if it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas_at: Option<String>,
+    /// The fields that differ; none for what is new or gone, nor where only the order of items or the
+    /// way of writing differs. What further clusters receive is compared with what is most like it of all
+    /// that clusters had before.
     pub paths: Vec<PathChange>,
     /// The difference of the manifests in the first of the clusters, as a unified diff without head.
     pub diff: String,
@@ -98,11 +100,14 @@ fn changes(
     // By which change it is: fields and values, or else the texts themselves.
     let mut groups: BTreeMap<(ObjectDeed, String), (Both, ObjectChange)> = BTreeMap::new();
     for (texts, clusters) in pairs(sides) {
-        let both = Both::read(texts, key);
         let kind = match texts {
             (None, _) => ObjectDeed::Added,
             (_, None) => ObjectDeed::Removed,
             _ => ObjectDeed::Changed,
+        };
+        let both = match texts {
+            (None, Some(to)) => nearest(&sides[0], to, key),
+            texts => Both::read(texts, key),
         };
         let paths = both.paths();
         let same = if paths.is_empty() { both.diff() } else { format!("{paths:?}") };
@@ -111,16 +116,17 @@ fn changes(
             ObjectDeed::Changed => true,
             ObjectDeed::Removed => !sides[1].is_empty(),
         };
-        let scaled = kind == ObjectDeed::Changed && is_scaled(&paths, &clusters, placement);
-        let diff = String::new();
-        let change = ObjectChange { object: object.clone(), kind, clusters, elsewhere, scaled, paths, diff };
+        let replicas_at = replicas_at(&paths, &clusters, placement);
+        let (object, diff) = (object.clone(), String::new());
+        let change = ObjectChange { object, kind, clusters, elsewhere, replicas_at, paths, diff };
         match groups.entry((kind, same)) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 entry.insert((both, change));
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let (_, known) = entry.get_mut();
-                known.scaled &= change.scaled;
+                known.replicas_at =
+                    known.replicas_at.take().filter(|at| change.replicas_at.as_ref() == Some(at));
                 known.clusters.extend(change.clusters);
             }
         }
@@ -159,17 +165,39 @@ fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>
         .collect()
 }
 
-/// Whether the one field that differs is the number of replicas that the placement gives each cluster.
-fn is_scaled(paths: &[PathChange], clusters: &[ClusterName], placement: Option<&PlacementChange>) -> bool {
-    let (Some(placement), [only]) = (placement, paths) else { return false };
+/// Manifests of the earlier side that are looked at for the one most like a new one.
+const LIKELY: usize = 8;
+
+/// What a further cluster receives, with what is most like it of all that clusters had before.
+fn nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> Both {
+    if from.iter().any(|manifest| *manifest.text == *to) {
+        return Both::read((Some(to), Some(to)), key);
+    }
+    let had = from.iter().take(LIKELY).map(|manifest| Both::read((Some(&manifest.text), Some(to)), key));
+    had.min_by_key(|both| both.paths().len()).unwrap_or_else(|| Both::read((None, Some(to)), key))
+}
+
+/// The field that differs by just the replicas that the placement gives each of the clusters.
+fn replicas_at(
+    paths: &[PathChange],
+    clusters: &[ClusterName],
+    placement: Option<&PlacementChange>,
+) -> Option<String> {
+    let placement = placement?;
     let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64);
-    let (from, to) = (number(&only.from), number(&only.to));
     let share = |share: Option<Share>| share.and_then(|share| share.replicas);
-    let told = |name: &ClusterName| {
-        let shift = placement.clusters.iter().find(|shift| shift.name == *name);
-        shift.is_some_and(|shift| share(shift.from) == from && share(shift.to) == to)
+    let told = |path: &&PathChange| {
+        let (from, to) = (number(&path.from), number(&path.to));
+        let by = |name: &ClusterName| {
+            let shift = placement.clusters.iter().find(|shift| shift.name == *name);
+            // What a further cluster is compared with is another one's, with that one's replicas.
+            shift.is_some_and(|shift| {
+                (shift.from.is_none() || share(shift.from) == from) && share(shift.to) == to
+            })
+        };
+        from.is_some() && to.is_some() && clusters.iter().all(by)
     };
-    from.is_some() && to.is_some() && clusters.iter().all(told)
+    paths.iter().find(told).map(|path| path.path.clone())
 }
 
 /// A manifest before and after, without secret values.
@@ -204,10 +232,10 @@ impl Both {
 
     fn diff(&self) -> String {
         let [from, to] = &self.texts;
-        let every = |sign: char, text: &str| text.lines().map(|line| format!("{sign}{line}\n")).collect();
+        let every = |sign: &str, text: &str| text.lines().flat_map(|line| [sign, line, "\n"]).collect();
         match &self.values {
-            [None, _] => every('+', to),
-            [_, None] => every('-', from),
+            [None, _] => every("+", to),
+            [_, None] => every("-", from),
             _ => TextDiff::from_lines(from, to)
                 .unified_diff()
                 .context_radius(CONTEXT)

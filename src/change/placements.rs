@@ -20,6 +20,9 @@ pub struct PlacementChange {
     pub kind: PlacementDeed,
     /// The policies that decide.
     pub policy: Pair<ObjectRef>,
+    /// The objects that need it where it is, or that did; they decide where no policy does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_by: Vec<ObjectRef>,
     /// All replicas together, where the dialect decides them.
     pub replicas: Pair<i64>,
     /// The clusters where something differs, sorted by name.
@@ -145,11 +148,14 @@ fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>)
     };
     let replicas = Pair { from: replicas(&had), to: replicas(&has) };
     let dialect = dialect(to).or(dialect(from)).unwrap_or_default();
+    let placing = [to, from].into_iter().flatten().find(|row| !row.clusters.is_empty());
+    let required_by = placing.map(|row| row.required_by.clone()).unwrap_or_default();
     Some(PlacementChange {
         object: object.clone(),
         dialect,
         kind,
         policy,
+        required_by,
         replicas,
         clusters,
         unschedulable,

@@ -43,9 +43,8 @@ impl DigestKey {
 
     /// What stands for a value.
     fn hidden(&self, text: &str) -> String {
-        let digest = self.hmac(text.as_bytes());
-        let hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        format!("<secret {hex}>")
+        let [a, b, c, d, ..] = self.hmac(text.as_bytes());
+        format!("<secret {:08x}>", u32::from_be_bytes([a, b, c, d]))
     }
 }
 

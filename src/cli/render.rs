@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, say};
+use super::{Exit, Fault, look, print, print_value, say};
+use crate::change::{self, Side};
+use crate::dialect::Plan;
 use crate::engine::{self, Engine, Manifest, Rendering, previous};
 use crate::k8s::Cluster;
 use crate::publish::summary::ClusterSummary;
 use crate::publish::{Folder, Summary, Tree};
+use crate::report::diff::{Diff as Report, text};
 
 mod watch;
 
@@ -54,11 +58,11 @@ impl Render {
         let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.live_folder());
         let folders = folders.map(real).collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
-        let mut last: Option<Rendering> = None;
+        let mut last: Option<Good> = None;
         watch::Watched { folders, out }.run(|| match self.once() {
-            Ok((_, Some(rendering))) => {
-                last = Some(rendering);
-                Ok(())
+            Ok((_, Some(good))) => {
+                let before = last.replace(good);
+                self.show_changes(before.as_ref(), last.as_ref())
             }
             Ok((_, None)) => Ok(()),
             Err(Fault::BrokenPipe) => Err(Fault::BrokenPipe),
@@ -70,8 +74,19 @@ impl Render {
         Ok(Exit::Clean)
     }
 
+    /// What a save changes, field by field.
+    fn show_changes(&self, before: Option<&Good>, now: Option<&Good>) -> Result<(), Fault> {
+        let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
+        let changes = change::compare(&before.side(), &now.side(), &digest_key()?);
+        if changes.is_empty() || self.output != Format::Table || self.args.quiet {
+            return Ok(());
+        }
+        let report = Report::new("the last good state", "now", &changes);
+        print(&text::text(&report, text::Detail::Fields, look(self.args.verbose)))
+    }
+
     /// Renders once. Gives what was written, if anything could be.
-    fn once(&self) -> Result<(Exit, Option<Rendering>), Fault> {
+    fn once(&self) -> Result<(Exit, Option<Good>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
@@ -88,11 +103,15 @@ impl Render {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok((Exit::Error, None));
         }
-        let tree = Tree::new(previous::write(&rendering.plan), self.files(&rendering, &folder))
+        let manifests = self.files(&rendering, &folder);
+        let kept = if self.watch { manifests.clone() } else { Vec::new() };
+        let tree = Tree::new(previous::write(&rendering.plan), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
-        Ok((outcome(&findings), Some(rendering)))
+        drop(engine);
+        let good = Good { clusters: loaded.clusters, plan: rendering.plan, manifests: kept };
+        Ok((outcome(&findings), Some(good)))
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.
@@ -125,6 +144,19 @@ impl Render {
             return Ok(());
         }
         print(&format!("{}: {summary}\n", self.out.display()))
+    }
+}
+
+/// What was written, to compare the next state with.
+struct Good {
+    clusters: Vec<Cluster>,
+    plan: Plan,
+    manifests: Vec<Manifest>,
+}
+
+impl Good {
+    fn side(&self) -> Side<'_> {
+        Side { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
     }
 }
 

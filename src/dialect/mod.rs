@@ -2,7 +2,7 @@
 //!
 //! A [`Dialect`] knows which kinds are its own and reads its inventory into the neutral
 //! [`Cluster`]. Opened on a repo it becomes a [`ControlPlane`], which holds its policies compiled
-//! and decides exactly as the real one. The engine asks and never looks inside; it alone spreads the
+//! and decides exactly as the real one. The engine asks and never looks inside; it spreads the
 //! work over the processor's cores.
 
 use jiff::Timestamp;

@@ -44,6 +44,7 @@ fn written(field: &Field, value: Option<&Value>) -> Option<Value> {
     let value = value.map(|value| canonical(&field.ty, value));
     match field.written {
         Written::Given => value,
+        Written::Nullable => Some(value.unwrap_or_default()),
         Written::Always => Some(value.unwrap_or_else(|| zero(&field.ty))),
         Written::Filled => value.filter(|value| *value != zero(&field.ty) && !empty(value)),
     }
@@ -68,7 +69,6 @@ pub(super) fn zero(ty: &Type) -> Value {
         Type::Number | Type::Port => Value::from(0),
         Type::Truth => Value::Bool(false),
         Type::Quantity => Value::from("0"),
-        // A pointer to it is not told from it here: what is always written and may be absent is null.
         Type::Named(_) => canonical(ty, &Value::Object(Map::new())),
         _ => Value::Null,
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::canonical::canonical;
 use super::kinds::Kind;
@@ -70,6 +70,35 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// A custom kind whose definition is not known: mappings are merged key by key, lists are replaced.
+    pub fn schemaless(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            short: Vec::new(),
+            categories: Vec::new(),
+            namespaced,
+            generation: true,
+            status: true,
+            scale: false,
+            schema: root(&schema),
+            custom: Some(Custom {
+                schema,
+                replicas: None,
+                status_replicas: None,
+                selector: None,
+                selectable: Vec::new(),
+            }),
+        }
+    }
+}
+
 impl Custom {
     /// An object as it is stored: pruned, with defaults, without nulls that nobody allows.
     pub(super) fn complete(&self, object: &Value) -> Value {
@@ -99,7 +128,9 @@ fn fill(schema: &Value, value: &mut Value) {
         Value::Object(map) => fill_map(schema, map),
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| fill(schema, item));
+                for item in items {
+                    fill(schema, item);
+                }
             }
         }
         _ => {}

@@ -51,6 +51,8 @@ pub mod patches;
 pub mod schema;
 pub mod services;
 pub mod settle;
+#[cfg(test)]
+mod tests;
 pub mod typed;
 mod validate;
 

@@ -1,7 +1,7 @@
 //! What the types of objects look like: which fields there are, which lists are merged item by item
 //! and by what, what is replaced as a whole.
 //!
-//! Facts: the OpenAPI document of Kubernetes (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`)
+//! Facts: the `OpenAPI` document of Kubernetes (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`)
 //! and which fields its Go types write when they are empty; `types.txt` has them for the built-in
 //! kinds. Custom kinds say them in their definition (`server::custom`).
 
@@ -76,6 +76,8 @@ pub struct Field {
 pub enum Written {
     /// Always; what was not given is written empty.
     Always,
+    /// Always; what was not given is written as null.
+    Nullable,
     /// When it was given, even when it is empty.
     Given,
     /// When it is not empty.
@@ -199,7 +201,10 @@ fn field(text: &'static str) -> Option<(String, Field)> {
         Some(rest) => (rest, Written::Filled),
         None => match rest.strip_suffix('*') {
             Some(rest) if !set || rest.ends_with('*') => (rest, Written::Given),
-            _ => (rest, Written::Always),
+            _ => match rest.strip_suffix('^') {
+                Some(rest) => (rest, Written::Nullable),
+                None => (rest, Written::Always),
+            },
         },
     };
     Some((name.to_owned(), Field { ty: parse(rest), written, default }))

@@ -25,7 +25,7 @@ pub(super) fn families(object: &mut Value) {
     if spec.get("ipFamilyPolicy").is_none() {
         spec["ipFamilyPolicy"] = json!("SingleStack");
     }
-    if text(spec, "/clusterIP") != "" && spec.get("clusterIPs").is_none() {
+    if !text(spec, "/clusterIP").is_empty() && spec.get("clusterIPs").is_none() {
         spec["clusterIPs"] = json!([spec["clusterIP"].clone()]);
     }
 }

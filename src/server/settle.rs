@@ -16,17 +16,14 @@ use super::{services, validate};
 pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
     let kind = write.kind;
     set_generation(&mut object, kind.generation.then_some(1));
-    let metadata = metadata(&mut object);
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.shift_remove(key);
+        set(&mut object, key, None);
     }
     initial_status(kind, &mut object);
     match kind.kind.as_str() {
         _ if kind.custom.is_some() => {}
-        "Namespace" => {
-            if object.pointer("/spec/finalizers").is_none() {
-                object["spec"] = json!({"finalizers": ["kubernetes"]});
-            }
+        "Namespace" if object.pointer("/spec/finalizers").is_none() => {
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
         }
         "PersistentVolumeClaim" => finalizer(&mut object, "kubernetes.io/pvc-protection"),
         "PersistentVolume" => finalizer(&mut object, "kubernetes.io/pv-protection"),
@@ -121,28 +118,21 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
 }
 
 fn set(object: &mut Value, key: &str, value: Option<Value>) {
-    let metadata = metadata(object);
-    match value {
-        Some(value) => {
-            metadata.insert(key.to_owned(), value);
-        }
-        None => {
-            metadata.shift_remove(key);
-        }
-    }
-}
-
-/// `metadata`, which becomes a mapping where it is none.
-pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
-    match &mut object["metadata"] {
-        Value::Object(map) => map,
-        _ => unreachable!("it has just become a mapping"),
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        match value {
+            Some(value) => {
+                metadata.insert(key.to_owned(), value);
+            }
+            None => {
+                metadata.shift_remove(key);
+            }
+        }
     }
 }
 
@@ -223,7 +213,10 @@ fn quality(pod: &Value) -> &'static str {
 }
 
 fn finalizer(object: &mut Value, name: &str) {
-    let list = metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+    let list = &mut object["metadata"]["finalizers"];
+    if !list.is_array() {
+        *list = json!([]);
+    }
     if let Some(list) = list.as_array_mut()
         && !list.iter().any(|f| f == name)
     {
@@ -246,8 +239,8 @@ fn job_labels(object: &mut Value) {
     ];
     for (key, value) in labels {
         object["spec"]["template"]["metadata"]["labels"][key] = json!(value);
-        // The job itself gets them from its template, where it has none of its own.
     }
+    // The job itself gets them from its template, where it has none of its own.
     if object.pointer("/metadata/labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
         let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
         object["metadata"]["labels"] = labels;

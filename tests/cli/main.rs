@@ -14,6 +14,8 @@ mod sandbox;
 mod check;
 mod commit;
 mod dialects;
+mod diff;
+mod drift;
 mod examples;
 mod explain;
 mod import;

@@ -49,6 +49,7 @@ fn every_save_is_rendered() {
     sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
     watching.until(M1, "replicas: 4");
     watching.until(".said", "2 updated");
+    watching.until(".said", "4 → 8");
     assert!(!sandbox.read(".said").contains("unchanged"), "nothing is rendered without need");
     sandbox.write("web.yaml", "a: [");
     watching.until(".errors", "web.yaml:1");

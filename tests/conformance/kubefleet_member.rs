@@ -25,7 +25,7 @@ impl Plain {
             let like = Kind::builtin("v1", "ConfigMap").expect("a kind");
             Kind { schema: Type::Any, ..like }
         });
-        kind.kind = "Plain".to_owned();
+        "Plain".clone_into(&mut kind.kind);
         Self { kind, name }
     }
 

@@ -1,1 +1,89 @@
+//! HMAC as RFC 4231 has it, and no value of a Secret anywhere.
 
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[test]
+fn digests_are_those_of_rfc_4231() {
+    let cases: [(&[u8], &[u8], &str); 3] = [
+        (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+        (
+            b"Jefe",
+            b"what do ya want for nothing?",
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        ),
+        (
+            &[0xaa; 131],
+            b"Test Using Larger Than Block-Size Key - Hash Key First",
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+        ),
+    ];
+    for (key, text, digest) in cases {
+        assert_eq!(hex(&DigestKey::new(key).hmac(text)), digest);
+    }
+}
+
+fn hidden(mut value: Value) -> Value {
+    hide(&mut [&mut value], &DigestKey::new(b"key"));
+    value
+}
+
+#[test]
+fn names_stay_and_values_go() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "Opaque",
+        "data": {"one": "czNjcjN0", "two": "czNjcjN0", "three": ""}, "stringData": {"n": 5}});
+    let shown = hidden(secret);
+    assert_eq!(shown["type"], "Opaque");
+    assert_eq!(shown["data"]["one"], shown["data"]["two"]);
+    assert_ne!(shown["data"]["one"], shown["data"]["three"]);
+    assert!(shown["stringData"]["n"].as_str().unwrap().starts_with("<secret "));
+    let other = DigestKey::new(b"another key");
+    assert_ne!(shown["data"]["one"], other.hidden("czNjcjN0"));
+}
+
+#[test]
+fn what_refers_to_a_secret_stays_readable() {
+    let external = json!({"kind": "ExternalSecret", "metadata": {"name": "a"},
+        "spec": {"data": [{"secretKey": "k", "remoteRef": {"key": "path"}}]}});
+    assert_eq!(hidden(external.clone()), external);
+    let config = json!({"kind": "ConfigMap", "data": {"a": "readable", "b": "a kind Secret note"}});
+    assert_eq!(hidden(config.clone()), config);
+}
+
+/// Ways in which an object can hold the value of a Secret.
+fn holders(value: &str) -> Vec<Value> {
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": value}});
+    let mut copied = secret.clone();
+    copied["metadata"]["annotations"] =
+        json!({"note": format!("it is {value}."), LAST_APPLIED: secret.to_string()});
+    vec![
+        copied,
+        json!({"kind": "Secret", "metadata": {"name": "a", "labels": {"l": value}}, "stringData": {"k": {"deep": [value]}}}),
+        json!({"kind": "FederatedSecret", "spec": {"template": {"data": {"k": value}},
+            "overrides": [{"clusterOverrides": [{"path": "/data/k", "value": value}]}]}}),
+        json!({"kind": "FederatedObject", "spec": {"template": secret}}),
+        json!({"kind": "SealedSecret", "spec": {"template": {"stringData": {"k": value}}}}),
+        json!({"kind": "List", "items": [{"kind": "ConfigMap", "data": {"a": "b"}}, secret]}),
+        json!({"kind": "ConfigMap", "data": {"secret.yaml": format!("kind: Secret\ndata:\n  k: {value}\n")}}),
+        json!({"kind": "Deployment", "metadata": {"annotations": {LAST_APPLIED: secret.to_string()}}}),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_value_is_left(value in "[G-Zg-z0-9+/=!@#|`<>\" ]{3,20}[G-Z]") {
+        for holder in holders(&value) {
+            let text = hidden(holder.clone()).to_string();
+            let quoted = Value::from(value.clone()).to_string();
+            let quoted = quoted.trim_matches('"');
+            prop_assert!(!text.contains(quoted) || "<secret ".contains(&value), "{holder} became {text}");
+        }
+    }
+}

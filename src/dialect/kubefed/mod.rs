@@ -123,6 +123,8 @@ struct KubeFeds<'a> {
     domains: BTreeMap<&'a str, &'a Object>,
     /// DNS records.
     records: Vec<&'a Object>,
+    /// What says which versions of which objects were sent.
+    sent: Vec<&'a Object>,
     /// The templates of Federation v1.
     templates: Vec<&'a Template>,
     /// Decisions by the object that they are about.
@@ -166,6 +168,7 @@ impl<'a> KubeFeds<'a> {
                 .map(|o| (o.id.name.as_str(), o))
                 .collect(),
             records: valid(Role::Placement).filter(|o| dns::is_record(o)).collect(),
+            sent: valid(Role::Other).filter(|o| member::is_record(&o.id.kind)).collect(),
             templates: Vec::new(),
             config,
             federated,

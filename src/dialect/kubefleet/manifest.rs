@@ -154,6 +154,19 @@ impl<'a> Sending<'a> {
         variants
     }
 
+    /// What one cluster is sent of the item number `index`; `None` where it is for other clusters.
+    pub fn variant(&self, index: usize, cluster: &ClusterName) -> Option<Result<Rendered, Withheld>> {
+        if let Some(status) = self.failure(cluster) {
+            return Some(Err(Withheld { status, finding: None }));
+        }
+        let mut rendered = self.rendered(index).into_iter();
+        let (item, class, _) = rendered.find(|(_, _, clusters)| clusters.contains(cluster))?;
+        Some(match class.changes.apply(item.body(cluster)) {
+            Ok(Changed { body: Some(body), changes }) => Ok(Rendered { body, changes }),
+            Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
+        })
+    }
+
     /// Why a cluster is sent nothing at all, if so: the control plane's word for it.
     pub fn failure(&self, cluster: &str) -> Option<&'static str> {
         self.failed.get(cluster).map(|failed| failed.reason)

@@ -17,8 +17,8 @@ use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
 use super::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
-    Withheld,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Rendered,
+    Variant, Withheld,
 };
 
 mod affinity;
@@ -151,6 +151,11 @@ impl<'a> Subject<'a> {
         Self { object, policy, admitted: true, selected, items, sending: OnceLock::new() }
     }
 
+    /// The number of an item that it sends.
+    fn index(&self, object: &ObjectRef) -> Option<usize> {
+        self.items.iter().position(|item| item.id == *object)
+    }
+
     fn selected(&self) -> &[ObjectRef] {
         self.selected.as_deref().unwrap_or_default()
     }
@@ -212,20 +217,49 @@ impl<'a> KubeFleets<'a> {
 
     /// What clusters are sent of an object that a placement selects.
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
-        let Some(index) = subject.items.iter().position(|item| item.id == *object) else { return Vec::new() };
+        let Some(index) = subject.index(object) else { return Vec::new() };
+        if !subject.admitted {
+            return vec![Variant { clusters: clusters.to_vec(), rendered: Err(not_admitted()) }];
+        }
+        self.sending(subject, clusters, |sending| sending.variants(index))
+    }
+
+    /// What one of these clusters is sent of the object.
+    fn variant(
+        &self,
+        subject: &Subject<'a>,
+        object: &ObjectRef,
+        clusters: &[ClusterName],
+        cluster: &ClusterName,
+    ) -> Option<Result<Rendered, Withheld>> {
+        let index = subject.index(object)?;
+        if !subject.admitted {
+            return Some(Err(not_admitted()));
+        }
+        self.sending(subject, clusters, |sending| sending.variant(index, cluster))
+    }
+
+    /// Asks what a placement sends to clusters. Everything that it selects goes to the same ones, but
+    /// where two send the same.
+    fn sending<T>(
+        &self,
+        subject: &Subject<'a>,
+        clusters: &[ClusterName],
+        ask: impl FnOnce(&Sending<'a>) -> T,
+    ) -> T {
         let sending = || {
             let all = self.input.clusters.iter();
             let placed: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
             Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
         };
-        if !subject.admitted {
-            let withheld = Withheld { status: "NotAdmitted", finding: None };
-            return vec![Variant { clusters: clusters.to_vec(), rendered: Err(withheld) }];
-        }
-        // Everything that a placement selects goes to the same clusters, but where two send the same.
         let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
-        if of == clusters { first.variants(index) } else { sending().variants(index) }
+        if of == clusters { ask(first) } else { ask(&sending()) }
     }
+}
+
+/// Nothing is sent of what admission refuses.
+fn not_admitted() -> Withheld {
+    Withheld { status: "NotAdmitted", finding: None }
 }
 
 fn is_error(finding: &Finding) -> bool {

@@ -14,6 +14,20 @@ pub(super) struct Move<'d> {
     pub(super) shifts: Vec<Shifted<'d>>,
 }
 
+impl Move<'_> {
+    /// Who decides: the policy, the two where it is another one now, or the object that needs it there.
+    pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
+        let change = self.change;
+        match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
+            (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
+            (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
+            (None, None, []) => String::new(),
+            (None, None, [only]) => format!("needed by {}", name(only)),
+            (None, None, [first, rest @ ..]) => format!("needed by {} and {} more", name(first), rest.len()),
+        }
+    }
+}
+
 /// Clusters that had and have the same.
 pub(super) struct Shifted<'d> {
     pub(super) from: Option<Share>,
@@ -62,7 +76,8 @@ pub(super) struct Entry<'d> {
     pub(super) kind: ObjectDeed,
     /// Objects by the clusters concerned.
     pub(super) places: Vec<(Vec<&'d ClusterName>, Vec<&'d ObjectRef>)>,
-    pub(super) paths: &'d [PathChange],
+    /// The fields, but for the replicas that placements tell of.
+    pub(super) paths: Vec<&'d PathChange>,
     /// The unified diff of the first object in its first cluster.
     pub(super) diff: &'d str,
     /// How many different manifests there are, of which the diff shows one.
@@ -72,7 +87,10 @@ pub(super) struct Entry<'d> {
 impl<'d> Entry<'d> {
     fn of(change: &'d ObjectChange) -> Self {
         let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
-        Self { kind: change.kind, places, paths: &change.paths, diff: &change.diff, variants: 1 }
+        let paths = fields(change);
+        // What goes to a further cluster and differs from what others had is a change, too.
+        let kind = if change.elsewhere && !paths.is_empty() { ObjectDeed::Changed } else { change.kind };
+        Self { kind, places, paths, diff: &change.diff, variants: 1 }
     }
 
     /// All objects, sorted.
@@ -96,49 +114,66 @@ impl<'d> Entry<'d> {
     pub(super) fn is_even(&self) -> bool {
         self.places.len() == 1
     }
+
+    /// One more object, or one more text of the same.
+    fn join(&mut self, change: &'d ObjectChange) {
+        if self.kind == ObjectDeed::Added {
+            self.variants += 1;
+        }
+        // Changes of one object follow one another.
+        match self.places.last_mut() {
+            Some((clusters, objects)) if objects.as_slice() == [&change.object] => {
+                clusters.extend(&change.clusters);
+                clusters.sort_unstable();
+            }
+            _ => self.places.push((change.clusters.iter().collect(), vec![&change.object])),
+        }
+    }
+
+    /// Objects with the same clusters stand together.
+    fn settle(&mut self) {
+        let mut places: BTreeMap<Vec<&ClusterName>, Vec<&ObjectRef>> = BTreeMap::new();
+        for (clusters, objects) in std::mem::take(&mut self.places) {
+            places.entry(clusters).or_default().extend(objects);
+        }
+        self.places = places.into_iter().collect();
+    }
 }
 
-/// Manifests that differ in more than the replicas told of as placements, those alike together; then
-/// those that are new. What is gone is told as pruned, and what goes to further clusters as placed there.
+/// The fields that differ, but for replicas that the placement tells of.
+fn fields(change: &ObjectChange) -> Vec<&PathChange> {
+    change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
+}
+
+/// Whether a manifest differs in nothing but what its placement tells.
+pub(super) fn is_scaled(change: &ObjectChange) -> bool {
+    change.kind == ObjectDeed::Changed && change.replicas_at.is_some() && change.paths.len() == 1
+}
+
+/// Manifests that differ in more than placements tell, those alike together, and those that are new. What is
+/// gone is told as pruned.
 pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for change in &changes.objects {
+        let fields = fields(change);
         let alike = match change.kind {
-            ObjectDeed::Changed if change.scaled => continue,
-            ObjectDeed::Changed if change.paths.is_empty() => {
-                format!("{}{:?}{}", change.object, change.object, change.diff)
-            }
-            ObjectDeed::Changed => format!("{:?}", change.paths),
-            ObjectDeed::Added if change.elsewhere && is_told(changes, change) => continue,
-            ObjectDeed::Added => format!("{:?}", change.object),
             ObjectDeed::Removed => continue,
+            ObjectDeed::Changed if is_scaled(change) => continue,
+            ObjectDeed::Added if !change.elsewhere => format!("{:?}", change.object),
+            ObjectDeed::Added if fields.is_empty() && is_told(changes, change) => continue,
+            _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
+            _ => format!("{fields:?}"),
         };
         let next = entries.len();
-        let at = *known.entry(format!("{:?} {alike}", change.kind)).or_insert(next);
+        let at = *known.entry(alike).or_insert(next);
         match entries.get_mut(at) {
-            Some(entry) => join(entry, change),
+            Some(entry) => entry.join(change),
             None => entries.push(Entry::of(change)),
         }
     }
+    entries.iter_mut().for_each(Entry::settle);
     entries
-}
-
-fn join<'d>(entry: &mut Entry<'d>, change: &'d ObjectChange) {
-    if change.kind == ObjectDeed::Added {
-        // Another text of the same object.
-        entry.variants += 1;
-        if let Some((clusters, _)) = entry.places.first_mut() {
-            clusters.extend(&change.clusters);
-            clusters.sort_unstable();
-        }
-        return;
-    }
-    let same = |names: &[&ClusterName]| names.iter().copied().eq(change.clusters.iter());
-    match entry.places.iter_mut().find(|(names, _)| same(names)) {
-        Some((_, objects)) => objects.push(&change.object),
-        None => entry.places.push((change.clusters.iter().collect(), vec![&change.object])),
-    }
 }
 
 /// Whether the placement's change says already that these clusters have it now.

@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Entry, Move, Tally, entries, moves, tallies};
-use super::{Diff, Named, headline, objects, share, signed, value};
-use crate::change::{ObjectDeed, PathChange};
+use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
+use super::{Diff, Named, headline, objects, share, side, signed, value};
+use crate::change::{ObjectDeed, PathChange, PlacementDeed};
 use crate::k8s::{ClusterName, ObjectRef, Severity};
 use crate::report::findings::Row as FoundRow;
 use crate::report::table::counted;
@@ -33,7 +33,7 @@ pub const MARK: &str = "<!-- federate diff -->";
 
 /// The difference as a comment. `all` is the command that shows what had to be left out.
 pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
-    let sides = format!("{} → {}", code(diff.from), code(diff.to));
+    let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
     let comment = Comment { diff };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
@@ -42,8 +42,8 @@ pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
         sections.extend([comment.moves(), comment.entries(), comment.pruned(), comment.unmatched()]);
         format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
     };
-    sections.extend([comment.findings("New findings", &diff.findings)]);
-    sections.extend([comment.findings("No longer found", &diff.resolved)]);
+    sections.extend([findings("New findings", &diff.findings)]);
+    sections.extend([findings("No longer found", &diff.resolved)]);
     head.push_str(&room::fit(sections, LONGEST.saturating_sub(head.len()), all));
     head
 }
@@ -111,16 +111,18 @@ impl Comment<'_> {
     }
 
     fn moves(&self) -> Section {
-        let head = "| object | clusters | before | after |\n|---|---|--:|--:|\n";
+        let head = "| object | clusters | before | after | why |\n|---|---|--:|--:|---|\n";
         let rows = moves(self.diff.changes).iter().map(|moved| Row::line(self.moved(moved))).collect();
         Section::new("Where things run", head, rows)
     }
 
     fn moved(&self, moved: &Move<'_>) -> String {
-        let mut first = named(&objects(&moved.objects, NAMES));
+        let mut first =
+            (named(&objects(&moved.objects, NAMES)), moved.by(|object| code(&object.to_string())));
         let mut out = String::new();
         let mut row = |clusters: &str, from: &str, to: &str| {
-            let _ = writeln!(out, "| {} | {clusters} | {from} | {to} |", std::mem::take(&mut first));
+            let (object, by) = std::mem::take(&mut first);
+            let _ = writeln!(out, "| {object} | {clusters} | {from} | {to} | {by} |");
         };
         for shift in &moved.shifts {
             row(&self.names(&shift.clusters), &share(shift.from), &share(shift.to));
@@ -130,11 +132,8 @@ impl Comment<'_> {
             let total = |replicas: Option<i64>| replicas.map_or("–".to_owned(), |n| format!("**{n}**"));
             row("*together*", &total(change.replicas.from), &total(change.replicas.to));
         }
-        if !change.policy.is_same() {
-            let name = |policy: &Option<ObjectRef>| {
-                policy.as_ref().map_or("–".to_owned(), |p| code(&p.to_string()))
-            };
-            row("*policy*", &name(&change.policy.from), &name(&change.policy.to));
+        if change.kind == PlacementDeed::Policy {
+            row("*as before*", "", "");
         }
         if !change.unschedulable.is_same() {
             let why = |why: &Option<crate::dialect::Unschedulable>| {
@@ -156,10 +155,10 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let told = self.diff.changes.objects.iter().filter(|o| o.scaled).map(|o| o.clusters.len()).sum();
+        let told = self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
         let intro = match told {
             0 => String::new(),
-            told => format!("{} differ in replicas alone, as above.\n\n", counted(told, "manifest")),
+            told => format!("Not repeated: {} whose replicas alone differ.\n\n", counted(told, "manifest")),
         };
         Section::new("What changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
     }
@@ -169,7 +168,7 @@ impl Comment<'_> {
         let bold = |name: &str| format!("<b>{}</b>", html(name));
         let names = objects(&all_objects, NAMES).join(bold);
         let clusters = self.diff.clusters(&all_clusters, NAMES).join(html);
-        let what = match (entry.kind, entry.paths) {
+        let what = match (entry.kind, entry.paths.as_slice()) {
             (ObjectDeed::Added, _) => "new".to_owned(),
             (ObjectDeed::Removed, _) => "gone".to_owned(),
             (ObjectDeed::Changed, []) => "only in another order".to_owned(),
@@ -180,7 +179,7 @@ impl Comment<'_> {
         Row {
             line: format!("{names} in {clusters}: {what}"),
             lists,
-            table: fields(entry.paths),
+            table: fields(&entry.paths),
             diff: diff_block(entry),
             ..Row::default()
         }
@@ -226,23 +225,23 @@ impl Comment<'_> {
         let removed = unmatched.removed.iter().map(|object| row(object, "is no longer left out"));
         Section::new("Without a policy", "", added.chain(removed).collect())
     }
+}
 
-    fn findings(&self, title: &'static str, rows: &[FoundRow]) -> Section {
-        let row = |row: &FoundRow| {
-            let severity = match row.severity {
-                Severity::Error => "**error**",
-                Severity::Warning => "warning",
-            };
-            let at = row.place().map(|at| format!(" ({})", code(&at))).unwrap_or_default();
-            let help = row.help.as_ref().map(|help| format!("; {}", sentence(help))).unwrap_or_default();
-            Row::line(format!("- {severity} {}: {}{at}{help}\n", code(row.code), sentence(&row.message)))
+fn findings(title: &'static str, rows: &[FoundRow]) -> Section {
+    let row = |row: &FoundRow| {
+        let severity = match row.severity {
+            Severity::Error => "**error**",
+            Severity::Warning => "warning",
         };
-        Section::new(title, "", rows.iter().map(row).collect())
-    }
+        let at = row.place().map(|at| format!(" ({})", code(&at))).unwrap_or_default();
+        let help = row.help.as_ref().map(|help| format!("; {}", sentence(help))).unwrap_or_default();
+        Row::line(format!("- {severity} {}: {}{at}{help}\n", code(row.code), sentence(&row.message)))
+    };
+    Section::new(title, "", rows.iter().map(row).collect())
 }
 
 /// The fields that differ, as a table.
-fn fields(paths: &[PathChange]) -> String {
+fn fields(paths: &[&PathChange]) -> String {
     if paths.is_empty() {
         return String::new();
     }
@@ -263,6 +262,9 @@ fn fields(paths: &[PathChange]) -> String {
 }
 
 fn diff_block(entry: &Entry<'_>) -> String {
+    if entry.diff.is_empty() {
+        return String::new();
+    }
     let which = match (entry.objects().as_slice(), entry.variants) {
         ([first, _, ..], _) => format!("Of {}, for example:\n\n", code(&first.to_string())),
         (_, 1) => String::new(),

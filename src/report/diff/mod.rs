@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::findings::Row;
 use super::table::counted;
-use crate::change::{Changes, Share};
+use crate::change::{Changes, PlacementDeed, Share};
 use crate::dialect::plan::API_VERSION;
 use crate::k8s::{ClusterName, ObjectRef};
 
@@ -60,21 +60,28 @@ impl<'a> Diff<'a> {
 /// What differs, in a sentence without names.
 fn headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
-    let mut clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
-    clusters.extend(changes.placements.iter().flat_map(|p| p.clusters.iter().map(|shift| &shift.name)));
+    let mut parts: Vec<String> = Vec::new();
+    for (deed, word) in [
+        (PlacementDeed::Appeared, "newly placed"),
+        (PlacementDeed::Disappeared, "no longer placed"),
+        (PlacementDeed::Moved, "moved"),
+        (PlacementDeed::Scaled, "scaled"),
+    ] {
+        match changes.placements.iter().filter(|change| change.kind == deed).count() {
+            0 => {}
+            number if parts.is_empty() => parts.push(format!("{} {word}", counted(number, "object"))),
+            number => parts.push(format!("{number} {word}")),
+        }
+    }
+    let mut parts = vec![parts.join(", ")];
+    parts.retain(|part| !part.is_empty());
     let manifests: usize = changes.objects.iter().map(|object| object.clusters.len()).sum();
-    let objects: BTreeSet<&ObjectRef> = changes
-        .objects
-        .iter()
-        .map(|o| &o.object)
-        .chain(changes.placements.iter().map(|p| &p.object))
-        .collect();
-    let mut parts = vec![format!(
-        "{} of {} change in {}",
-        counted(manifests, "manifest"),
-        counted(objects.len(), "object"),
-        counted(clusters.len(), "cluster")
-    )];
+    let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
+    if manifests > 0 {
+        let differ = if manifests == 1 { "differs" } else { "differ" };
+        let (manifests, clusters) = (counted(manifests, "manifest"), counted(clusters.len(), "cluster"));
+        parts.push(format!("{manifests} {differ} in {clusters}"));
+    }
     let (from, to) = (changes.totals.from.replicas, changes.totals.to.replicas);
     if from != to {
         parts.push(format!("replicas {from} → {to} ({})", signed(to - from)));
@@ -86,6 +93,9 @@ fn headline(diff: &Diff<'_>) -> String {
             let plural = if number == 1 { what } else { what.trim_end_matches('s') };
             parts.push(format!("{} {plural}", counted(number, "cluster")));
         }
+    }
+    if parts.is_empty() {
+        parts.push("other decisions, the same manifests".to_owned());
     }
     parts.join("; ")
 }
@@ -135,6 +145,12 @@ fn share(share: Option<Share>) -> String {
     }
 }
 
+/// What a side is called: a whole hash by its first digits.
+fn side(name: &str) -> String {
+    let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    visible(if hash { name.get(..10).unwrap_or(name) } else { name })
+}
+
 /// `+3`, `−2`, nothing for 0.
 fn signed(number: i64) -> String {
     match number {
@@ -167,14 +183,15 @@ fn value(value: Option<&serde_json::Value>) -> String {
         Some(serde_json::Value::String(text)) => text,
         Some(other) => return cut(&visible(&other.to_string())),
     };
+    let lines = text.trim_end().lines().count();
     let mistaken = text.is_empty()
-        || text.trim() != text
+        || (lines < 2 && text.trim() != text)
         || matches!(text.as_str(), "true" | "false" | "null" | "–")
         || text.parse::<f64>().is_ok();
     if mistaken {
         return visible(&format!("{text:?}"));
     }
-    match text.trim_end().lines().count() {
+    match lines {
         0 | 1 => cut(&visible(text)),
         lines => format!("{} ({lines} lines)", cut(&visible(text.lines().next().unwrap_or_default()))),
     }

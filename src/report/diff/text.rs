@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::groups::{Entry, Move, entries, moves};
-use super::{Diff, headline, objects, share, value, visible};
+use super::{Diff, headline, objects, share, side, value, visible};
 use crate::change::{ObjectDeed, PathChange, PlacementDeed};
 use crate::k8s::{ClusterName, ObjectRef, Severity};
 use crate::report::findings::Row;
@@ -28,9 +28,9 @@ pub fn text(diff: &Diff<'_>, detail: Detail, look: Look) -> String {
     let report = Report { diff, detail, look };
     let mut out = String::new();
     if diff.changes.is_empty() {
-        let _ = writeln!(out, "{} and {} render the same", visible(diff.from), visible(diff.to));
+        let _ = writeln!(out, "{} and {} render the same", side(diff.from), side(diff.to));
     } else {
-        let title = format!("{} → {}: {}", visible(diff.from), visible(diff.to), headline(diff));
+        let title = format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff));
         let _ = writeln!(out, "{}", look.bold(&title));
         report.clusters(&mut out);
         report.moves(&mut out);
@@ -106,7 +106,7 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
-            (Some(same), Some(_)) | (None, Some(same)) | (Some(same), None) => format!(", {same} replicas"),
+            (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),
         };
         let sign = self.look.paint(color, &sign.to_string());
@@ -115,11 +115,9 @@ impl Report<'_> {
             let words = format!("{} → {}", share(shift.from), share(shift.to));
             let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
         }
-        if !change.policy.is_same() {
-            let name = |policy: &Option<ObjectRef>| {
-                policy.as_ref().map_or("no policy".to_owned(), |p| visible(&p.to_string()))
-            };
-            let _ = writeln!(out, "      {} → {}", name(&change.policy.from), name(&change.policy.to));
+        let by = moved.by(|object| visible(&object.to_string()));
+        if !by.is_empty() {
+            let _ = writeln!(out, "      {by}");
         }
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
@@ -164,7 +162,7 @@ impl Report<'_> {
         if entry.kind == ObjectDeed::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items, or how it is written");
         }
-        for path in entry.paths {
+        for path in &entry.paths {
             self.path(out, path);
         }
         if self.detail == Detail::Fields {

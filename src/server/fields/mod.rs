@@ -92,6 +92,7 @@ impl FieldSet {
     }
 
     /// What is in either.
+    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
         union.own |= other.own;
@@ -106,6 +107,7 @@ impl FieldSet {
     }
 
     /// What is in both.
+    #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = self.below.iter().filter_map(|(element, below)| {
             let both = below.intersection(other.below.get(element)?);
@@ -115,6 +117,7 @@ impl FieldSet {
     }
 
     /// What is in this and not in the other. What lies below something in the other stays.
+    #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let rest = self.below.iter().filter_map(|(element, below)| {
             let rest = match other.below.get(element) {
@@ -127,6 +130,7 @@ impl FieldSet {
     }
 
     /// What is in this and neither in the other nor below something that is.
+    #[must_use]
     pub fn without_below(&self, other: &Self) -> Self {
         let rest = self.below.iter().filter_map(|(element, below)| {
             let rest = match other.below.get(element) {

@@ -30,6 +30,7 @@ impl Comparison {
     }
 
     /// The comparison as far as these fields, and what lies below them, are not concerned.
+    #[must_use]
     pub fn without(&self, fields: &FieldSet) -> Self {
         Self {
             added: self.added.without_below(fields),

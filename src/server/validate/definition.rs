@@ -16,12 +16,11 @@ pub(super) fn causes(object: &Value) -> Vec<Cause> {
         } else {
             format!("spec.versions[{place}].schema.openAPIV3Schema")
         };
-        match version.pointer("/schema/openAPIV3Schema") {
-            Some(schema) => visit(schema, &path, &mut causes),
-            None => {
-                let why = "schemas are required";
-                causes.push(Cause::required(format!("spec.versions[{place}].schema.openAPIV3Schema"), why));
-            }
+        if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
+            visit(schema, &path, &mut causes);
+        } else {
+            let why = "schemas are required";
+            causes.push(Cause::required(format!("spec.versions[{place}].schema.openAPIV3Schema"), why));
         }
     }
     causes
@@ -31,7 +30,7 @@ fn visit(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
     let open = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
     if schema.get("type").and_then(Value::as_str).is_none_or(str::is_empty) && !open {
-        let why = if path.ends_with(".items") {
+        let why = if path.rsplit('.').next() == Some("items") {
             "must not be empty for specified array items"
         } else if path.ends_with("openAPIV3Schema") {
             "must not be empty at the root"

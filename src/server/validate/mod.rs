@@ -39,7 +39,7 @@ pub(super) fn identity(kind: &Kind, live: &Value, object: &Value) -> Result<(), 
 pub(super) fn create(kind: &Kind, object: &Value) -> Result<(), Failure> {
     let mut causes = metadata::causes(kind, object);
     causes.extend(content(kind, object, None));
-    refuse(kind, object, causes)
+    refuse(kind, object, &causes)
 }
 
 /// Refuses what a live object would become.
@@ -54,14 +54,14 @@ pub(super) fn update(
         causes.extend(content(kind, object, Some(live)));
     }
     causes.extend(change(kind, live, object));
-    refuse(kind, object, causes)
+    refuse(kind, object, &causes)
 }
 
-fn refuse(kind: &Kind, object: &Value, causes: Vec<Cause>) -> Result<(), Failure> {
+fn refuse(kind: &Kind, object: &Value, causes: &[Cause]) -> Result<(), Failure> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Failure::invalid(kind, text(object, "/metadata/name"), &causes))
+    Err(Failure::invalid(kind, text(object, "/metadata/name"), causes))
 }
 
 const IMMUTABLE: &str = "field is immutable";
@@ -123,10 +123,11 @@ fn change(kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
         "StatefulSet" => causes.extend(workloads::stateful_set_change(live, object)),
         "PersistentVolumeClaim" => causes.extend(claim_change(live, object)),
         "StorageClass" => {
-            let parts = ["/parameters", "/provisioner", "/reclaimPolicy", "/volumeBindingMode"];
-            for pointer in parts.iter().filter(|p| differs(live, object, p)) {
-                let why = "updates to this field are forbidden.";
-                causes.push(Cause::forbidden(dotted(pointer), why));
+            fixed(&["/volumeBindingMode"]);
+            for key in ["parameters", "provisioner", "reclaimPolicy"] {
+                if differs(live, object, &format!("/{key}")) {
+                    causes.push(Cause::forbidden(key, &format!("updates to {key} are forbidden.")));
+                }
             }
         }
         "PriorityClass" => {

@@ -31,7 +31,7 @@ pub(super) fn causes(spec: &Value, path: &str) -> Vec<Cause> {
             for (place, mount) in list(container, "/volumeMounts").iter().enumerate() {
                 let name = text(mount, "/name");
                 // Those of a StatefulSet may come from its claims.
-                if !volumes.contains(name) && !spec.get("claims").is_some() {
+                if !volumes.contains(name) && spec.get("claims").is_none() {
                     let message = format!("Not found: {name:?}");
                     causes.push(Cause::new(
                         "FieldValueNotFound",

@@ -26,6 +26,8 @@ pub struct Cluster {
     pub(super) waited: Vec<String>,
     pub(super) controllers: bool,
     pub(super) controlling: bool,
+    /// Whether pods become ready.
+    pub(super) ready: bool,
     counts: Count,
     clock: Option<String>,
 }
@@ -56,6 +58,7 @@ impl Cluster {
             waited: Vec::new(),
             controllers: false,
             controlling: false,
+            ready: false,
             counts: Count::new(),
             clock: None,
         };
@@ -73,11 +76,22 @@ impl Cluster {
         self
     }
 
-    /// The same with somebody who keeps its namespaces.
+    /// The same with a controller manager for namespaces and Deployments.
     #[must_use]
     pub fn controllers(mut self) -> Self {
         self.controllers = true;
         self
+    }
+
+    /// The same with one, and with nodes on which pods become ready at once.
+    #[must_use]
+    pub fn nodes(mut self) -> Self {
+        self.ready = true;
+        self.controllers()
+    }
+
+    pub fn keeps_namespaces(&self) -> bool {
+        self.controllers
     }
 
     /// Makes a namespace.
@@ -138,6 +152,11 @@ impl Cluster {
         self.store.compacted = self.store.version;
     }
 
+    /// Whether a definition was stored whose kind is not served yet.
+    pub fn waiting(&self) -> bool {
+        !self.establishing.is_empty()
+    }
+
     /// The version of the newest change.
     pub fn version(&self) -> u64 {
         self.store.version
@@ -173,7 +192,7 @@ impl Cluster {
     fn answer(&mut self, request: &Request, target: Option<Target>, verb: &str) -> Result<Response, Failure> {
         let user = self.user(request)?;
         let Some(mut target) = target.filter(|t| !t.plural.is_empty()) else {
-            self.authorize_path(&user, &request.path)?;
+            Self::authorize_path(&user, &request.path)?;
             return self.discover(request);
         };
         let action = Action {
@@ -253,8 +272,8 @@ impl Target {
         };
         let mut target = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
         let mut take = |plural: &str, rest: &[&str]| {
-            target.plural = plural.to_owned();
-            target.name = rest.first().copied().unwrap_or_default().to_owned();
+            plural.clone_into(&mut target.plural);
+            rest.first().copied().unwrap_or_default().clone_into(&mut target.name);
             target.subresource = rest.get(1..).unwrap_or_default().join("/");
         };
         match rest {
@@ -263,7 +282,7 @@ impl Target {
             ["namespaces", name, part @ ("status" | "finalize")] => take("namespaces", &[name, part]),
             ["namespaces", namespace, plural, rest @ ..] => {
                 take(plural, rest);
-                target.namespace = (*namespace).to_owned();
+                (*namespace).clone_into(&mut target.namespace);
             }
             [plural, rest @ ..] => take(plural, rest),
             [] => {}

@@ -1,5 +1,5 @@
 //! What a controller manager does to namespaces: it furnishes new ones, and empties those that are
-//! being deleted. Off unless asked for.
+//! being deleted. Off unless asked for. Between any two requests it has all the time it needs.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,13 @@ impl Cluster {
                 self.empty(&name);
             }
         }
+        self.roll_out();
         self.controlling = false;
+    }
+
+    /// Lets time pass without a request, so that watches see what controllers do.
+    pub fn idle(&mut self) {
+        self.control(&Request::new("GET", "/"));
     }
 
     fn furnish(&mut self, namespace: &str) {
@@ -56,7 +62,7 @@ impl Cluster {
         self.ask("PUT", &path, &body);
     }
 
-    fn ask(&mut self, method: &str, path: &str, body: &Value) {
+    pub(super) fn ask(&mut self, method: &str, path: &str, body: &Value) {
         let request = Request::new(method, path)
             .header("user-agent", "kube-controller-manager/v1")
             .body("application/json", body.to_string());

@@ -132,7 +132,7 @@ impl Cluster {
         if options.dry {
             return gone(kind, live);
         }
-        let grace = self.grace(kind, live, options);
+        let grace = Self::grace(kind, live, options);
         if held || grace > 0 {
             if deleting {
                 return live.clone();
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// Pods that run somewhere get time to end.
-    fn grace(&self, kind: &Kind, live: &Value, options: &Options) -> i64 {
+    fn grace(kind: &Kind, live: &Value, options: &Options) -> i64 {
         if !kind.is("Pod") || text(live, "/spec/nodeName").is_empty() {
             return 0;
         }

@@ -83,7 +83,7 @@ impl Request {
 pub enum Body {
     Json(Value),
     Text(String),
-    Watch(Watch),
+    Watch(Box<Watch>),
 }
 
 #[derive(Debug)]

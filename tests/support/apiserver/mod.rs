@@ -6,7 +6,7 @@
 //! faults on demand.
 //!
 //! There is no controller manager, unless [`Cluster::controllers`] asks for the part of one that keeps
-//! namespaces: nothing happens that no request asked for.
+//! namespaces and Deployments: nothing happens that no request asked for.
 
 #![allow(
     dead_code,
@@ -26,6 +26,7 @@ mod cluster;
 mod controllers;
 mod decode;
 mod delete;
+mod deployments;
 mod discovery;
 mod faults;
 mod http;

@@ -43,17 +43,22 @@ pub struct Fleet {
 impl Fleet {
     /// Serves clusters of these names, on ports that are free.
     pub fn start(names: &[&str]) -> Self {
+        Self::serve(names.iter().map(|name| Cluster::new(name)).collect())
+    }
+
+    /// Serves these clusters, on ports that are free.
+    pub fn serve(prepared: Vec<Cluster>) -> Self {
         let certificates = Certificates::new();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let mut clusters = BTreeMap::new();
-        for name in names {
-            let served =
-                Arc::new(Served { cluster: Mutex::new(Cluster::new(name)), version: watch::Sender::new(0) });
+        for cluster in prepared {
+            let name = cluster.name.clone();
+            let served = Arc::new(Served { cluster: Mutex::new(cluster), version: watch::Sender::new(0) });
             let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
             let address = listener.local_addr().unwrap();
             runtime.spawn(accept(listener, TlsAcceptor::from(certificates.server.clone()), served.clone()));
-            clusters.insert((*name).to_owned(), (served, address));
+            clusters.insert(name, (served, address));
         }
         Self { clusters, certificates, runtime: Some(runtime) }
     }
@@ -154,7 +159,9 @@ async fn answer(
     }
     let (response, version) = {
         let mut cluster = served.cluster.lock().unwrap();
-        (cluster.handle(&request), cluster.version())
+        let response = cluster.handle(&request);
+        cluster.idle();
+        (response, cluster.version())
     };
     served.version.send_replace(version);
     if response.status == DROPPED {
@@ -215,7 +222,7 @@ fn written(response: Response, served: Arc<Served>) -> Answer {
         Body::Text(text) => Full::new(Bytes::from(text)).boxed(),
         Body::Watch(watch) => {
             let (sender, channel) = Channel::new(16);
-            tokio::spawn(stream(watch, sender, served));
+            tokio::spawn(stream(*watch, sender, served));
             channel.boxed()
         }
     };
@@ -229,7 +236,7 @@ async fn stream(
     served: Arc<Served>,
 ) {
     let mut versions = served.version.subscribe();
-    let end = tokio::time::Instant::now() + Duration::from_secs(watch.timeout.unwrap_or(3600));
+    let end = tokio::time::Instant::now() + Duration::from_secs(watch.timeout.unwrap_or(60 * 60));
     loop {
         let events = watch.events(&served.cluster.lock().unwrap());
         for event in events {
@@ -241,7 +248,7 @@ async fn stream(
             return;
         }
         match tokio::time::timeout_at(
-            end.min(tokio::time::Instant::now() + Duration::from_secs(60)),
+            end.min(tokio::time::Instant::now() + Duration::from_mins(1)),
             versions.changed(),
         )
         .await

@@ -82,7 +82,11 @@ impl Cluster {
         check_list_options(request, watching)?;
         if watching {
             let watch = Watch::new(request, kind, target, selector, self)?;
-            return Ok(Response { status: 200, headers: Vec::new(), body: super::http::Body::Watch(watch) });
+            return Ok(Response {
+                status: 200,
+                headers: Vec::new(),
+                body: super::http::Body::Watch(Box::new(watch)),
+            });
         }
         if request.accept().contains("text/html") && !request.accept().contains("json") {
             let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
@@ -219,7 +223,7 @@ fn unbase64url(text: &str) -> Option<Vec<u8>> {
         count += 6;
         if count >= 8 {
             count -= 8;
-            bytes.push((bits >> count) as u8);
+            bytes.push(u8::try_from(bits >> count & 255).ok()?);
             bits &= (1 << count) - 1;
         }
     }

@@ -103,7 +103,13 @@ impl Store {
         plural: &'s str,
         namespace: &'s str,
     ) -> impl Iterator<Item = (&'s Key, &'s Value)> {
-        self.objects.iter().filter(move |(key, _)| {
+        let first = Key {
+            group: group.to_owned(),
+            plural: plural.to_owned(),
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        self.objects.range(first..).take_while(move |(key, _)| {
             key.group == group && key.plural == plural && (namespace.is_empty() || key.namespace == namespace)
         })
     }

@@ -75,11 +75,11 @@ impl Watch {
         if initial && self.request.flag("allowWatchBookmarks") {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             let metadata = json!({"resourceVersion": store.version.to_string(), "annotations": annotations});
-            self.bookmark(metadata);
+            self.bookmark(&metadata);
         }
     }
 
-    fn bookmark(&mut self, metadata: Value) {
+    fn bookmark(&mut self, metadata: &Value) {
         let (kind, version) = (&self.kind.kind, self.kind.api_version());
         let object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
         self.pending.push_back(json!({"type": "BOOKMARK", "object": object}));
@@ -131,7 +131,7 @@ impl Watch {
         if !wanted || self.ended {
             return None;
         }
-        self.bookmark(json!({"resourceVersion": cluster.store.version.to_string()}));
+        self.bookmark(&json!({"resourceVersion": cluster.store.version.to_string()}));
         self.pending.pop_back()
     }
 }

@@ -9,14 +9,9 @@ use super::http::{Request, Response};
 
 /// Who writes, when no manager is named.
 pub fn manager(request: &Request) -> String {
-    match request.filled("fieldManager") {
-        Some(manager) => manager.to_owned(),
-        None => {
-            let agent = request.headers.get("user-agent").map_or("", String::as_str);
-            let name = agent.split('/').next().unwrap_or_default();
-            if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
-        }
-    }
+    let agent = request.headers.get("user-agent").map_or("", String::as_str);
+    let name = request.filled("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or_default());
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
 
 /// Refuses options that are none.
@@ -206,11 +201,12 @@ impl Cluster {
     /// Jobs and claims are written once more by the first write after an apply that made them.
     fn settles_twice(&self, kind: &Kind, live: &Value) -> bool {
         let applied = live["metadata"]["managedFields"][0]["operation"] == "Apply";
-        let fresh =
-            self.store.events.iter().rev().find(|e| e.object["metadata"]["uid"] == live["metadata"]["uid"]);
-        (kind.is("Job") || kind.is("PersistentVolumeClaim"))
-            && applied
-            && fresh.is_some_and(|e| e.before.is_none())
+        if !applied || !(kind.is("Job") || kind.is("PersistentVolumeClaim")) {
+            return false;
+        }
+        let uid = &live["metadata"]["uid"];
+        let newest = self.store.events.iter().rev().find(|event| event.object["metadata"]["uid"] == *uid);
+        newest.is_some_and(|event| event.before.is_none())
     }
 
     pub(super) fn check_namespace(&self, kind: &Kind, target: &Target) -> Result<(), Failure> {

@@ -9,11 +9,10 @@ use md5::{Digest, Md5};
 use serde_json::{Map, Value, json};
 
 use super::super::federated::Federated;
-use super::super::{KubeFeds, NAME, explain};
+use super::super::{KubeFeds, explain};
 use crate::dialect::{Placement, gojson};
 use crate::k8s::object::{at, string_map};
 use crate::k8s::{Labels, Object, ObjectRef};
-use crate::repo::Role;
 
 /// The kind that records what was sent of an object in a namespace, and of any other.
 const KINDS: [&str; 2] = ["PropagatedVersion", "ClusterPropagatedVersion"];
@@ -35,7 +34,7 @@ pub(super) fn recorded<'r>(
     let kind = if own.namespace.is_some() { KINDS[0] } else { KINDS[1] };
     let name = format!("{}-{}", federated.target.kind.to_lowercase(), own.name);
     let is_its = |id: &ObjectRef| id.kind == kind && id.namespace == own.namespace && id.name == name;
-    let record = plane.input.repo.claimed(NAME, Role::Other).find(|object| is_its(&object.id))?;
+    let record = plane.sent.iter().find(|object| is_its(&object.id))?;
     let (template, overrides) = versions(row, federated);
     if record.text(&["status", "templateVersion"]) != template
         || record.text(&["status", "overridesVersion"]) != overrides

@@ -22,9 +22,7 @@ pub(in crate::dialect::kubefleet) fn act(
         return parts.iter().find_map(|(policy, _)| withdraw(plane, plane.subject(policy)?, cluster, live?));
     };
     let subject = plane.subject(policy)?;
-    let variants = plane.variants(subject, &row.object, clusters);
-    let variant = variants.into_iter().find(|variant| variant.clusters.contains(&cluster.name))?;
-    let manifest = match variant.rendered {
+    let manifest = match plane.variant(subject, &row.object, clusters, &cluster.name)? {
         Ok(rendered) => rendered.body,
         Err(withheld) => return Some(Action::nothing(withheld.status)),
     };

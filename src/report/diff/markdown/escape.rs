@@ -24,7 +24,7 @@ pub(super) fn sentence(text: &str) -> String {
     // What the words quote is code already; a pair of backticks holds the rest together.
     let text = line(text);
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return references(&text);
     }
     let part = |(at, part): (usize, &&str)| if at % 2 == 1 { code(part) } else { references(part) };
@@ -42,10 +42,7 @@ fn references(text: &str) -> String {
     for c in text.chars() {
         match c {
             '@' => out.push_str("&#64;<!-- -->"),
-            c if c.is_alphanumeric() || " ,;=/-–…→()%'".contains(c) => out.push(c),
-            '.' | ':' => {
-                out.push(c);
-            }
+            c if c.is_alphanumeric() || " .:,;=/-–…→()%'".contains(c) => out.push(c),
             c => out.push_str(&format!("&#{};", u32::from(c))),
         }
     }

@@ -29,23 +29,22 @@ pub(super) struct Row {
 const NOTE: usize = 1_000;
 
 /// Details of entries, in the order in which they are given up.
-const DETAILS: [(&str, fn(&mut Row) -> &mut String); 3] = [
-    ("unified diff", |row| &mut row.diff),
-    ("table of fields", |row| &mut row.table),
-    ("list of names", |row| &mut row.lists),
+const DETAILS: [(&str, Part); 3] = [
+    ("the manifests of", |row| &mut row.diff),
+    ("the fields of", |row| &mut row.table),
+    ("the full names of", |row| &mut row.lists),
 ];
+
+/// One of the details of an entry.
+type Part = fn(&mut Row) -> &mut String;
 
 impl Section {
     pub(super) fn new(title: &'static str, intro: &str, rows: Vec<Row>) -> Self {
         Self { title, intro: intro.to_owned(), rows }
     }
 
-    fn is_empty(&self) -> bool {
-        self.rows.is_empty() && (self.intro.is_empty() || self.intro.starts_with('|'))
-    }
-
     fn text(&self) -> String {
-        if self.is_empty() {
+        if self.rows.is_empty() {
             return String::new();
         }
         let rows: String = self.rows.iter().map(Row::text).collect();
@@ -53,7 +52,7 @@ impl Section {
     }
 
     fn len(&self) -> usize {
-        if self.is_empty() {
+        if self.rows.is_empty() {
             return 0;
         }
         self.title.len() + 8 + self.intro.len() + self.rows.iter().map(Row::len).sum::<usize>()
@@ -92,11 +91,7 @@ pub(super) fn fit(mut sections: Vec<Section>, room: usize, all: &str) -> String 
         for (what, part) in DETAILS {
             let dropped = drop_largest(&mut sections, &mut length, room, part);
             if dropped > 0 {
-                gone.push(
-                    counted(dropped, what)
-                        .replace("table of fieldss", "tables of fields")
-                        .replace("list of namess", "lists of names"),
-                );
+                gone.push(format!("{what} {}", counted(dropped, "change")));
             }
         }
         gone.extend(drop_rows(&mut sections, &mut length, room));
@@ -113,12 +108,7 @@ pub(super) fn fit(mut sections: Vec<Section>, room: usize, all: &str) -> String 
 }
 
 /// Empties one part of the rows, the largest first, until the rest fits; how many were.
-fn drop_largest(
-    sections: &mut [Section],
-    length: &mut usize,
-    room: usize,
-    part: fn(&mut Row) -> &mut String,
-) -> usize {
+fn drop_largest(sections: &mut [Section], length: &mut usize, room: usize, part: Part) -> usize {
     let mut parts: Vec<&mut String> =
         sections.iter_mut().flat_map(|s| &mut s.rows).map(part).filter(|part| !part.is_empty()).collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
@@ -136,16 +126,18 @@ fn drop_largest(
 
 /// Takes rows from the end of the longest section until the rest fits.
 fn drop_rows(sections: &mut [Section], length: &mut usize, room: usize) -> Vec<String> {
-    let mut dropped = vec![0; sections.len()];
     let totals: Vec<usize> = sections.iter().map(|section| section.rows.len()).collect();
+    let mut lengths: Vec<usize> = sections.iter().map(|s| s.rows.iter().map(Row::len).sum()).collect();
     while *length > room {
-        let longest =
-            (0..sections.len()).max_by_key(|at| sections[*at].rows.iter().map(Row::len).sum::<usize>());
-        let Some(at) = longest else { break };
-        let Some(row) = sections[at].rows.pop() else { break };
+        let longest = lengths.iter_mut().zip(&mut *sections).max_by_key(|(length, _)| **length);
+        let Some((part, section)) = longest else { break };
+        let Some(row) = section.rows.pop() else { break };
         *length -= row.len();
-        dropped[at] += 1;
+        *part -= row.len();
     }
-    let words = sections.iter().zip(dropped).zip(totals).filter(|((_, dropped), _)| *dropped > 0);
-    words.map(|((section, n), total)| format!("{n} of {total} rows of “{}”", section.title)).collect()
+    let dropped = |(section, total): (&Section, usize)| {
+        let gone = total - section.rows.len();
+        (gone > 0).then(|| format!("{gone} of {total} lines of “{}”", section.title))
+    };
+    sections.iter().zip(totals).filter_map(dropped).collect()
 }

@@ -1,0 +1,146 @@
+//! Applies and updates one after another, by example.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+fn kind(api_version: &str, kind: &str) -> Kind {
+    Kind::builtin(api_version, kind).unwrap()
+}
+
+fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
+    Write { kind, manager, subresource: None, force: false, now: NOW }
+}
+
+fn config_map(data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+}
+
+fn deployment(replicas: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "app", "image": "nginx:1.25"}]},
+            },
+        },
+    })
+}
+
+fn owners(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    entries.iter().map(|e| e["manager"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
+    let kind = kind("v1", "ConfigMap");
+    let both = config_map(&json!({"a": "1", "b": "2"}));
+    let live = applied(None, &both, &write(&kind, "m1")).unwrap();
+    let live = applied(Some(&live), &config_map(&json!({"a": "1"})), &write(&kind, "m2")).unwrap();
+    let live = applied(Some(&live), &config_map(&json!({})), &write(&kind, "m1")).unwrap();
+    assert_eq!(live["data"], json!({"a": "1"}));
+    // m1 owns the empty mapping that it applied.
+    assert_eq!(owners(&live), ["m2", "m1"]);
+}
+
+#[test]
+fn a_field_that_goes_gets_its_default_and_raises_the_generation() {
+    let kind = kind("apps/v1", "Deployment");
+    let live = applied(None, &deployment(&json!(4)), &write(&kind, "me")).unwrap();
+    assert_eq!(live["metadata"]["generation"], 1);
+    let mut without = deployment(&json!(4));
+    without["spec"].as_object_mut().unwrap().shift_remove("replicas");
+    let live = applied(Some(&live), &without, &write(&kind, "me")).unwrap();
+    assert_eq!((&live["spec"]["replicas"], &live["metadata"]["generation"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn the_same_again_changes_nothing() {
+    let kind = kind("apps/v1", "Deployment");
+    let live = applied(None, &deployment(&json!(2)), &write(&kind, "me")).unwrap();
+    let later = Write { now: "2026-01-01T00:00:05Z", ..write(&kind, "me") };
+    assert_eq!(applied(Some(&live), &deployment(&json!(2)), &later).unwrap(), live);
+}
+
+#[test]
+fn who_takes_nothing_but_joint_ownership_has_no_time() {
+    let kind = kind("v1", "ConfigMap");
+    let object = config_map(&json!({"a": "1"}));
+    let live = applied(None, &object, &write(&kind, "m1")).unwrap();
+    let live = applied(Some(&live), &object, &write(&kind, "m2")).unwrap();
+    let first = &live["metadata"]["managedFields"][0];
+    assert_eq!((&first["manager"], first.get("time")), (&json!("m2"), None));
+}
+
+#[test]
+fn force_takes_fields_and_updates_take_them_without_being_asked() {
+    let kind = kind("v1", "ConfigMap");
+    let live = applied(None, &config_map(&json!({"a": "1"})), &write(&kind, "m1")).unwrap();
+    let other = config_map(&json!({"a": "2"}));
+    assert_eq!(applied(Some(&live), &other, &write(&kind, "m2")).unwrap_err().code, 409);
+    let forced = Write { force: true, ..write(&kind, "m2") };
+    assert_eq!(owners(&applied(Some(&live), &other, &forced).unwrap()), ["m2"]);
+    let mut new = live.clone();
+    new["data"]["a"] = json!("3");
+    let updated = update(Some(&live), &new, &write(&kind, "m3"));
+    assert_eq!(owners(&updated), ["m3"]);
+    assert_eq!(updated["metadata"]["managedFields"][0]["operation"], "Update");
+}
+
+#[test]
+fn what_was_there_before_the_first_apply_belongs_to_the_past() {
+    let kind = kind("v1", "ConfigMap");
+    let live = config_map(&json!({"a": "1"}));
+    let refused = apply(Some(&live), &config_map(&json!({"a": "2"})), &write(&kind, "me")).unwrap_err();
+    let want = "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.a";
+    assert_eq!(refused.message, want);
+}
+
+#[test]
+fn the_oldest_of_many_updates_are_folded_into_one() {
+    let kind = kind("v1", "ConfigMap");
+    let mut live = update(None, &config_map(&json!({})), &write(&kind, "none"));
+    live["metadata"]["uid"] = json!("u");
+    for number in 0..12 {
+        let manager = format!("m{number:02}");
+        let now = format!("2026-01-01T00:00:{number:02}Z");
+        let mut new = live.clone();
+        new["data"][&manager] = json!("1");
+        // Tracking begins with a creation.
+        let before = if number == 0 { None } else { Some(&live) };
+        live = update(before, &new, &Write { now: &now, ..write(&kind, &manager) });
+    }
+    let owners = owners(&live);
+    assert_eq!(owners.len(), 10);
+    assert_eq!(owners[0], "ancient-changes");
+    assert_eq!(owners[9], "m11");
+}
+
+#[test]
+fn kinds_without_a_schema_are_merged_key_by_key() {
+    let kind = Kind::schemaless("example.org/v1", "Thing", "things", true);
+    let object = |spec: Value| json!({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec});
+    let live = applied(None, &object(json!({"a": {"x": 1}, "l": [1, 2]})), &write(&kind, "m1")).unwrap();
+    let live = applied(Some(&live), &object(json!({"a": {"y": 1}})), &write(&kind, "m2")).unwrap();
+    assert_eq!(live["spec"], json!({"a": {"x": 1, "y": 1}, "l": [1, 2]}));
+    let refused = applied(Some(&live), &object(json!({"l": [1]})), &write(&kind, "m2")).unwrap_err();
+    assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"m1\": .spec.l");
+}
+
+#[test]
+fn what_must_not_change_does_not() {
+    let kind = kind("apps/v1", "Deployment");
+    let live = applied(None, &deployment(&json!(1)), &write(&kind, "me")).unwrap();
+    let mut other = deployment(&json!(1));
+    for pointer in ["/spec/selector/matchLabels/app", "/spec/template/metadata/labels/app"] {
+        *other.pointer_mut(pointer).unwrap() = json!("other");
+    }
+    let refused = applied(Some(&live), &other, &write(&kind, "me")).unwrap_err();
+    assert_eq!(refused.code, 422);
+    assert!(refused.message.contains("spec.selector: Invalid value"), "{refused}");
+}

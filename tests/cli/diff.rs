@@ -1,0 +1,385 @@
+//! `federate diff`, between revisions of real git repositories.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
+
+/// A repo whose state is committed.
+fn committed(sandbox: Sandbox) -> Sandbox {
+    sandbox.git("init -q -b main");
+    commit(&sandbox);
+    sandbox
+}
+
+fn commit(sandbox: &Sandbox) {
+    sandbox.git("add -A");
+    sandbox.git("commit -q -m state");
+}
+
+fn web() -> Sandbox {
+    committed(Sandbox::web())
+}
+
+const SECRET: &str = "apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: shop}
+stringData: {password: correct-horse, user: web}
+";
+
+/// A policy that sends all of a kind everywhere.
+fn everywhere(kind: &str) -> String {
+    format!(
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: all-{}, namespace: shop}}
+spec:
+  resourceSelectors: [{{apiVersion: v1, kind: {kind}}}]
+",
+        kind.to_lowercase()
+    )
+}
+
+fn fleet(clusters: usize) -> String {
+    let cluster = |at| {
+        format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: m{at:03}}}\n")
+    };
+    (0..clusters).map(cluster).collect()
+}
+
+fn configs(count: usize, value: &str) -> String {
+    let one = |at| {
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at:04}, namespace: shop}}\ndata: {{key: '{value} {at}'}}\n"
+        )
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn nothing_changed_is_a_sentence_and_0() {
+    let sandbox = web();
+    let ran = sandbox.run("diff --from main").code(0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("main and work tree render the same\n", ""));
+    let markdown = sandbox.run("diff --from main --to HEAD -o markdown").code(0).out;
+    assert!(markdown.ends_with("`main` → `HEAD`: both render the same for every cluster.\n"), "{markdown}");
+}
+
+#[test]
+fn a_policy_that_moves_things() {
+    let sandbox = web();
+    sandbox.write(
+        "policy.yaml",
+        POLICY.replace("placement:\n", "placement:\n    clusterAffinity: {clusterNames: [m2]}\n"),
+    );
+    let ran = sandbox.run("diff --from main").code(1);
+    assert_eq!(
+        ran.out,
+        "\
+main → work tree: 1 object moved; 2 manifests differ in 2 clusters
+
+Where things run
+  ~ Deployment shop/web moved, 4 replicas
+      2 → –            m1
+      2 → 4            m2
+      by PropagationPolicy shop/web
+
+Would be pruned
+  - m1: Deployment shop/web
+"
+    );
+    let ran = sandbox.run("diff --from main -o markdown").code(1);
+    assert_eq!(
+        ran.out,
+        "\
+<!-- federate diff -->
+### federate: 1 object moved; 2 manifests differ in 2 clusters
+
+`main` → `work tree`
+
+| | before | after | |
+|---|--:|--:|--:|
+| Clusters | 2 | 2 |  |
+| Objects placed | 1 | 1 |  |
+| Replicas | 4 | 4 |  |
+| Manifests in all clusters | 2 | 1 | −1 |
+
+| cluster | replicas | added | changed | removed |
+|---|--:|--:|--:|--:|
+| `m1` | −2 |  |  | 1 |
+| `m2` | +2 |  | 1 |  |
+
+#### Where things run
+
+| object | clusters | before | after | why |
+|---|---|--:|--:|---|
+| `Deployment shop/web` | `m1` | 2 | – | by `PropagationPolicy shop/web` |
+|  | `m2` | 2 | 4 |  |
+
+#### Would be pruned
+
+- `m1`: `Deployment shop/web`
+"
+    );
+}
+
+#[test]
+fn a_template_that_changes() {
+    let sandbox = web();
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let ran = sandbox.run("diff --from main").code(1);
+    assert_eq!(
+        ran.out,
+        "\
+main → work tree: 2 manifests differ in 2 clusters
+
+What changes
+  ~ Deployment shop/web in m1, m2
+      /spec/template/spec/containers[name=web]/image: nginx:1.27 → nginx:1.28
+    @@ -15,4 +15,4 @@
+         spec:
+           containers:
+           - name: web
+    -        image: nginx:1.27
+    +        image: nginx:1.28
+"
+    );
+    let json = sandbox.run("diff --from main -o json").code(1).json();
+    assert_eq!(json["objects"][0]["clusters"], json!(["m1", "m2"]));
+    assert_eq!(json["objects"][0]["paths"][0]["to"], "nginx:1.28");
+    assert_eq!(json["placements"], json!([]));
+}
+
+#[test]
+fn what_moves_and_changes_is_told_as_both() {
+    let sandbox = web();
+    let narrow = |cluster: &str| {
+        POLICY.replace(
+            "placement:\n",
+            &format!("placement:\n    clusterAffinity: {{clusterNames: [{cluster}]}}\n"),
+        )
+    };
+    sandbox.write("policy.yaml", narrow("m1"));
+    sandbox.git("commit -q -a -m narrow");
+    sandbox.write("policy.yaml", narrow("m2"));
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("Deployment shop/web moved, 4 replicas"), "{out}");
+    assert!(out.contains("~ Deployment shop/web in m2\n"), "{out}");
+    assert!(out.contains("/image: nginx:1.27 → nginx:1.28"), "{out}");
+    let json = sandbox.run("diff --from main -o json").code(1).json();
+    assert_eq!(json["objects"][0]["kind"], "added");
+    assert_eq!(json["objects"][0]["paths"].as_array().map(Vec::len), Some(1), "{json:#}");
+}
+
+#[test]
+fn replicas_are_told_once() {
+    let sandbox = web();
+    sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 7"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("Deployment shop/web scaled, 4 → 7 replicas"), "{out}");
+    assert!(!out.contains("What changes"), "{out}");
+}
+
+#[test]
+fn clusters_come_and_go() {
+    let sandbox = committed(Sandbox::web().file("policy.yaml", POLICY.replace("Divided", "Duplicated")));
+    sandbox.write("clusters.yaml", CLUSTERS.replace("name: m2", "name: m3"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("1 cluster joins; 1 cluster leaves"), "{out}");
+    assert!(out.contains("Clusters\n  + m3\n  - m2\n"), "{out}");
+    assert!(out.contains("- m2: Deployment shop/web (left behind: no longer in the inventory)"), "{out}");
+    sandbox.run("diff --from main --cluster m2").code(1);
+    let only = sandbox.run("diff --from main --cluster m3").code(1).out;
+    assert!(!only.contains("m2") && only.contains("m3"), "{only}");
+    let said = sandbox.run("diff --from main --cluster m4").code(2).err;
+    assert!(said.contains("no cluster `m4` in the inventory (there are: m1, m2, m3)"), "{said}");
+}
+
+#[test]
+fn what_is_gone_would_be_pruned() {
+    let sandbox =
+        committed(Sandbox::web().file("c.yaml", configs(2, "a")).file("p.yaml", everywhere("ConfigMap")));
+    std::fs::remove_file(sandbox.path("c.yaml")).unwrap();
+    let out = sandbox.run("diff --from main -q").code(1).out;
+    assert!(
+        out.contains("Would be pruned\n  - m1, m2: ConfigMap shop/c0000, ConfigMap shop/c0001\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn values_of_secrets_never_show() {
+    let sandbox = committed(Sandbox::web().file("secret.yaml", SECRET).file("p.yaml", everywhere("Secret")));
+    sandbox.write("secret.yaml", SECRET.replace("correct-horse", "battery-staple"));
+    for output in ["text", "markdown", "json"] {
+        let ran = sandbox.run(&format!("diff --from main -o {output}")).code(1);
+        let all = ran.out + &ran.err;
+        assert!(all.contains("password") && all.contains("<secret "), "{all}");
+        assert!(!all.contains("horse") && !all.contains("staple"), "{all}");
+    }
+    let digest = |key: &str| {
+        let mut command = sandbox.command("diff --from main -o json");
+        let output = command.env("FEDERATE_DIGEST_KEY", key).output().unwrap();
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        value["objects"][0]["paths"][0]["to"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(digest("k1"), digest("k1"));
+    assert_ne!(digest("k1"), digest("k2"));
+    let random = || sandbox.run("diff --from main -o json").json()["objects"][0]["paths"][0]["to"].clone();
+    assert_ne!(random(), random());
+    // A file that cannot be read says where, but not what it holds.
+    sandbox.write("secret.yaml", SECRET.replace("{password: correct-horse,", "{password: [battery-staple,"));
+    let ran = sandbox.run("diff --from main").code(2);
+    assert_eq!(ran.out, "");
+    assert!(ran.err.contains("secret.yaml:4") && !ran.err.contains("staple"), "{}", ran.err);
+}
+
+#[test]
+fn the_same_in_a_hundred_clusters_is_told_once() {
+    let sandbox = committed(
+        Sandbox::new()
+            .file("web.yaml", WEB)
+            .file("clusters.yaml", fleet(120))
+            .file("policy.yaml", POLICY.replace("Divided", "Duplicated")),
+    );
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert!(out.contains("~ Deployment shop/web in all 120 clusters\n"), "{out}");
+    assert_eq!(out.matches("nginx:1.28").count(), 2, "{out}");
+    sandbox.write("clusters.yaml", fleet(119));
+    let out = sandbox.run("diff --from main -o markdown").code(1).out;
+    assert!(out.contains("</b> in all 119 clusters: "), "{out}");
+    assert_eq!(out.matches("`nginx:1.28`").count(), 1, "{out}");
+}
+
+#[test]
+fn a_comment_stays_below_its_limit() {
+    let fleet = Sandbox::new().file("clusters.yaml", CLUSTERS).file("p.yaml", everywhere("ConfigMap"));
+    let sandbox = committed(fleet.file("c.yaml", configs(1500, "before")));
+    sandbox.write("c.yaml", configs(1500, "after"));
+    let out = sandbox.run("diff --from main -o markdown").code(1).out;
+    assert!(out.len() < 60_000, "{}", out.len());
+    assert!(out.contains("3000 manifests differ in 2 clusters"), "{}", &out[..200]);
+    assert!(out.contains("All of it: `federate diff . --from main`"), "{}", &out[out.len() - 300..]);
+    let text = sandbox.run("diff --from main").code(1).out;
+    assert_eq!(text.matches("/data/key").count(), 1500);
+}
+
+#[test]
+fn what_a_repo_says_stays_text() {
+    let sandbox =
+        committed(Sandbox::web().file("c.yaml", configs(1, "a")).file("p.yaml", everywhere("ConfigMap")));
+    let evil = "```</details><img src=x>|@team [x](http://e.example) `";
+    sandbox.write("c.yaml", configs(1, evil));
+    let out = sandbox.run("diff --from main -o markdown").code(1).out;
+    let (prose, diff) = out.split_once("````diff\n").unwrap();
+    assert!(diff.contains(evil), "{diff}");
+    assert!(!prose.contains("<img") && !prose.contains("@team"), "{prose}");
+    assert_eq!(prose.matches("</details>").count(), 0, "{prose}");
+}
+
+#[test]
+fn a_side_in_error_is_told() {
+    let sandbox = committed(Sandbox::web().file("broken.yaml", "a: [1\nb: 2\n"));
+    std::fs::remove_file(sandbox.path("broken.yaml")).unwrap();
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let ran = sandbox.run("diff --from main").code(1);
+    assert!(ran.err.starts_with("in main: broken.yaml:2: error[invalid-yaml]: "), "{}", ran.err);
+    assert!(ran.out.contains("No longer found\n  error[invalid-yaml]"), "{}", ran.out);
+    commit(&sandbox);
+    let ran = sandbox.run("diff --from main --to main~1").code(2);
+    assert_eq!(ran.out, "");
+    assert!(ran.err.contains("nothing was compared"), "{}", ran.err);
+    let ran = sandbox.run("diff --from main --to main~1 --keep-going").code(2);
+    assert!(ran.out.contains("nginx:1.28 → nginx:1.27"), "{}", ran.out);
+    let ran = sandbox.run("diff --from nowhere").code(2);
+    assert!(ran.err.contains("no revision `nowhere`"), "{}", ran.err);
+}
+
+#[test]
+fn new_findings_are_shown() {
+    let sandbox = web();
+    sandbox.write("c.yaml", configs(1, "a"));
+    let ran = sandbox.run("diff --from main").code(1);
+    assert_eq!(ran.err, "");
+    assert!(ran.out.contains("No policy places any more\n  ConfigMap shop/c0000\n"), "{}", ran.out);
+    assert!(ran.out.contains("New findings\n  warning[unmatched] no policy places"), "{}", ran.out);
+    // Those that were there before are nobody's news, even in other lines.
+    commit(&sandbox);
+    sandbox.write("c.yaml", format!("# moved down\n{}", configs(1, "a")));
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
+    let ran = sandbox.run("diff --from HEAD").code(1);
+    assert!(!ran.out.contains("unmatched"), "{}", ran.out);
+}
+
+#[test]
+fn the_earlier_side_is_the_memory_of_the_later() {
+    let status = "status: {resourceSummary: {allocatable: {pods: 100}}, apiEnablements: [{groupVersion: apps/v1, resources: [{kind: Deployment}]}]}\n";
+    let clusters = |names: &[&str]| -> String {
+        let one = |name: &&str| {
+            format!(
+                "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n{status}"
+            )
+        };
+        names.iter().map(one).collect()
+    };
+    let policy = POLICY.to_owned()
+        + "      replicaDivisionPreference: Weighted\n      weightPreference: {dynamicWeight: AvailableReplicas}\n";
+    let sandbox = committed(
+        Sandbox::new()
+            .file("web.yaml", WEB)
+            .file("policy.yaml", policy)
+            .file("clusters.yaml", clusters(&["m1", "m2"])),
+    );
+    sandbox.write("clusters.yaml", clusters(&["m1", "m2", "m3"]));
+    let fresh = sandbox.run("plan -o json").code(0).json();
+    assert_eq!(fresh["placements"][0]["clusters"].as_array().map(Vec::len), Some(3));
+    let json = sandbox.run("diff --from main -o json").code(1).json();
+    assert_eq!(json["placements"], json!([]), "a cluster that joins moves nothing by itself");
+}
+
+/// Checks a value against as much of JSON Schema as the schemas in `schemas/` use.
+fn valid(value: &Value, schema: &Value, root: &Value, at: &str) {
+    if let Some(name) = schema["$ref"].as_str() {
+        return valid(value, &root["$defs"][name.trim_start_matches("#/$defs/")], root, at);
+    }
+    if let Some(any) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
+        let fits = any.iter().any(|one| match (one["const"].as_str(), one["enum"].as_array()) {
+            (Some(word), _) => value == word,
+            (_, Some(words)) => words.contains(value),
+            _ => one["type"] != "null" || value.is_null(),
+        });
+        return assert!(fits, "{at}: {value} is none of {any:?}");
+    }
+    for key in schema["required"].as_array().into_iter().flatten() {
+        assert!(value.get(key.as_str().unwrap()).is_some(), "{at}: no {key} in {value}");
+    }
+    match value {
+        Value::Object(map) if schema["properties"].is_object() => {
+            for (key, value) in map {
+                let known = &schema["properties"][key];
+                assert!(!known.is_null(), "{at}: the schema has no `{key}`");
+                valid(value, known, root, &format!("{at}/{key}"));
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| valid(item, &schema["items"], root, at)),
+        _ => {}
+    }
+}
+
+#[test]
+fn json_is_as_its_schema_says() {
+    let sandbox =
+        committed(Sandbox::web().file("c.yaml", configs(2, "a")).file("p.yaml", everywhere("ConfigMap")));
+    sandbox.write("c.yaml", configs(1, "b"));
+    sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 5"));
+    sandbox.write("secret.yaml", SECRET);
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/diff.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let diff = sandbox.run("diff --from main -o json").code(1).json();
+    for part in ["placements", "objects", "pruned", "findings"] {
+        assert!(diff[part].as_array().is_some_and(|items| !items.is_empty()), "{part}: {diff:#}");
+    }
+    assert_eq!((&diff["apiVersion"], &diff["kind"]), (&json!("federate.dev/v1alpha1"), &json!("Diff")));
+    valid(&diff, &schema, &schema, "");
+}

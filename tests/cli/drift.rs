@@ -1,0 +1,113 @@
+//! `federate drift` and what it decides by, from dumps of the clusters.
+
+use crate::sandbox::Sandbox;
+
+/// A Deployment as an API server would answer, applied by `manager` in `operation`.
+fn live(manager: &str, operation: &str, replicas: u32, more: &str) -> String {
+    format!(
+        "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  uid: 3b0d5cb9-7a05-4d4c-9d0e-3f0d0bd4d6f1
+  resourceVersion: \"7\"
+  generation: 1
+  managedFields:
+  - manager: {manager}
+    operation: {operation}
+    apiVersion: apps/v1
+    time: \"2026-01-02T03:04:05Z\"
+    fieldsType: FieldsV1
+    fieldsV1: {{f:spec: {{f:replicas: {{}}, f:selector: {{}}, f:template: {{f:metadata: {{f:labels: {{f:app: {{}}}}}}, f:spec: {{f:containers: {{'k:{{\"name\":\"web\"}}': {{.: {{}}, f:name: {{}}, f:image: {{}}}}}}}}}}}}}}
+{more}spec:
+  replicas: {replicas}
+  selector:
+    matchLabels: {{app: web}}
+  template:
+    metadata:
+      labels: {{app: web}}
+    spec:
+      containers:
+      - name: web
+        image: nginx:1.27
+"
+    )
+}
+
+fn dumped(first: &str, second: &str) -> Sandbox {
+    Sandbox::web().file(".live/m1/web.yaml", first).file(".live/m2/web.yaml", second)
+}
+
+#[test]
+fn what_runs_as_rendered_has_not_drifted() {
+    let applied = live("federate", "Apply", 2, "");
+    let sandbox = dumped(&applied, &applied);
+    let ran = sandbox.run("drift --live .live").code(0);
+    assert_eq!(ran.out, "nothing in 0 clusters, 0 with restarts of pods\n");
+}
+
+#[test]
+fn drift_names_field_and_culprit() {
+    let edited = live("kubectl-edit", "Update", 7, "");
+    let sandbox = dumped(&edited, &live("federate", "Apply", 2, ""));
+    let json = sandbox.run("drift --live .live -o json").code(1).json();
+    assert_eq!(json["kind"], "Actions");
+    let action = &json["actions"][0];
+    assert_eq!((&action["cluster"], &action["action"]), (&"m1".into(), &"update".into()));
+    let diff = serde_json::json!({"path": "/spec/replicas", "desired": 2, "live": 7,
+        "manager": "kubectl-edit", "time": "2026-01-02T03:04:05Z"});
+    assert_eq!(action["diffs"], serde_json::json!([diff]));
+    assert_eq!(action["restartsPods"], false);
+    assert_eq!(json["actions"].as_array().unwrap().len(), 1);
+    let markdown = sandbox.run("drift --live .live -o markdown").code(1).out;
+    assert!(
+        markdown.contains("| m1 | Deployment shop/web | /spec/replicas | 2 | 7 | kubectl-edit |"),
+        "{markdown}"
+    );
+    let junit = sandbox.run("drift --live .live -o junit").code(1).out;
+    assert!(junit.contains("<testcase classname=\"m1\" name=\"Deployment shop/web\">"), "{junit}");
+    sandbox.write(
+        "federate.yaml",
+        "drift: {ignore: [{kinds: [Deployment], paths: [/spec/replicas], managers: [kubectl-edit]}]}\n",
+    );
+    sandbox.run("drift --live .live").code(0);
+}
+
+#[test]
+fn missing_objects_are_drift_and_autoscaled_replicas_are_not() {
+    let scaled = live("federate", "Apply", 7, "");
+    let scaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\n\
+                  spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
+    let sandbox = Sandbox::web().file(".live/m1/web.yaml", scaled).file(".live/m1/hpa.yaml", scaler);
+    std::fs::create_dir_all(sandbox.path(".live/m2")).unwrap();
+    let out = sandbox.run("drift --live .live").code(1).out;
+    assert!(out.starts_with("m2  create     Deployment shop/web  it is missing\n"), "{out}");
+    assert!(sandbox.run("drift --live .live --full").code(1).out.contains("/spec/replicas: 7 → 2"));
+    let said = sandbox.run("drift").code(2).err;
+    assert!(said.contains("--live DIR is needed"), "{said}");
+}
+
+#[test]
+fn secrets_drift_without_being_shown() {
+    let secret = |value: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: shop}}\nstringData: {{password: {value}}}\n"
+        )
+    };
+    let sandbox = Sandbox::web().file("secret.yaml", secret("hunter2-wanted"));
+    sandbox.write(
+        "secrets.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: s, namespace: shop}\nspec:\n  \
+         resourceSelectors: [{apiVersion: v1, kind: Secret}]\n",
+    );
+    sandbox.write(".live/m1/s.yaml", secret("hunter2-live"));
+    for output in ["table", "json", "yaml", "markdown", "junit"] {
+        let ran = sandbox.run(&format!("drift --live .live -o {output}")).code(1);
+        let all = ran.out + &ran.err;
+        assert!(all.contains("password") && !all.contains("hunter2"), "{all}");
+        for encoded in ["aHVudGVyMi13YW50ZWQ", "aHVudGVyMi1saXZl"] {
+            assert!(!all.contains(encoded), "{all}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What a controller manager does to Deployments: it makes and scales their replica sets and reports
+//! on them. Pods are counted, not made; they become ready only where that was asked for.
+
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::write::text;
+
+const APPS: &str = "apps";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+impl Cluster {
+    /// Brings every Deployment and its replica sets to where they would be by now.
+    pub(super) fn roll_out(&mut self) {
+        let deployments: Vec<Value> =
+            self.store.list(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
+        for deployment in deployments {
+            if deployment.pointer("/metadata/deletionTimestamp").is_some() {
+                self.dismantle(&deployment);
+            } else {
+                self.roll_out_one(&deployment);
+            }
+        }
+        self.collect_garbage();
+    }
+
+    /// The replica sets of a Deployment.
+    fn owned(&self, deployment: &Value) -> Vec<Value> {
+        let uid = &deployment["metadata"]["uid"];
+        let namespace = text(deployment, "/metadata/namespace");
+        let sets = self.store.list(APPS, "replicasets", namespace).map(|(_, set)| set);
+        sets.filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid).cloned().collect()
+    }
+
+    fn roll_out_one(&mut self, deployment: &Value) {
+        let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
+        let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
+        let most = wanted + surge(deployment, wanted);
+        let hash = hash(&deployment["spec"]["template"]);
+        let sets = self.owned(deployment);
+        let is_new = |set: &&Value| set["metadata"]["labels"]["pod-template-hash"] == hash.as_str();
+        let running = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or_default();
+        let old: i64 = sets.iter().filter(|set| !is_new(set)).map(running).sum();
+        let revision = |object: &Value| -> i64 {
+            object["metadata"]["annotations"][REVISION].as_str().and_then(|r| r.parse().ok()).unwrap_or(0)
+        };
+        let newest = sets.iter().map(revision).max().unwrap_or(0);
+        // Old pods make room only for new ones that are ready.
+        let count = if self.ready { wanted } else { wanted.min(most - old).max(0) };
+        let number = sets.iter().find(is_new).map_or(newest + 1, revision);
+        let mut annotations = json!({
+            "deployment.kubernetes.io/desired-replicas": wanted.to_string(),
+            "deployment.kubernetes.io/max-replicas": most.to_string(),
+            REVISION: number.to_string(),
+        });
+        // Those of the Deployment are handed on, but for what is only about itself.
+        for (key, value) in deployment["metadata"]["annotations"].as_object().into_iter().flatten() {
+            if key != "kubectl.kubernetes.io/last-applied-configuration" && key != REVISION {
+                annotations[key] = value.clone();
+            }
+        }
+        let name = format!("{}-{hash}", text(deployment, "/metadata/name"));
+        if let Some(set) = sets.iter().find(is_new) {
+            let mut changed = set.clone();
+            changed["spec"]["replicas"] = json!(count);
+            changed["metadata"]["annotations"] = annotations;
+            if changed != *set {
+                self.ask("PUT", &format!("{root}/replicasets/{name}"), &changed);
+            }
+        } else {
+            self.ask(
+                "POST",
+                &format!("{root}/replicasets"),
+                &replica_set(deployment, &name, &hash, count, &annotations),
+            );
+        }
+        let mut total = count + old;
+        let ready = self.ready;
+        for set in sets.iter().filter(|set| ready && !is_new(set) && running(set) > 0) {
+            let mut changed = set.clone();
+            changed["spec"]["replicas"] = json!(0);
+            let name = text(set, "/metadata/name").to_owned();
+            self.ask("PUT", &format!("{root}/replicasets/{name}"), &changed);
+            total = count;
+        }
+        self.report(deployment, &format!("{root}/deployments"), &name, number, (count, total));
+    }
+
+    /// Writes status and revision of a Deployment, if they changed.
+    fn report(&mut self, deployment: &Value, root: &str, set: &str, revision: i64, (new, all): (i64, i64)) {
+        let now = self.now();
+        let condition = |ty: &str, status: &str, reason: &str, message: &str| {
+            json!({
+                "type": ty, "status": status, "lastUpdateTime": now, "lastTransitionTime": now, "reason": reason,
+                "message": message,
+            })
+        };
+        let mut status = json!({
+            "observedGeneration": deployment["metadata"]["generation"], "replicas": all, "updatedReplicas": new,
+            "terminatingReplicas": 0,
+        });
+        if self.ready {
+            status["readyReplicas"] = json!(all);
+            status["availableReplicas"] = json!(all);
+            status["conditions"] = json!([
+                condition(
+                    "Available",
+                    "True",
+                    "MinimumReplicasAvailable",
+                    "Deployment has minimum availability."
+                ),
+                condition(
+                    "Progressing",
+                    "True",
+                    "NewReplicaSetAvailable",
+                    &format!("ReplicaSet \"{set}\" has successfully progressed."),
+                ),
+            ]);
+        } else {
+            let why = "Deployment does not have minimum availability.";
+            status["unavailableReplicas"] = json!(all);
+            status["conditions"] = json!([
+                condition("Available", "False", "MinimumReplicasUnavailable", why),
+                condition(
+                    "Progressing",
+                    "True",
+                    "ReplicaSetUpdated",
+                    &format!("ReplicaSet \"{set}\" is progressing.")
+                ),
+            ]);
+        }
+        let timeless = |status: &Value| {
+            let mut status = status.clone();
+            for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+                condition["lastUpdateTime"] = Value::Null;
+                condition["lastTransitionTime"] = Value::Null;
+            }
+            status
+        };
+        let mut changed = deployment.clone();
+        changed["metadata"]["annotations"][REVISION] = json!(revision.to_string());
+        let unreported = timeless(&status) != timeless(&deployment["status"]);
+        if unreported || changed["metadata"]["annotations"] != deployment["metadata"]["annotations"] {
+            changed["status"] = status;
+            self.ask("PUT", &format!("{root}/{}/status", text(deployment, "/metadata/name")), &changed);
+        }
+    }
+
+    /// Ends a Deployment that waits for its replica sets to go, or to be let go.
+    fn dismantle(&mut self, deployment: &Value) {
+        let finalizers = deployment["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
+        for set in self.owned(deployment) {
+            let path = format!("{root}/replicasets/{}", text(&set, "/metadata/name"));
+            if finalizers.contains(&json!("orphan")) {
+                let mut free = set.clone();
+                free["metadata"].as_object_mut().unwrap().shift_remove("ownerReferences");
+                self.ask("PUT", &path, &free);
+            } else if finalizers.contains(&json!("foregroundDeletion")) {
+                self.ask("DELETE", &path, &json!({}));
+            }
+        }
+        let mut free = deployment.clone();
+        let kept = finalizers.iter().filter(|f| **f != "orphan" && **f != "foregroundDeletion").cloned();
+        free["metadata"]["finalizers"] = kept.collect();
+        self.ask("PUT", &format!("{root}/deployments/{}", text(deployment, "/metadata/name")), &free);
+    }
+
+    /// Replica sets go with the Deployment that owns them.
+    fn collect_garbage(&mut self) {
+        let orphaned: Vec<Value> = self
+            .store
+            .list(APPS, "replicasets", "")
+            .map(|(_, set)| set)
+            .filter(|set| {
+                let owner = &set["metadata"]["ownerReferences"][0]["uid"];
+                !owner.is_null()
+                    && !self.store.list(APPS, "deployments", "").any(|(_, d)| d["metadata"]["uid"] == *owner)
+            })
+            .cloned()
+            .collect();
+        for set in orphaned {
+            let (namespace, name) = (text(&set, "/metadata/namespace"), text(&set, "/metadata/name"));
+            self.ask(
+                "DELETE",
+                &format!("/apis/apps/v1/namespaces/{namespace}/replicasets/{name}"),
+                &json!({}),
+            );
+        }
+    }
+}
+
+/// How many pods there may be beyond those wanted.
+fn surge(deployment: &Value, wanted: i64) -> i64 {
+    match &deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"] {
+        Value::Number(number) => number.as_i64().unwrap_or_default(),
+        Value::String(percent) => {
+            let percent: i64 = percent.trim_end_matches('%').parse().unwrap_or_default();
+            (wanted * percent + 99) / 100
+        }
+        _ => 0,
+    }
+}
+
+fn replica_set(deployment: &Value, name: &str, hash: &str, count: i64, annotations: &Value) -> Value {
+    let mut template = deployment["spec"]["template"].clone();
+    template["metadata"]["labels"]["pod-template-hash"] = json!(hash);
+    let mut selector = deployment["spec"]["selector"].clone();
+    selector["matchLabels"]["pod-template-hash"] = json!(hash);
+    let metadata = &deployment["metadata"];
+    json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {
+            "name": name, "namespace": metadata["namespace"], "labels": template["metadata"]["labels"],
+            "annotations": annotations,
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": metadata["name"], "uid": metadata["uid"],
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {"replicas": count, "selector": selector, "template": template},
+    })
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> =
+                map.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
+/// What tells templates apart.
+fn hash(template: &Value) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in sorted(template).to_string().bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    format!("{:010x}", hash & 0xff_ffff_ffff)
+}
