@@ -155,12 +155,15 @@ pub fn apply(
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
 
+/// What a cluster holds, or why that cannot be told.
+pub type Look = Result<Seen, Error>;
+
 /// Reads clusters: what is wanted there, and what is ours. In the order of the jobs.
 pub fn look(
     access: &Access,
     jobs: &[Job<'_>],
     inventory: &Inventory,
-) -> Result<Vec<(ClusterName, Result<Seen, Error>)>, Error> {
+) -> Result<Vec<(ClusterName, Look)>, Error> {
     each(access, jobs, |runtime, ways, job| {
         let read = async { read::read(&ways.to(&job.cluster).await?, job, inventory).await };
         (job.cluster.clone(), runtime.block_on(read))
@@ -189,7 +192,7 @@ fn each<'j, T: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(&lane)).collect();
+        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
         let joined =
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()

@@ -156,7 +156,7 @@ fn a_run_that_is_killed_can_be_repeated() {
     sandbox
         .fleet
         .cluster("m1")
-        .fault(Fault::new("patch", Mishap::Slow(Duration::from_secs(60))).on("deployments"));
+        .fault(Fault::new("patch", Mishap::Slow(Duration::from_mins(1))).on("deployments"));
     let mut killed = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(20);
     while !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a") {
