@@ -71,6 +71,7 @@ pub(super) struct Apply {
 }
 
 /// Arguments about the ways to clusters.
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
 #[derive(Debug, Args)]
 struct AccessArgs {
     /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]

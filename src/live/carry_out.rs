@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Call, Client};
 use super::kinds::path_of;
 use super::order::{Phase, phase, phases};
-use super::read::{Seen, joined, parent_path};
+use super::read::{Seen, finished, parent_path};
 use super::{Decider, DryRun, Error, Failure, How, Job};
 use crate::actions::inventory::Members;
 use crate::actions::{Decision, Deed, Inventory, MANAGER, Send};
@@ -194,23 +194,26 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
     Some(steps)
 }
 
-/// Takes the steps of several objects at once.
+/// Takes the steps of several objects at once. A cluster that does not answer for one of them is not asked
+/// about the others: each would have to be waited for.
 async fn run(client: &Client, all: Vec<Steps>, carried: &mut Carried) -> Result<(), Error> {
-    let under_way = all.into_iter().map(|steps| {
+    // What is under way ends with it.
+    let mut under_way = JoinSet::new();
+    for steps in all {
         let client = client.clone();
-        tokio::spawn(async move {
+        under_way.spawn(async move {
             let result = take(&client, &steps).await;
-            // A cluster that cannot be reached is not asked about every object.
-            match result {
-                Err(Error::Access(why)) => Err(Error::Access(why)),
-                result => Ok((steps.object, result)),
+            (steps.object, result)
+        });
+    }
+    while let Some(task) = under_way.join_next().await {
+        match finished(task)? {
+            (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
+            (object, Err(Error::Unreachable(why))) => {
+                return Err(Error::Unreachable(format!("{why}; the rest was given up at {object}")));
             }
-        })
-    });
-    let under_way: Vec<JoinHandle<Result<(ObjectRef, Result<(), Error>), Error>>> = under_way.collect();
-    for task in under_way {
-        let (object, result) = joined(task).await?;
-        carried.note(&object, result);
+            (object, result) => carried.note(&object, result),
+        }
     }
     Ok(())
 }
@@ -242,10 +245,7 @@ async fn established(client: &Client, call: &Call) -> Result<(), Error> {
             return Ok(());
         }
         if Instant::now() >= end {
-            return Err(Error::Unreachable(format!(
-                "it was not established within {} s",
-                ESTABLISHED.as_secs()
-            )));
+            return Err(Error::Late(format!("it was not established within {} s", ESTABLISHED.as_secs())));
         }
         sleep(PAUSE).await;
     }

@@ -230,10 +230,10 @@ fn withheld(status: &Value) -> String {
     let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
     let fields: Vec<&str> = causes.filter_map(|cause| cause.get("field")?.as_str()).collect();
     let reason = status.get("reason").and_then(Value::as_str).unwrap_or("refused");
-    match fields.is_empty() {
-        true => format!("{reason} (the server's words may hold values of the Secret and are not shown)"),
-        false => format!("{reason} at {} (values are not shown)", fields.join(", ")),
+    if fields.is_empty() {
+        return format!("{reason} (the server's words may hold values of the Secret and are not shown)");
     }
+    format!("{reason} at {} (values are not shown)", fields.join(", "))
 }
 
 /// Why there is no answer.

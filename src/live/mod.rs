@@ -114,6 +114,9 @@ pub enum Error {
     /// There is no (sensible) answer.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
+    /// Something was not there in time.
+    #[error("{0}")]
+    Late(String),
     /// The API server refuses.
     #[error("{}", .0.message)]
     Refused(Refusal),
@@ -123,7 +126,7 @@ impl Error {
     /// The same, after that many attempts.
     fn after(self, attempts: u32) -> Self {
         match self {
-            Self::Access(why) => Self::Access(why),
+            Self::Access(_) | Self::Late(_) => self,
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
             Self::Refused(refusal) => Self::Refused(Refusal {
                 message: format!("{} ({attempts} attempts)", refusal.message),
@@ -152,12 +155,15 @@ pub fn apply(
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
 
+/// What a cluster holds, or why that cannot be told.
+pub type Look = Result<Seen, Error>;
+
 /// Reads clusters: what is wanted there, and what is ours. In the order of the jobs.
 pub fn look(
     access: &Access,
     jobs: &[Job<'_>],
     inventory: &Inventory,
-) -> Result<Vec<(ClusterName, Result<Seen, Error>)>, Error> {
+) -> Result<Vec<(ClusterName, Look)>, Error> {
     each(access, jobs, |runtime, ways, job| {
         let read = async { read::read(&ways.to(&job.cluster).await?, job, inventory).await };
         (job.cluster.clone(), runtime.block_on(read))
@@ -186,7 +192,7 @@ fn each<'j, T: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(&lane)).collect();
+        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
         let joined =
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
@@ -205,6 +211,7 @@ fn one(runtime: &Runtime, ways: &Ways, job: &Job<'_>, decider: &dyn Decider, how
         outcome.failures.push(Failure { object: None, message: error.to_string() });
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
+    outcome.failures.sort_by(|a, b| a.object.cmp(&b.object));
     outcome
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::client::{Call, Client};
 use super::kinds::{self, Kinds, path, path_of};
@@ -109,7 +109,7 @@ async fn missing(
     let wanted: BTreeSet<&ObjectRef> = job.wanted.iter().map(|(object, _)| *object).collect();
     all.retain(|object| wanted.contains(&object.id));
     for get in gets {
-        let (kind, found) = joined(get).await?;
+        let (kind, found) = finished(get.await)??;
         all.extend(found.map(|body| object(&kind, body, &job.cluster)));
     }
     Ok(all)
@@ -139,20 +139,17 @@ pub(super) async fn objects(
     let under_way: Vec<JoinHandle<Result<Vec<Object>, Error>>> = under_way.collect();
     let mut all = Vec::new();
     for task in under_way {
-        all.extend(joined(task).await?);
+        all.extend(finished(task.await)??);
     }
     Ok(all)
 }
 
-/// The result of a task.
-pub(super) async fn joined<T>(task: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
-    match task.await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Err(Error::Unreachable(error.to_string())),
-        },
-    }
+/// The result of a task that was waited for.
+pub(super) fn finished<T>(task: Result<T, JoinError>) -> Result<T, Error> {
+    task.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(error) => Error::Unreachable(error.to_string()),
+    })
 }
 
 /// All pages of a list; none where the cluster does not know the kind.

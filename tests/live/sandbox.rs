@@ -68,10 +68,12 @@ impl Sandbox {
     /// Clusters of these names, and a repo with a namespace and a Deployment for all of them.
     pub(crate) fn new(clusters: &[&str]) -> Self {
         let sandbox = Self { folder: tempfile::tempdir().unwrap(), fleet: Fleet::start(clusters) };
-        let inventory: String = clusters
-            .iter()
-            .map(|name| format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\nspec: {{}}\n"))
-            .collect();
+        let mut inventory = String::new();
+        for name in clusters {
+            inventory += &format!(
+                "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\nspec: {{}}\n"
+            );
+        }
         fs::create_dir_all(sandbox.path("repo")).unwrap();
         sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
         sandbox

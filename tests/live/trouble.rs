@@ -54,6 +54,19 @@ fn a_cluster_that_cannot_be_reached_holds_up_no_other() {
 }
 
 #[test]
+fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    for name in 0..30 {
+        sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
+    }
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Drop).times(1000).on("shop/"));
+    let ran = sandbox.apply("").code(2);
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{ran:#?}");
+    assert!(ran.err.contains("the rest was given up at "), "{ran:#?}");
+    assert!(sandbox.has("m2", WEB));
+}
+
+#[test]
 fn a_context_may_have_another_name() {
     let sandbox = Sandbox::new(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
     sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("prod-eu"));
@@ -82,6 +95,43 @@ fn missing_rights_are_told() {
     assert!(!ran.err.contains("t0ken"));
 }
 
+/// Lets the owner of the token `t0ken` do what a file of `deploy/rbac` grants, and gives it the kubeconfig.
+fn granted(sandbox: &Sandbox, name: &str) {
+    let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let stream = federate::yaml::read(&std::fs::read(path).unwrap());
+    assert!(stream.errors.is_empty());
+    let mut cluster = sandbox.fleet.cluster("m1");
+    for document in stream.documents {
+        let path = match document.value["kind"].as_str().unwrap() {
+            "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "ClusterRoleBinding" => "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            "ServiceAccount" => "/api/v1/namespaces/default/serviceaccounts",
+            other => panic!("{other}"),
+        };
+        assert_eq!(cluster.create(path, &document.value).status, 201, "{}", document.value);
+    }
+    let user = format!("system:serviceaccount:default:federate-{name}");
+    cluster.token("t0ken", User::new(&user, &["system:authenticated"]));
+    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
+}
+
+#[test]
+fn the_rights_in_deploy_suffice() {
+    let sandbox = Sandbox::new(&["m1"]);
+    granted(&sandbox, "drift");
+    sandbox.apply("--dry-run=client").code(0);
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("cannot patch") || ran.err.contains("cannot create"), "{ran:#?}");
+    granted(&sandbox, "apply");
+    for name in ["a", "b", "c", "d"] {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    sandbox.apply("").code(0);
+    sandbox.remove("a.yaml");
+    sandbox.apply("").code(0);
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+}
+
 #[test]
 fn somebody_else_may_be_faster() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
@@ -106,7 +156,7 @@ fn a_run_that_is_killed_can_be_repeated() {
     sandbox
         .fleet
         .cluster("m1")
-        .fault(Fault::new("patch", Mishap::Slow(Duration::from_secs(60))).on("deployments"));
+        .fault(Fault::new("patch", Mishap::Slow(Duration::from_mins(1))).on("deployments"));
     let mut killed = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(20);
     while !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a") {
@@ -164,4 +214,10 @@ fn values_of_secrets_are_told_to_nobody() {
     sandbox.write("s.yaml", &secret("example.com/hunter2"));
     let ran = sandbox.apply("-v");
     assert!(!ran.err.contains("hunter2"), "{ran:#?}");
+    // Nor by the server, where the decision was taken otherwise.
+    let refusal = Fault::new("patch", Mishap::Status(500)).on("secrets/s");
+    sandbox.write("s.yaml", &secret("Opaque").replace("{k:", "{k2: x, k:"));
+    sandbox.fleet.cluster("m1").fault(refusal);
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("Secret shop/s: ") && !ran.err.contains("out of order on demand"), "{ran:#?}");
 }
