@@ -19,15 +19,12 @@ const CLOSE: &str = "```\n";
 fn output(command: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let command = match command.split_once("; ") {
-        Some((edit, command)) => {
-            change(&examples, folder.path(), edit);
-            command
-        }
-        None => {
-            std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
-            command
-        }
+    let command = if let Some((edit, command)) = command.split_once("; ") {
+        change(&examples, folder.path(), edit);
+        command
+    } else {
+        std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
+        command
     };
     let arguments = command.strip_prefix("federate ").expect("a command of federate");
     let output = Command::new(env!("CARGO_BIN_EXE_federate"))

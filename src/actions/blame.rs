@@ -46,28 +46,25 @@ fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path;
     while let Some(next) = rest.chars().next() {
-        match next {
-            '/' => {
-                let end = rest[1..].find(['/', '[']).map_or(rest.len(), |at| at + 1);
-                let key = rest[1..end].replace("~2", "[").replace("~1", "/").replace("~0", "~");
-                steps.push(Step::Field(key));
-                rest = &rest[end..];
-            }
-            _ => {
-                let end = rest.find(']').map_or(rest.len(), |at| at + 1);
-                let inner = rest[..end].trim_start_matches('[').trim_end_matches(']');
-                steps.push(match inner.strip_prefix('=') {
-                    Some(value) => Step::Value(unquoted(value)),
-                    None => Step::Item(
-                        inner
-                            .split(',')
-                            .filter_map(|pair| pair.split_once('='))
-                            .map(|(k, v)| (k.to_owned(), unquoted(v)))
-                            .collect(),
-                    ),
-                });
-                rest = &rest[end..];
-            }
+        if next == '/' {
+            let end = rest[1..].find(['/', '[']).map_or(rest.len(), |at| at + 1);
+            let key = rest[1..end].replace("~2", "[").replace("~1", "/").replace("~0", "~");
+            steps.push(Step::Field(key));
+            rest = &rest[end..];
+        } else {
+            let end = rest.find(']').map_or(rest.len(), |at| at + 1);
+            let inner = rest[..end].trim_start_matches('[').trim_end_matches(']');
+            steps.push(match inner.strip_prefix('=') {
+                Some(value) => Step::Value(unquoted(value)),
+                None => Step::Item(
+                    inner
+                        .split(',')
+                        .filter_map(|pair| pair.split_once('='))
+                        .map(|(k, v)| (k.to_owned(), unquoted(v)))
+                        .collect(),
+                ),
+            });
+            rest = &rest[end..];
         }
     }
     steps
@@ -77,14 +74,19 @@ fn unquoted(text: &str) -> String {
     serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned())
 }
 
+/// A value as paths write it.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 fn is(element: &Element, step: &Step) -> bool {
     match (element, step) {
         (Element::Field(name), Step::Field(field)) => name == field,
         (Element::Place(place), Step::Field(field)) => place.to_string() == *field,
-        (Element::Key(keys), Step::Item(pairs)) => pairs.iter().all(|(name, value)| {
-            keys.iter().any(|(key, found)| key == name && (found == value || found.to_string() == *value))
-        }),
-        (Element::Item(item), Step::Value(value)) => item == value || item.to_string() == *value,
+        (Element::Key(keys), Step::Item(pairs)) => pairs
+            .iter()
+            .all(|(name, value)| keys.iter().any(|(key, found)| key == name && text(found) == *value)),
+        (Element::Item(item), Step::Value(value)) => text(item) == *value,
         _ => false,
     }
 }

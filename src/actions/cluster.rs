@@ -192,7 +192,7 @@ fn kept(object: &Object, prune: &Prune) -> Option<String> {
 }
 
 fn stays(cluster: &Cluster, object: &Object, reason: String) -> Decision {
-    Decision { action: action(cluster, object, Deed::Skip, Some(reason)), send: None }
+    Decision { action: action(cluster, object, Deed::Skip, Some(reason)), send: None, refused: false }
 }
 
 fn goes(cluster: &Cluster, object: &Object) -> Decision {
@@ -201,7 +201,7 @@ fn goes(cluster: &Cluster, object: &Object) -> Decision {
     }
     let text = |field: &str| object.text(&["metadata", field]).to_owned();
     let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
-    Decision { action: action(cluster, object, Deed::Delete, None), send: Some(send) }
+    Decision { action: action(cluster, object, Deed::Delete, None), send: Some(send), refused: false }
 }
 
 fn action(cluster: &Cluster, object: &Object, deed: Deed, reason: Option<String>) -> Action {

@@ -8,7 +8,7 @@ use super::{Action, Deed, Inventory, MANAGER, diffs, plain};
 use crate::change::DigestKey;
 use crate::dialect;
 use crate::k8s::{ClusterName, ObjectRef};
-use crate::server::{Kind, Write, applied, complete};
+use crate::server::{Failure, Kind, Write, applied, complete};
 
 /// What control planes say of an object about which there is nothing to do.
 const SETTLED: &str = "OK";
@@ -64,6 +64,8 @@ pub struct Decision {
     pub action: Action,
     /// What is sent; `None` where nothing is.
     pub send: Option<Send>,
+    /// Whether nothing is sent because an API server would refuse it: somebody must mend the object.
+    pub refused: bool,
 }
 
 /// What is sent.
@@ -113,9 +115,7 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
         Ok(result) => {
             shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules)
         }
-        Err(failure) => {
-            nothing(wanted, Deed::Skip, format!("an API server would refuse it: {}", failure.message))
-        }
+        Err(failure) => refused(wanted, &failure),
     }
 }
 
@@ -128,11 +128,7 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let result = match applied(Some(before), &body, &write(wanted, rules)) {
         Ok(result) => result,
         Err(failure) => {
-            return nothing(
-                wanted,
-                Deed::Skip,
-                format!("an API server would refuse it: {}", failure.message),
-            );
+            return refused(wanted, &failure);
         }
     };
     if deed == Deed::Update && result == *live {
@@ -236,7 +232,21 @@ fn shown(
     let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
     let action =
         Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result: Some(result) };
-    Decision { action, send }
+    Decision { action, send, refused: false }
+}
+
+/// An API server would not take the object. What it says of a Secret may hold values of it.
+fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
+    let why = if wanted.object.kind.contains("Secret") {
+        let causes = failure.details.get("causes").and_then(Value::as_array);
+        let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
+        let fields: Vec<&str> = fields.collect();
+        format!("{} (its words may hold values of the Secret and are not shown)", fields.join(", "))
+    } else {
+        failure.message.clone()
+    };
+    let reason = format!("an API server would refuse it: {why}");
+    Decision { refused: true, ..nothing(wanted, Deed::Skip, reason) }
 }
 
 fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
@@ -250,5 +260,5 @@ fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
         reason: Some(reason),
         result: None,
     };
-    Decision { action, send: None }
+    Decision { action, send: None, refused: false }
 }

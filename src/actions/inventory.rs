@@ -1,4 +1,4 @@
-//! What we own in a cluster: an ApplySet, as `kubectl apply --prune --applyset` keeps it, so that others can
+//! What we own in a cluster: an apply set, as `kubectl apply --prune --applyset` keeps it, so that others can
 //! read it.
 //!
 //! Facts: KEP-3659. The parent object carries the label `applyset.kubernetes.io/id` and the annotations
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::ownership::PART_OF;
 use crate::k8s::ObjectRef;
 
-/// The parent of an ApplySet: a `ConfigMap`.
+/// The parent of an apply set: a `ConfigMap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// Its namespace.

@@ -2,14 +2,14 @@
 //! `kubectl apply`.
 //!
 //! Facts: the tracking annotation and label of Argo CD, the labels of Flux' controllers, those of Helm 3,
-//! and KEP-3659 (ApplySets): the label `applyset.kubernetes.io/part-of`.
+//! and KEP-3659 (apply sets): the label `applyset.kubernetes.io/part-of`.
 
 use serde_json::Value;
 
 use super::MANAGER;
 use crate::server::managed::{Managed, Operation, Owned, Owner};
 
-/// The label by which an object says which ApplySet it belongs to.
+/// The label by which an object says which apply set it belongs to.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 
 /// The field manager of client-side `kubectl apply`.
@@ -18,7 +18,7 @@ const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 /// Whose an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// It belongs to the ApplySet that we apply, or we have applied it before.
+    /// It belongs to the apply set that we apply, or we have applied it before.
     Ours,
     /// Another tool keeps it, which this names.
     Other(String),
@@ -26,7 +26,7 @@ pub enum Whose {
     Nobodys,
 }
 
-/// Whose a live object is. `set` is the id of our ApplySet.
+/// Whose a live object is. `set` is the id of our apply set.
 pub fn whose(live: &Value, set: &str) -> Whose {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
     match text("/metadata/labels/applyset.kubernetes.io~1part-of") {

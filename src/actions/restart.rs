@@ -1,6 +1,6 @@
 //! Whether an action replaces pods: only a change of the pod template does, in kinds that roll it out.
 //!
-//! Facts: `apps/v1` Deployment, StatefulSet and DaemonSet; with the update strategy `OnDelete` pods stay as
+//! Facts: `Deployment`, `StatefulSet` and `DaemonSet` of `apps/v1`; with the update strategy `OnDelete` pods stay as
 //! they are until somebody deletes them, and a paused Deployment waits. `metadata.generation` is no
 //! sign: defaults that are spelt out, or annotations, can raise it without a restart.
 

@@ -157,8 +157,9 @@ impl Apply {
         let members = Members { args: &self.args, inventory: &self.inventory, prune };
         let decided = members.offline(self.adopt.map(Adopt::rule), self.force)?;
         let Some((decisions, _)) = decided else { return Ok(Exit::Error) };
+        let refused = decisions.iter().any(|decision| decision.refused);
         self.show(decisions.into_iter().map(|decision| decision.action).collect())?;
-        Ok(Exit::Clean)
+        Ok(if refused { Exit::Error } else { Exit::Clean })
     }
 
     fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {

@@ -148,7 +148,7 @@ fn head() -> String {
 pub fn write(plan: &Plan) -> String {
     let mut text = head();
     list(&mut text, "placements", &plan.placements, row);
-    list(&mut text, "unmatched", &plan.unmatched, |object| item(object));
+    list(&mut text, "unmatched", &plan.unmatched, item);
     if !plan.shared.is_empty() {
         yaml::write(&serde_json::json!({"shared": plan.shared}), &mut text);
     }

@@ -235,6 +235,13 @@ async fn work(
                 outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
             }
         }
+        if open.is_none() {
+            let refused = decisions.iter().filter(|decision| decision.refused);
+            outcome.failures.extend(refused.map(|decision| Failure {
+                object: Some(decision.action.object.clone()),
+                message: decision.action.reason.clone().unwrap_or_default(),
+            }));
+        }
         if how.dry_run == Some(DryRun::Client) {
             return Ok(());
         }

@@ -48,7 +48,7 @@ pub struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apply {
     /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
-    /// besides Deployments, StatefulSets and DaemonSets.
+    /// besides `Deployment`, `StatefulSet` and `DaemonSet`.
     pub rolling: Vec<String>,
 }
 

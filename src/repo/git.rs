@@ -125,29 +125,12 @@ impl Place {
                 return Error::Shallow { rev, repository: self.shown().to_owned() };
             }
             let why = match e.code() {
-                ErrorCode::NotFound => self.remedy(repository, &rev),
+                ErrorCode::NotFound => remedy(repository, &rev),
                 ErrorCode::UnbornBranch => "the branch has no commit yet".to_owned(),
                 _ => e.message().to_owned(),
             };
             Error::NoRevision { rev, repository: self.shown().to_owned(), why }
         })
-    }
-
-    /// What a reader may have meant.
-    fn remedy(&self, repository: &Repository, rev: &str) -> String {
-        let remote = format!("origin/{rev}");
-        if repository.revparse_single(&remote).is_ok() {
-            return format!("there is `{remote}`");
-        }
-        let Ok(names) = repository.references_glob("refs/heads/*") else { return String::new() };
-        let names = names.filter_map(Result::ok).filter_map(|r| Some(r.shorthand().ok()?.to_owned()));
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match names.as_slice() {
-            [] => "it has no branch at all".to_owned(),
-            names => format!("its branches are {}", crate::k8s::finding::list(names, 10)),
-        }
     }
 
     /// The folder that people know the repository by.
@@ -157,6 +140,23 @@ impl Place {
 
     fn unreadable(&self, error: &git2::Error) -> Error {
         Error::Unreadable { repository: self.shown().to_owned(), why: error.message().to_owned() }
+    }
+}
+
+/// What a reader may have meant.
+fn remedy(repository: &Repository, rev: &str) -> String {
+    let remote = format!("origin/{rev}");
+    if repository.revparse_single(&remote).is_ok() {
+        return format!("there is `{remote}`");
+    }
+    let Ok(names) = repository.references_glob("refs/heads/*") else { return String::new() };
+    let names = names.filter_map(Result::ok).filter_map(|r| Some(r.shorthand().ok()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => "it has no branch at all".to_owned(),
+        names => format!("its branches are {}", crate::k8s::finding::list(names, 10)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Actions and drift: as a table, as Markdown, as JUnit XML.
+//! Actions and drift: as a table, as Markdown, as `JUnit` XML.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -81,7 +81,7 @@ pub fn markdown(actions: &[Action]) -> String {
     out
 }
 
-/// Drift as JUnit XML: a suite a cluster, a failed case an object.
+/// Drift as `JUnit` XML: a suite a cluster, a failed case an object.
 pub fn junit(actions: &[Action]) -> String {
     let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
     for action in actions {

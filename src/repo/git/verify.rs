@@ -1,7 +1,7 @@
 //! Whether a revision is signed by somebody who may: `git` verifies, with OpenSSH's keys.
 //!
 //! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1). A signature
-//! of another kind (OpenPGP, X.509) is by no key of that file and does not count.
+//! of another kind (`OpenPGP`, X.509) is by no key of that file and does not count.
 
 use std::path::{Path, PathBuf};
 
@@ -57,12 +57,11 @@ pub fn verify(place: &Place, rev: &str, allowed: Option<&Path>) -> Result<(), Re
 }
 
 fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Refused> {
-    let file = match named {
-        Some(file) => file.to_owned(),
-        None => {
-            let config = repository.config().and_then(|config| config.get_path("gpg.ssh.allowedSignersFile"));
-            config.map_err(|_| Refused::NoList)?
-        }
+    let file = if let Some(file) = named {
+        file.to_owned()
+    } else {
+        let config = repository.config().and_then(|config| config.get_path("gpg.ssh.allowedSignersFile"));
+        config.map_err(|_| Refused::NoList)?
     };
     let absolute = std::path::absolute(&file).and_then(|file| std::fs::File::open(&file).map(|_| file));
     absolute.map_err(|e| Refused::Unreadable { file, why: e.to_string() })
