@@ -4,7 +4,7 @@
 //! [`Base`] is what the branch holds, [`build`] writes the objects of what it is to hold, [`commit`]
 //! makes a commit of them, and [`advance`] moves the branches, all or none, if they are still where
 //! they were. Until then nothing that was written is reachable: a kill at any moment leaves the
-//! branch at the old commit or at the new one. [`remote`] pushes.
+//! branch at the old commit or at the new one. `remote` pushes.
 //!
 //! Facts: gitformat-pack(5), and "Git Objects" of the book Pro Git for the form of trees and commits.
 

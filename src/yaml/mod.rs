@@ -74,7 +74,7 @@ pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     locate::locate(bytes, index, pointer)
 }
 
-/// Whether [`write`] puts a text down as it is, without quotes; it is read back as that text then.
+/// Whether [`write()`] puts a text down as it is, without quotes; it is read back as that text then.
 pub fn is_plain(text: &str) -> bool {
     emit::plain(text)
 }

@@ -2,7 +2,7 @@
 //! a comment may be.
 //!
 //! Facts: GitHub Flavored Markdown; comments of GitHub take 65,536 characters. Whatever comes from the repo is
-//! escaped ([`escape`]), so that it can neither break out of its place nor call on people.
+//! escaped (`escape`), so that it can neither break out of its place nor call on people.
 
 use std::fmt::Write as _;
 
