@@ -30,8 +30,8 @@ use exit::Fault;
 /// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline.
 ///
 /// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and
-/// override policies, in the dialect of Karmada. federate decides what each cluster receives exactly
-/// as the control plane would, without one.
+/// override policies, in the dialects of Karmada, KubeAdmiral, KubeFleet and KubeFed. federate
+/// decides what each cluster receives exactly as the control plane would, without one.
 #[derive(Debug, Parser)]
 #[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
@@ -45,6 +45,8 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate diff --from main              what a change causes in the clusters
+  federate commit --branch rendered --push
+                                         put the result on a branch
   federate apply --dry-run=client        what applying to the clusters would do
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
