@@ -8,14 +8,14 @@ use super::{count, replicas, sound, web};
 #[test]
 fn a_kill_at_any_moment_loses_nothing() {
     let sandbox = web();
-    sandbox.git("clone -q --bare . remote.git");
-    sandbox.git(&format!("remote add origin file://{}", sandbox.path("remote.git").display()));
+    sandbox.git("clone -q --bare . .remote.git");
+    sandbox.git(&format!("remote add origin file://{}", sandbox.path(".remote.git").display()));
     let started = Instant::now();
     sandbox.run("commit --branch rendered --push").code(0);
     let whole = started.elapsed();
     let rounds: u32 = 40;
     for round in 0..rounds {
-        let before = sandbox.git("-C remote.git rev-parse rendered");
+        let before = sandbox.git("-C .remote.git rev-parse rendered");
         replicas(&sandbox, 5 + round as usize);
         let mut command = sandbox.command("commit --branch rendered --push");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -24,8 +24,8 @@ fn a_kill_at_any_moment_loses_nothing() {
         child.wait().unwrap();
         // Git's push may outlive us, so the remote can still move: it is read last.
         let local = sandbox.git("rev-parse rendered");
-        let remote = sandbox.git("-C remote.git rev-parse rendered");
-        let parent = |at: &str| sandbox.git(&format!("-C remote.git rev-parse {}^", at.trim()));
+        let remote = sandbox.git("-C .remote.git rev-parse rendered");
+        let parent = |at: &str| sandbox.git(&format!("-C .remote.git rev-parse {}^", at.trim()));
         assert!(
             remote == before || parent(&remote) == before,
             "the remote is at the old commit or at the new one"
@@ -36,8 +36,8 @@ fn a_kill_at_any_moment_loses_nothing() {
         assert_eq!(commits, (round + 2).to_string(), "one commit a change, whoever made it");
     }
     sound(&sandbox);
-    sandbox.git("-C remote.git fsck --full --strict");
-    assert_eq!(sandbox.git("rev-parse rendered"), sandbox.git("-C remote.git rev-parse rendered"));
+    sandbox.git("-C .remote.git fsck --full --strict");
+    assert_eq!(sandbox.git("rev-parse rendered"), sandbox.git("-C .remote.git rev-parse rendered"));
 }
 
 #[test]

@@ -6,14 +6,14 @@ use crate::sandbox::Sandbox;
 /// A repository with a bare remote `origin`.
 fn with_remote() -> Sandbox {
     let sandbox = web();
-    sandbox.git("clone -q --bare . remote.git");
-    let address = format!("file://{}", sandbox.path("remote.git").display());
+    sandbox.git("clone -q --bare . .remote.git");
+    let address = format!("file://{}", sandbox.path(".remote.git").display());
     sandbox.git(&format!("remote add origin {address}"));
     sandbox
 }
 
 fn remote_count(sandbox: &Sandbox, branch: &str) -> String {
-    sandbox.git(&format!("-C remote.git rev-list --count {branch}")).trim().to_owned()
+    sandbox.git(&format!("-C .remote.git rev-list --count {branch}")).trim().to_owned()
 }
 
 #[test]
@@ -27,14 +27,14 @@ fn twice_makes_one_commit() {
         "{second}"
     );
     assert_eq!(remote_count(&sandbox, "rendered"), "1");
-    assert_eq!(sandbox.git("rev-parse rendered"), sandbox.git("-C remote.git rev-parse rendered"));
+    assert_eq!(sandbox.git("rev-parse rendered"), sandbox.git("-C .remote.git rev-parse rendered"));
 }
 
 #[test]
 fn another_clone_goes_on_from_what_was_pushed() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
-    sandbox.git("clone -q remote.git .other");
+    sandbox.git("clone -q .remote.git .other");
     replicas(&sandbox, 6);
     sandbox.git("commit -q -a -m six");
     sandbox.git("push -q origin main");
@@ -47,9 +47,9 @@ fn another_clone_goes_on_from_what_was_pushed() {
     sandbox.write(".other/web.yaml", text);
     sandbox.run("commit .other --branch rendered --push").code(0);
     assert_eq!(remote_count(&sandbox, "rendered"), "3");
-    sandbox.git("-C remote.git fsck --full --strict");
+    sandbox.git("-C .remote.git fsck --full --strict");
     // And the first one lags behind now.
-    let address = format!("file://{}", sandbox.path("remote.git").display());
+    let address = format!("file://{}", sandbox.path(".remote.git").display());
     replicas(&sandbox, 8);
     let json = sandbox.run(&format!("commit --branch rendered --push {address} -o json")).code(0).json();
     assert_eq!(json["changed"], false, "{json:#}");
@@ -62,19 +62,19 @@ fn a_shallow_clone_pushes_too() {
     sandbox.run("commit --branch rendered --push").code(0);
     replicas(&sandbox, 6);
     sandbox.run("commit --branch rendered --push").code(0);
-    sandbox.git(&format!("clone -q --depth 1 file://{} shallow", sandbox.path("remote.git").display()));
+    sandbox.git(&format!("clone -q --depth 1 file://{} shallow", sandbox.path(".remote.git").display()));
     let text = sandbox.read("shallow/web.yaml").replace("replicas: 4", "replicas: 8");
     sandbox.write("shallow/web.yaml", text);
     sandbox.run("commit shallow --branch rendered --push").code(0);
     assert_eq!(remote_count(&sandbox, "rendered"), "3");
-    sandbox.git("-C remote.git fsck --full --strict");
+    sandbox.git("-C .remote.git fsck --full --strict");
 }
 
 #[test]
 fn a_remote_that_moves_while_we_push_is_built_upon() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
-    sandbox.git("clone -q remote.git .other");
+    sandbox.git("clone -q .remote.git .other");
     // Just before our push arrives, another one is through.
     let text = sandbox.read(".other/web.yaml").replace("replicas: 4", "replicas: 12");
     sandbox.write(".other/web.yaml", text);
@@ -94,7 +94,7 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
     assert!(ran.err.contains("moved meanwhile; trying again"), "{ran:?}");
     assert_eq!(remote_count(&sandbox, "rendered"), "3", "nobody's commit is lost");
     assert!(
-        sandbox.git("-C remote.git show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 3")
+        sandbox.git("-C .remote.git show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 3")
     );
     sound(&sandbox);
 }
@@ -103,21 +103,21 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
 fn branches_a_cluster_are_pushed_together() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered/{cluster} --push").code(0);
-    let listed = sandbox.git("-C remote.git branch --list rendered/*");
+    let listed = sandbox.git("-C .remote.git branch --list rendered/*");
     assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["rendered/hub", "rendered/m1", "rendered/m2"]);
     // One of them cannot move: none does.
-    let at = sandbox.git("-C remote.git rev-parse rendered/m1");
-    sandbox.git("-C remote.git config receive.denyDeletes true");
-    sandbox.write("remote.git/hooks/update", "#!/bin/sh\ntest \"$1\" != refs/heads/rendered/m2\n");
+    let at = sandbox.git("-C .remote.git rev-parse rendered/m1");
+    sandbox.git("-C .remote.git config receive.denyDeletes true");
+    sandbox.write(".remote.git/hooks/update", "#!/bin/sh\ntest \"$1\" != refs/heads/rendered/m2\n");
     std::fs::set_permissions(
-        sandbox.path("remote.git/hooks/update"),
+        sandbox.path(".remote.git/hooks/update"),
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .unwrap();
     replicas(&sandbox, 8);
     let said = sandbox.run("commit --branch rendered/{cluster} --push").code(2).err;
     assert!(said.contains("`git push` failed") && said.contains("hook declined"), "{said}");
-    assert_eq!(sandbox.git("-C remote.git rev-parse rendered/m1"), at);
+    assert_eq!(sandbox.git("-C .remote.git rev-parse rendered/m1"), at);
     assert_eq!(sandbox.git("rev-parse rendered/m1"), at, "nor does the local one");
 }
 
@@ -125,7 +125,7 @@ fn branches_a_cluster_are_pushed_together() {
 fn histories_that_went_apart_are_nobodys_to_join() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
-    sandbox.git("clone -q remote.git .other");
+    sandbox.git("clone -q .remote.git .other");
     sandbox.git("-C .other branch rendered origin/rendered");
     replicas(&sandbox, 6);
     sandbox.run("commit --branch rendered --push").code(0);
