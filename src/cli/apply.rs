@@ -1,10 +1,10 @@
 //! `federate apply`
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::access::AccessArgs;
 use super::members::{Inventoried, Members};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
@@ -68,23 +68,6 @@ pub(super) struct Apply {
     /// How to print what was done
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
-}
-
-/// Arguments about the ways to clusters.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
-#[derive(Debug, Args)]
-struct AccessArgs {
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Act as this user
-    #[arg(long = "as", value_name = "USER")]
-    user: Option<String>,
-
-    /// Act as a member of this group
-    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
-    groups: Vec<String>,
 }
 
 /// Where a dry run is tried.

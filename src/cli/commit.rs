@@ -128,12 +128,9 @@ impl Commit {
         let memory = self.args.memory(home.previous())?;
         let mut loaded = self.args.load_from(opened.source(), None, memory)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let mut rendering = engine.render();
-        let mut findings = std::mem::take(&mut loaded.findings);
-        findings.append(&mut rendering.findings);
-        self.args.judge(&mut findings);
-        self.args.report(&loaded.repo, &findings);
-        if engine::any_error(&findings) && !self.args.keep_going {
+        let read = std::mem::take(&mut loaded.findings);
+        let rendering = self.args.render(&engine, &loaded.repo, read);
+        if engine::any_error(&rendering.findings) && !self.args.keep_going {
             say("nothing was committed; --keep-going leaves out what is in error and commits the rest\n");
             return Ok(Attempt::Refused);
         }
@@ -150,7 +147,7 @@ impl Commit {
             None => message::with_trailers(&source.message(&built.summary), &trailers),
         };
         match self.carry_out(repository, remote.as_ref(), &theirs, built, subject) {
-            Ok(committed) => Ok(Attempt::Done(committed, outcome(&findings))),
+            Ok(committed) => Ok(Attempt::Done(committed, outcome(&rendering.findings))),
             Err(error @ (Error::Moved(_) | Error::Locked(_))) => Ok(Attempt::Again(error)),
             Err(error) => Err(error.into()),
         }

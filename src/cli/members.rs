@@ -54,12 +54,9 @@ impl Members<'_> {
         }
         let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let mut rendering = engine.render();
-        let mut findings = std::mem::take(&mut loaded.findings);
-        findings.append(&mut rendering.findings);
-        self.args.judge(&mut findings);
-        self.args.report(&loaded.repo, &findings);
-        let failed = engine::any_error(&findings);
+        let read = std::mem::take(&mut loaded.findings);
+        let rendering = self.args.render(&engine, &loaded.repo, read);
+        let failed = engine::any_error(&rendering.findings);
         if failed {
             say("nothing was compared, because of these errors\n");
             return Ok(None);

@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::report::table::Look;
 
+mod access;
 mod apply;
 mod check;
 mod commit;

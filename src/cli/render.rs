@@ -94,12 +94,9 @@ impl Render {
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
         self.keeps_other_clusters(&loaded.clusters)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let mut rendering = engine.render();
-        let mut findings = std::mem::take(&mut loaded.findings);
-        findings.append(&mut rendering.findings);
-        self.args.judge(&mut findings);
-        self.args.report(&loaded.repo, &findings);
-        if engine::any_error(&findings) && !self.args.keep_going {
+        let read = std::mem::take(&mut loaded.findings);
+        let rendering = self.args.render(&engine, &loaded.repo, read);
+        if engine::any_error(&rendering.findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok((Exit::Error, None));
         }
@@ -111,7 +108,7 @@ impl Render {
         self.show(&summary)?;
         drop(engine);
         let good = Good { clusters: loaded.clusters, plan: rendering.plan, manifests: kept };
-        Ok((outcome(&findings), Some(good)))
+        Ok((outcome(&rendering.findings), Some(good)))
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use crate::dialect::{HOST, Hosts, Plan};
-use crate::engine::{self, Settings, previous};
+use crate::engine::{self, Engine, Rendering, Settings, previous};
 use crate::k8s::{Cluster, Finding, Live, Severity};
 use crate::repo::{self, Repo, Source, WorkTree, git};
 use crate::report::findings;
@@ -244,6 +244,16 @@ impl RepoArgs {
     /// Whether `--cluster` keeps this one.
     pub(super) fn wants(&self, cluster: &str) -> bool {
         self.clusters.is_empty() || self.clusters.iter().any(|name| name == cluster)
+    }
+
+    /// Renders, and tells what was found: while reading (`read`), too. It is all in the rendering's
+    /// findings.
+    pub(super) fn render(&self, engine: &Engine<'_>, repo: &Repo, read: Vec<Finding>) -> Rendering {
+        let mut rendering = engine.render();
+        rendering.findings.extend(read);
+        self.judge(&mut rendering.findings);
+        self.report(repo, &rendering.findings);
+        rendering
     }
 
     /// Makes errors of the warnings that `--fail-on` names, and sorts.

@@ -10,7 +10,7 @@ use crate::cli::{Exit, Fault, say};
 use crate::dialect::{DIALECTS, Dialect, Health, Plan};
 use crate::engine::{self, Engine};
 use crate::k8s::{Cluster, ClusterName, Object, ObjectRef};
-use crate::live::{self, Access, Decider, DryRun, How, Job, Outcome, Seen};
+use crate::live::{self, Decider, DryRun, How, Job, Outcome, Seen};
 use crate::server::Kind;
 
 /// The time of an object that nobody will store: API servers write their own.
@@ -60,12 +60,9 @@ impl Apply {
     pub(super) fn servers(&self) -> Result<Exit, Fault> {
         let mut loaded = self.args.load(None, None)?;
         let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
-        let mut rendering = engine.render();
-        let mut findings = std::mem::take(&mut loaded.findings);
-        findings.append(&mut rendering.findings);
-        self.args.judge(&mut findings);
-        self.args.report(&loaded.repo, &findings);
-        let incomplete = engine::any_error(&findings);
+        let read = std::mem::take(&mut loaded.findings);
+        let rendering = self.args.render(&engine, &loaded.repo, read);
+        let incomplete = engine::any_error(&rendering.findings);
         if incomplete && !self.args.keep_going {
             say(
                 "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n",
@@ -89,12 +86,7 @@ impl Apply {
             Deciding { engine: &engine, rendering: &rendering, desired: &desired, rules: &rules, prune };
         let plane = Plane::new(deciding, &loaded.clusters, &rendering.plan);
         let jobs = self.jobs(&loaded.clusters, &desired);
-        let access = Access {
-            kubeconfig: self.access.kubeconfig.clone(),
-            contexts: loaded.repo.config.contexts.clone(),
-            user: self.access.user.clone(),
-            groups: self.access.groups.clone(),
-        };
+        let access = self.access.access(&loaded.repo.config);
         let how = How {
             inventory: &self.inventory.applyset,
             dry_run: self.dry_run.map(|dry_run| match dry_run {
