@@ -169,10 +169,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
             .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
         None => match (wanted.act)(false) {
             Some(action) if action.adopts || !matches!(action.deed, dialect::Deed::Nothing) => None,
-            Some(action) => Some(format!(
-                "it is there already, and its policy does not take it over ({}); --adopt if-no-restart would",
-                action.status,
-            )),
+            Some(action) => Some(untaken(&action)),
             None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
         },
     };
@@ -180,6 +177,17 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         Some(reason) => nothing(wanted, Deed::Conflict, reason),
         None => taken,
     }
+}
+
+/// Why the control plane does not take an object over, what of its own settings would have it do so, and what
+/// of ours.
+fn untaken(action: &dialect::Action) -> String {
+    let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+    format!(
+        "it is there already, and its control plane does not take it over ({}){hint}; --adopt if-no-restart (or \
+         always) would all the same",
+        action.status
+    )
 }
 
 /// Why the control plane sends nothing now.

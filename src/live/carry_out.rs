@@ -106,7 +106,9 @@ pub(super) async fn carry_out(
     }
     let of = applied.len() + deleted.len();
     let mut tally = Tally { cluster: &job.cluster, progress: how.progress, done: 0, of };
-    tally.tell();
+    if of > 0 {
+        tally.tell();
+    }
     if how.dry_run == Some(DryRun::Server) {
         let tried =
             applied.into_iter().chain(deleted).filter(|(_, steps)| can_be_tried(seen, job, &steps.object));

@@ -186,21 +186,6 @@ pub fn apply(
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
 
-/// What a cluster holds, or why that cannot be told.
-pub type Look = Result<Seen, Error>;
-
-/// Reads clusters: what is wanted there, and what is ours. In the order of the jobs.
-pub fn look(
-    access: &Access,
-    jobs: &[Job<'_>],
-    inventory: &Inventory,
-) -> Result<Vec<(ClusterName, Look)>, Error> {
-    each(access, jobs, |runtime, ways, job| {
-        let read = async { read::read(&ways.to(&job.cluster).await?, job, inventory).await };
-        (job.cluster.clone(), runtime.block_on(read))
-    })
-}
-
 /// Works on all clusters, some at a time.
 fn each<'j, T: Send>(
     access: &Access,

@@ -28,7 +28,11 @@ fn image(image: &str) -> Value {
 /// The paths that a manager owns, as the API server writes them.
 fn owned(object: &Value, manager: &str) -> String {
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
-    entries.iter().filter(|entry| entry["manager"] == manager).map(|entry| entry["fieldsV1"].to_string()).collect()
+    entries
+        .iter()
+        .filter(|entry| entry["manager"] == manager)
+        .map(|entry| entry["fieldsV1"].to_string())
+        .collect()
 }
 
 fn actions(ran: &Ran) -> Vec<Value> {
@@ -107,7 +111,10 @@ fn a_cluster_that_cannot_be_reached_is_told_beside_the_others() {
     let ran = sandbox.run("drift", "-o json").code(2);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "update");
     let errors: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert!(matches!(errors.as_slice(), [one] if one.starts_with("error: m2: it cannot be reached: ")), "{ran:#?}");
+    assert!(
+        matches!(errors.as_slice(), [one] if one.starts_with("error: m2: it cannot be reached: ")),
+        "{ran:#?}"
+    );
 }
 
 #[test]
@@ -159,13 +166,15 @@ fn what_others_may_change_is_no_drift_unless_all_is_asked_for() {
 #[test]
 fn exactly_what_drifted_is_put_back() {
     let ignore = "drift: {ignore: [{kinds: [Deployment.apps], paths: [/spec/replicas]}]}\n";
-    let sandbox =
-        Sandbox::new(&["m1", "m2"]).file("federate.yaml", ignore).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::new(&["m1", "m2"]).file("federate.yaml", ignore).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     let mut change = image("nginx:1.0");
     change["spec"]["replicas"] = json!(5);
     change["metadata"] = json!({"annotations": {"note": "by hand"}});
-    change["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().insert(0, json!({"name": "sidecar", "image": "proxy:1"}));
+    change["spec"]["template"]["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({"name": "sidecar", "image": "proxy:1"}));
     edit(&sandbox, "kubectl-edit", WEB, &change);
     let others = sandbox.get("m2", WEB);
 
@@ -202,7 +211,8 @@ fn exactly_what_drifted_is_put_back() {
 
 #[test]
 fn what_was_put_back_goes_when_it_is_no_longer_rendered() {
-    let two = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {k: '1', l: '1'}\n";
+    let two =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {k: '1', l: '1'}\n";
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", two);
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"l": "2"}}));
@@ -255,7 +265,8 @@ fn missing_objects_are_made_and_surplus_ones_deleted_within_limits() {
 fn objects_of_others_are_told_and_left() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
     sandbox.fleet.cluster("m1").namespace("shop");
-    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}});
+    let foreign =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}});
     sandbox.fleet.cluster("m1").create(CONFIGS, &foreign);
     let before = sandbox.get("m1", &format!("{CONFIGS}/a"));
     assert!(told(&sandbox.run("drift", "-o json").code(1)).contains(&"m1 update a: /data/k".to_owned()));
@@ -282,7 +293,8 @@ fn what_fails_is_told() {
 
 #[test]
 fn what_somebody_changes_meanwhile_is_not_lost() {
-    let sandbox = Sandbox::new(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
+    let sandbox =
+        Sandbox::new(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     sandbox.forget("m1");
