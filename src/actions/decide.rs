@@ -231,7 +231,7 @@ fn shown(
 ) -> Decision {
     let diffs = match live {
         None => Vec::new(),
-        Some(live) if rules.full => all_diffs(live, &part(&result, &rules.write(wanted.kind)), rules.key),
+        Some(live) if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
         Some(live) => diffs(live, &result, rules.key),
     };
     let restarts_pods = live.is_some_and(|live| restarts_pods(live, &result, rules.rolling));
@@ -239,6 +239,22 @@ fn shown(
     let result = Some(readable(result, rules));
     let action = Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result };
     Decision { action, send, refused: false }
+}
+
+/// The fields of the result that are rendered.
+fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
+    let mut part = part(result, &rules.write(wanted.kind));
+    // What is rendered as text a server keeps encoded.
+    let texts = wanted.body.get("stringData").and_then(Value::as_object);
+    for key in texts.filter(|_| wanted.kind.is("Secret")).into_iter().flat_map(Map::keys) {
+        if let Some(value) = result.pointer("/data").and_then(|data| data.get(key)) {
+            if !part["data"].is_object() {
+                part["data"] = Value::Object(Map::new());
+            }
+            part["data"][key.as_str()] = value.clone();
+        }
+    }
+    part
 }
 
 /// An object as it is shown.

@@ -97,7 +97,10 @@ fn kubefed_names_its_configuration() {
     let inventory = "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {name: m1, namespace: kube-federation-system}\n\
                      spec: {apiEndpoint: 'https://m1', secretRef: {name: m1}}\n---\n\
                      apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedConfig\nmetadata: {name: kubefed, namespace: kube-federation-system}\n\
-                     spec: {scope: Cluster, syncController: {adoptResources: Disabled}}\n";
+                     spec: {scope: Cluster, syncController: {adoptResources: Disabled}}\n---\n\
+                     apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+                     apiVersion: types.kubefed.io/v1beta1\nkind: FederatedNamespace\nmetadata: {name: shop, namespace: shop}\n\
+                     spec: {placement: {clusters: [{name: m1}]}}\n";
     let template = WEB.split_once("spec:\n").unwrap().1.replace('\n', "\n      ");
     let federated = format!(
         "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedDeployment\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \

@@ -64,7 +64,7 @@ fn field_culprit_and_time_are_told_and_nothing_is_written() {
     let missing = sandbox.run("drift", "-o json --cluster m1").code(1);
     assert_eq!(
         told(&missing),
-        ["m1 create a: it is missing", "m1 create shop: it is missing", "m1 create web: it is missing"]
+        ["m1 create web: it is missing", "m1 create a: it is missing", "m1 create shop: it is missing"]
     );
     sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
     sandbox.apply("").code(0);
