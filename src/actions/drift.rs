@@ -83,8 +83,8 @@ impl Drift<'_> {
         let scaled = !known.rules.full && is_scaled(known, there);
         let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(unmarked);
         let counts = |diff: &FieldDiff| {
-            !(scaled && diff.path == "/spec/replicas")
-                && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+            let scaled = scaled && diff.path == "/spec/replicas";
+            !scaled && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
         };
         decision.action.diffs = diffs.filter(counts).collect();
         if decision.action.diffs.is_empty() {

@@ -80,7 +80,7 @@ mod tests {
         let mut edited = live.clone();
         edited["data"] = json!({"a": "2", "b": "2", "c": "1", "d": "2"});
         let live = update(Some(&live), &complete(&kind, &edited), &write(&kind, "edit"));
-        assert_eq!(owners(&live, "us"), r#"{"f:data":{".":{},"f:c":{}}}"#);
+        assert_eq!(owners(&live, "us"), r#"{"f:data":{"f:c":{}}}"#);
 
         let mut target = live.clone();
         target["data"]["a"] = json!("1");
@@ -92,10 +92,7 @@ mod tests {
         );
         let after = applied(Some(&live), &body, &write(&kind, "us")).unwrap();
         assert_eq!(after["data"], json!({"a": "1", "b": "2", "c": "1", "d": "2"}));
-        assert_eq!(
-            owners(&after, "us"),
-            r#"{"f:data":{".":{},"f:a":{},"f:c":{}}}"#.replace(r#"".":{},"#, "")
-        );
+        assert_eq!(owners(&after, "us"), r#"{"f:data":{"f:a":{},"f:c":{}}}"#);
         assert_eq!(owners(&after, "edit"), r#"{"f:data":{"f:b":{},"f:d":{}}}"#);
     }
 }

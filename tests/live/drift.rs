@@ -68,7 +68,8 @@ fn field_culprit_and_time_are_told_and_nothing_is_written() {
     );
     sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
     sandbox.apply("").code(0);
-    sandbox.run("drift", "").code(0);
+    let clean = sandbox.run("drift", "").code(0);
+    assert_eq!(clean.err, "", "where there is no terminal, nobody is told how far it is");
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     let time = sandbox.get("m1", WEB)["metadata"]["managedFields"]
         .as_array()
@@ -314,7 +315,7 @@ fn what_somebody_changes_meanwhile_is_not_lost() {
     let web = sandbox.get("m1", WEB);
     assert_eq!(web["spec"]["replicas"], 6);
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.27");
-    assert!(sandbox.count("m1", "patch") >= 1 + 2, "the edit, one that came too late, and one that did not");
+    assert!(sandbox.count("m1", "patch") > 2, "the edit, one that came too late, and one that did not");
 }
 
 #[test]

@@ -9,6 +9,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::k8s::ClusterName;
 use crate::live::{Progress, Step};
 
+/// How many lines there are at most: those of clusters that are done make room. More than are worked on at a
+/// time.
+const MOST: usize = 20;
+
 /// The lines; none where standard error is no terminal, or nobody wants them.
 pub(super) struct Lines {
     all: MultiProgress,
@@ -31,11 +35,16 @@ impl Lines {
 
     fn bar(&self, cluster: &ClusterName) -> ProgressBar {
         let mut bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || {
-            let bar = self.all.add(ProgressBar::new_spinner().with_prefix(visible(cluster)));
-            bar.with_style(ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain()))
-        };
-        bars.entry(cluster.clone()).or_insert_with(new).clone()
+        if let Some(bar) = bars.get(cluster) {
+            return bar.clone();
+        }
+        let done = bars.iter().find(|(_, bar)| bar.is_finished()).map(|(name, _)| name.clone());
+        if let Some(bar) = done.filter(|_| bars.len() >= MOST).and_then(|name| bars.remove(&name)) {
+            self.all.remove(&bar);
+        }
+        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(visible(cluster)));
+        let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain());
+        bars.entry(cluster.clone()).or_insert(bar.with_style(style)).clone()
     }
 }
 
