@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::steps::{Step, steps, text};
 use crate::server::fields::{Element, FieldSet};
 use crate::server::managed::{Managed, Owner};
 
@@ -32,51 +33,6 @@ impl Blame {
         let owns = |fields: &FieldSet| depth(fields, &steps) == steps.len() || atomic(fields, &steps);
         self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
     }
-}
-
-/// A step of a path, as reports name it.
-enum Step {
-    Field(String),
-    /// Values of keys, as texts.
-    Item(Vec<(String, String)>),
-    Value(String),
-}
-
-fn steps(path: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut rest = path;
-    while let Some(next) = rest.chars().next() {
-        if next == '/' {
-            let end = rest[1..].find(['/', '[']).map_or(rest.len(), |at| at + 1);
-            let key = rest[1..end].replace("~2", "[").replace("~1", "/").replace("~0", "~");
-            steps.push(Step::Field(key));
-            rest = &rest[end..];
-        } else {
-            let end = rest.find(']').map_or(rest.len(), |at| at + 1);
-            let inner = rest[..end].trim_start_matches('[').trim_end_matches(']');
-            steps.push(match inner.strip_prefix('=') {
-                Some(value) => Step::Value(unquoted(value)),
-                None => Step::Item(
-                    inner
-                        .split(',')
-                        .filter_map(|pair| pair.split_once('='))
-                        .map(|(k, v)| (k.to_owned(), unquoted(v)))
-                        .collect(),
-                ),
-            });
-            rest = &rest[end..];
-        }
-    }
-    steps
-}
-
-fn unquoted(text: &str) -> String {
-    serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned())
-}
-
-/// A value as paths write it.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn is(element: &Element, step: &Step) -> bool {

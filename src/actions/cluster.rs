@@ -7,10 +7,11 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use super::decide::{Decision, Rules, Send, Wanted, decide};
+use super::drift::{Drift, Known};
 use super::ownership::PART_OF;
 use super::{Action, Deed};
 use crate::dialect::{self, Placement};
-use crate::engine::{Engine, Manifest, Rendering};
+use crate::engine::{self, Engine, Manifest, Rendering};
 use crate::k8s::{Cluster, ClusterName, Live, Object, ObjectRef};
 use crate::server::Kind;
 
@@ -49,6 +50,13 @@ pub struct Prune {
     pub limit: usize,
 }
 
+impl Prune {
+    /// Everything may be.
+    fn all() -> Self {
+        Self { kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(), limit: 100 }
+    }
+}
+
 /// Everything that decisions about clusters need besides what runs.
 pub struct Deciding<'d> {
     /// The control planes.
@@ -59,12 +67,22 @@ pub struct Deciding<'d> {
     pub desired: &'d [Desired],
     /// How.
     pub rules: &'d Rules<'d>,
-    /// What may be deleted; nothing when `None`.
+    /// What may be deleted; nothing when `None`, or when errors keep the rendering from being complete: what
+    /// is missing from it may be wanted all the same.
     pub prune: Option<&'d Prune>,
+    /// Only drift is decided about, in place of all that differs.
+    pub drift: Option<&'d Drift<'d>>,
 }
 
 /// What tells objects apart in a cluster, whatever their version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
+
+/// By what is known whether something is no longer wanted.
+struct Surplus<'s> {
+    /// What is.
+    keep: BTreeSet<Key<'s>>,
+    placements: BTreeMap<&'s ObjectRef, &'s Placement>,
+}
 
 fn key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
@@ -83,25 +101,41 @@ impl Deciding<'_> {
             self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
         let wanted: Vec<&Desired> =
             self.desired.iter().filter(|desired| desired.clusters.contains(&cluster.name)).collect();
+        let known = Known { cluster, live, kind, rules: self.rules };
         let mut decisions: Vec<Decision> = wanted
             .par_iter()
-            .map(|desired| {
+            .filter_map(|desired| {
                 let id = &desired.object;
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-                self.one(cluster, desired, placements.get(id).copied(), there, &kind(id))
+                let decision = self.one(cluster, desired, placements.get(id).copied(), there, &kind(id));
+                match self.drift {
+                    Some(drift) => drift.wanted(decision, &known),
+                    None => Some(decision),
+                }
             })
             .collect();
-        if let Some(prune) = self.prune {
+        if !engine::any_error(&self.rendering.findings) {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
-            let keep: BTreeSet<Key<'_>> = wanted
-                .iter()
-                .map(|desired| key(&desired.object))
-                .chain(held.map(|h| key(&h.object)))
-                .collect();
-            decisions.extend(self.pruned(cluster, live, &keep, &placements, prune));
+            let held = held.map(|held| key(&held.object));
+            let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
+            let surplus = Surplus { keep, placements };
+            decisions.extend(self.surplus(cluster, live, &surplus));
         }
         decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
         decisions
+    }
+
+    /// Decides about what is ours and no longer wanted.
+    fn surplus(&self, cluster: &Cluster, live: &Live, surplus: &Surplus<'_>) -> Vec<Decision> {
+        let may = self.prune.map(|prune| self.pruned(cluster, live, surplus, prune));
+        let Some(drift) = self.drift else { return may.unwrap_or_default() };
+        let all = self.pruned(cluster, live, surplus, &Prune::all());
+        let drifted = |(at, decision)| {
+            // Both are about the same objects, in the same order.
+            let may = may.as_ref().and_then(|may: &Vec<Decision>| may.get(at));
+            drift.surplus(decision, may.cloned())
+        };
+        all.into_iter().enumerate().filter_map(drifted).collect()
     }
 
     fn one(
@@ -133,23 +167,18 @@ impl Deciding<'_> {
         self.engine.act(placement, cluster, marked.as_ref().or(there))
     }
 
-    /// What is ours and no longer wanted.
-    fn pruned(
-        &self,
-        cluster: &Cluster,
-        live: &Live,
-        keep: &BTreeSet<Key<'_>>,
-        placements: &BTreeMap<&ObjectRef, &Placement>,
-        prune: &Prune,
-    ) -> Vec<Decision> {
+    /// What may be deleted of that.
+    fn pruned(&self, cluster: &Cluster, live: &Live, surplus: &Surplus<'_>, prune: &Prune) -> Vec<Decision> {
         let id = self.rules.inventory.id();
         let is_member = |object: &&Object| object.label(PART_OF) == Some(id.as_str());
         let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
-        let surplus = members.iter().filter(|object| !keep.contains(&key(&object.id)));
-        let mut decisions: Vec<Decision> = surplus
+        let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
+        let mut decisions: Vec<Decision> = unwanted
             .map(|object| {
-                let preserved =
-                    placements.get(&object.id).and_then(|row| self.act(cluster, row, Some(object), true));
+                let preserved = surplus
+                    .placements
+                    .get(&object.id)
+                    .and_then(|row| self.act(cluster, row, Some(object), true));
                 let released =
                     preserved.is_some_and(|action| matches!(action.deed, dialect::Deed::Release(_)));
                 match kept(object, prune) {

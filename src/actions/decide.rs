@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use super::ownership::{Whose, handed_over, whose};
 use super::restart::restarts_pods;
-use super::{Action, Deed, Inventory, MANAGER, diffs, plain};
+use super::{Action, Deed, Inventory, MANAGER, all_diffs, diffs, plain, unmarked};
 use crate::change::DigestKey;
 use crate::dialect;
 use crate::k8s::{ClusterName, ObjectRef};
-use crate::server::{Failure, Kind, Write, applied, complete};
+use crate::server::{Failure, Kind, Write, applied, complete, part};
 
 /// What control planes say of an object about which there is nothing to do.
 const SETTLED: &str = "OK";
@@ -33,6 +33,8 @@ pub struct Rules<'r> {
     pub adopt: Option<Adopt>,
     /// Whether objects are taken from other tools, too.
     pub force: bool,
+    /// Whether what nobody rendered is a difference, too: defaults, status, what others have added.
+    pub full: bool,
     /// What we own.
     pub inventory: &'r Inventory,
     /// Further kinds that roll out their pod template, as `Kind.group`.
@@ -41,6 +43,13 @@ pub struct Rules<'r> {
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
+}
+
+impl Rules<'_> {
+    /// How objects of a kind are written.
+    pub(super) fn write<'w>(&'w self, kind: &'w Kind) -> Write<'w> {
+        Write { kind, manager: MANAGER, subresource: None, force: true, now: self.now }
+    }
 }
 
 /// An object that is wanted in a cluster.
@@ -111,7 +120,7 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
         return nothing(wanted, Deed::Skip, reason);
     }
     let body = rules.inventory.labelled(wanted.body);
-    match applied(None, &body, &write(wanted, rules)) {
+    match applied(None, &body, &rules.write(wanted.kind)) {
         Ok(result) => {
             shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules)
         }
@@ -125,7 +134,7 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
         return nothing(wanted, Deed::Skip, reason);
     }
     let body = rules.inventory.labelled(&retained(wanted, live));
-    let result = match applied(Some(before), &body, &write(wanted, rules)) {
+    let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
         Err(failure) => {
             return refused(wanted, &failure);
@@ -151,7 +160,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         Some(Adopt::Always) => None,
         Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
         Some(Adopt::IfNoDiff) => {
-            let different = taken.action.diffs.iter().find(|diff| !is_mark(&diff.path));
+            let different = taken.action.diffs.iter().cloned().find_map(unmarked);
             different.map(|diff| format!("it is there already, and differs at {}", diff.path))
         }
         Some(Adopt::IfNoRestart) => taken
@@ -160,10 +169,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
             .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
         None => match (wanted.act)(false) {
             Some(action) if action.adopts || !matches!(action.deed, dialect::Deed::Nothing) => None,
-            Some(action) => Some(format!(
-                "it is there already, and its policy does not take it over ({}); --adopt if-no-restart would",
-                action.status,
-            )),
+            Some(action) => Some(untaken(&action)),
             None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
         },
     };
@@ -173,9 +179,15 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
     }
 }
 
-/// The label of our inventory is no difference to anybody.
-pub(super) fn is_mark(path: &str) -> bool {
-    path.starts_with("/metadata/labels/applyset.kubernetes.io~1") || path == "/metadata/labels"
+/// Why the control plane does not take an object over, what of its own settings would have it do so, and what
+/// of ours.
+fn untaken(action: &dialect::Action) -> String {
+    let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+    format!(
+        "it is there already, and its control plane does not take it over ({}){hint}; --adopt if-no-restart (or \
+         always) would all the same",
+        action.status
+    )
 }
 
 /// Why the control plane sends nothing now.
@@ -209,10 +221,6 @@ fn project(shape: &Value, values: &Value) -> Value {
     }
 }
 
-fn write<'w>(wanted: &'w Wanted<'_>, rules: &'w Rules<'_>) -> Write<'w> {
-    Write { kind: wanted.kind, manager: MANAGER, subresource: None, force: true, now: rules.now }
-}
-
 fn shown(
     wanted: &Wanted<'_>,
     deed: Deed,
@@ -221,23 +229,52 @@ fn shown(
     send: Option<Send>,
     rules: &Rules<'_>,
 ) -> Decision {
-    let diffs = live.map(|live| diffs(live, &result, rules.key)).unwrap_or_default();
+    let diffs = match live {
+        None => Vec::new(),
+        Some(live) if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
+        Some(live) => diffs(live, &result, rules.key),
+    };
     let restarts_pods = live.is_some_and(|live| restarts_pods(live, &result, rules.rolling));
-    let mut result = result;
-    if let Some(metadata) = result.get_mut("metadata").and_then(Value::as_object_mut) {
-        // Who owns what says nothing to a reader.
-        metadata.remove("managedFields");
-    }
-    crate::change::hide(&mut [&mut result], rules.key);
     let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
-    let action =
-        Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result: Some(result) };
+    let result = Some(readable(result, rules));
+    let action = Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result };
     Decision { action, send, refused: false }
 }
 
-/// An API server would not take the object. What it says of a Secret may hold values of it.
+/// The fields of the result that are rendered.
+fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
+    let mut part = part(result, &rules.write(wanted.kind));
+    // What is rendered as text a server keeps encoded.
+    let texts = wanted.body.get("stringData").and_then(Value::as_object);
+    for key in texts.filter(|_| wanted.kind.is("Secret")).into_iter().flat_map(Map::keys) {
+        if let Some(value) = result.pointer("/data").and_then(|data| data.get(key)) {
+            if !part["data"].is_object() {
+                part["data"] = Value::Object(Map::new());
+            }
+            part["data"][key.as_str()] = value.clone();
+        }
+    }
+    part
+}
+
+/// An object as it is shown.
+pub(super) fn readable(mut object: Value, rules: &Rules<'_>) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who owns what says nothing to a reader.
+        metadata.remove("managedFields");
+    }
+    crate::change::hide(&mut [&mut object], rules.key);
+    object
+}
+
+/// An API server would not take the object.
 fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
-    let why = if wanted.object.kind.contains("Secret") {
+    Decision { refused: true, ..nothing(wanted, Deed::Skip, refusal(wanted.object, failure)) }
+}
+
+/// Why an API server would not take an object. What it says of a Secret may hold values of it.
+pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
+    let why = if object.kind.contains("Secret") {
         let causes = failure.details.get("causes").and_then(Value::as_array);
         let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
         let fields: Vec<&str> = fields.collect();
@@ -245,8 +282,7 @@ fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
     } else {
         failure.message.clone()
     };
-    let reason = format!("an API server would refuse it: {why}");
-    Decision { refused: true, ..nothing(wanted, Deed::Skip, reason) }
+    format!("an API server would refuse it: {why}")
 }
 
 fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {

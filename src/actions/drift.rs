@@ -1,69 +1,157 @@
 //! Drift: what runs otherwise than it is rendered, and is nobody's good right to have changed.
 //!
-//! Facts: horizontal autoscalers write `spec.replicas` through the subresource `scale`. What others add
-//! (defaults, sidecars, annotations such as `restartedAt`) is in no rendered field and never differs.
+//! Facts: horizontal autoscalers write `spec.replicas` through the subresource `scale`; so does `kubectl
+//! scale`, which is a person. What others add (defaults, sidecars, annotations such as `restartedAt`) is in
+//! no rendered field and never differs.
 
-use super::decide::Decision;
-use super::{Action, Deed, FieldDiff, blame};
-use crate::k8s::{Live, Object, ObjectRef};
+use super::correct::corrected;
+use super::decide::{Decision, Rules};
+use super::{Deed, FieldDiff, blame, steps, unmarked};
+use crate::k8s::{Cluster, Live, Object, ObjectRef};
 use crate::repo::config::Ignore;
+use crate::server::{Kind, complete};
 
-/// Whether a rule says that a difference is no drift.
-fn ignores(rule: &Ignore, object: &ObjectRef, diff: &FieldDiff) -> bool {
-    let any =
-        |list: &[String], is: &dyn Fn(&str) -> bool| list.is_empty() || list.iter().any(|item| is(item));
+/// What counts as drift, and what is done about it.
+#[derive(Clone, Debug)]
+pub struct Drift<'d> {
+    /// What does not count.
+    pub ignore: &'d [Ignore],
+    /// Whether it is put back.
+    pub correct: bool,
+}
+
+/// What is known of a cluster.
+pub(super) struct Known<'k> {
+    pub(super) cluster: &'k Cluster,
+    pub(super) live: &'k Live,
+    pub(super) kind: &'k (dyn Fn(&ObjectRef) -> Kind + Sync),
+    pub(super) rules: &'k Rules<'k>,
+}
+
+impl Known<'_> {
+    fn object(&self, id: &ObjectRef) -> Option<&Object> {
+        self.live.get(&self.cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name)
+    }
+}
+
+impl Drift<'_> {
+    /// The decision about an object that is wanted, as far as there is drift; with nothing to send unless
+    /// that is to be put back.
+    pub(super) fn wanted(&self, decision: Decision, known: &Known<'_>) -> Option<Decision> {
+        match decision.action.action {
+            _ if decision.refused => Some(decision),
+            Deed::Create => self.whole(decision, "it is missing"),
+            Deed::Update | Deed::Adopt | Deed::Unchanged => self.fields(decision, known),
+            Deed::Delete | Deed::Conflict | Deed::Skip => None,
+        }
+    }
+
+    /// The decision about an object of ours that is not wanted. `may` is what may be done about it.
+    pub(super) fn surplus(&self, decision: Decision, may: Option<Decision>) -> Option<Decision> {
+        if decision.action.action != Deed::Delete {
+            return None;
+        }
+        let decision = self.whole(decision, "it is no longer wanted")?;
+        let kept = |mut decision: Decision| {
+            decision.action.action = Deed::Skip;
+            let why = "it is no longer wanted, and --no-prune keeps it";
+            decision.action.reason = Some(why.to_owned());
+            Decision { send: None, ..decision }
+        };
+        match may {
+            _ if !self.correct => Some(decision),
+            Some(may) if may.send.is_some() => Some(decision),
+            Some(may) => Some(may),
+            None => Some(kept(decision)),
+        }
+    }
+
+    /// A whole object is there or is not. Rules that name fields or managers say nothing about that.
+    fn whole(&self, mut decision: Decision, reason: &str) -> Option<Decision> {
+        let about_all = |rule: &&Ignore| rule.paths.is_empty() && rule.managers.is_empty();
+        if self.ignore.iter().filter(about_all).any(|rule| names(rule, &decision.action.object)) {
+            return None;
+        }
+        decision.action.reason = Some(reason.to_owned());
+        decision.send = decision.send.filter(|_| self.correct);
+        Some(decision)
+    }
+
+    fn fields(&self, mut decision: Decision, known: &Known<'_>) -> Option<Decision> {
+        let id = decision.action.object.clone();
+        let there = known.object(&id)?;
+        let scaled = !known.rules.full && is_scaled(known, there);
+        let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(unmarked);
+        let counts = |diff: &FieldDiff| {
+            let scaled = scaled && diff.path == "/spec/replicas";
+            !scaled && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+        };
+        decision.action.diffs = diffs.filter(counts).collect();
+        if decision.action.diffs.is_empty() {
+            return None;
+        }
+        let ours = decision.action.action != Deed::Adopt;
+        decision.action.action = Deed::Update;
+        if !self.correct {
+            decision.send = None;
+            return Some(decision);
+        }
+        if !ours {
+            decision.action.action = Deed::Conflict;
+            decision.action.reason = Some(
+                "it is not ours, so that nothing is put back; `federate apply` says what would take it over"
+                    .to_owned(),
+            );
+            (decision.action.restarts_pods, decision.action.result) = (false, None);
+            return Some(Decision { send: None, ..decision });
+        }
+        let kind = (known.kind)(&id);
+        Some(corrected(decision, &complete(&kind, &there.body), &kind, known.rules))
+    }
+}
+
+/// Whether a rule is about an object.
+fn names(rule: &Ignore, object: &ObjectRef) -> bool {
     let kind = super::inventory::group_kind(object);
-    let below = |path: &str| {
-        let rest = diff.path.strip_prefix(path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
-    };
     any(&rule.kinds, &|name| name == object.kind || name == kind)
         && any(&rule.names, &|name| name == object.name || name == object.path())
-        && any(&rule.paths, &below)
+}
+
+/// Whether a rule says that a difference is no drift.
+fn ignores(rule: &Ignore, live: &Object, diff: &FieldDiff) -> bool {
+    let below = |around: &str, path: &str| {
+        let rest = path.strip_prefix(around.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+    };
+    let pointer = || steps::pointer(&diff.path, &live.body);
+    names(rule, &live.id)
+        && any(&rule.paths, &|path| {
+            below(path, &diff.path) || pointer().is_some_and(|pointer| below(path, &pointer))
+        })
         && any(&rule.managers, &|name| diff.manager.as_deref() == Some(name))
 }
 
-/// What drifted: objects that differ, that are missing, and that are there though no longer wanted.
-/// `full` also tells of what other controllers may change.
-pub fn drift(decisions: Vec<Decision>, live: &Live, ignore: &[Ignore], full: bool) -> Vec<Action> {
-    let drifted = decisions.into_iter().map(|decision| decision.action).filter_map(|mut action| {
-        match action.action {
-            Deed::Create => {
-                action.reason = Some("it is missing".to_owned());
-                return Some(action);
-            }
-            Deed::Delete => {
-                action.reason = Some("it is no longer wanted".to_owned());
-                return Some(action);
-            }
-            Deed::Update | Deed::Adopt => {}
-            Deed::Unchanged | Deed::Conflict | Deed::Skip => return None,
-        }
-        action.action = Deed::Update;
-        let (cluster, object) = (action.cluster.clone(), action.object.clone());
-        action.diffs.retain(|diff| {
-            let scaled = !full && diff.path == "/spec/replicas" && is_scaled(live, &cluster, &object);
-            let ours = super::decide::is_mark(&diff.path);
-            !ours && !scaled && !ignore.iter().any(|rule| ignores(rule, &object, diff))
-        });
-        (!action.diffs.is_empty()).then_some(action)
-    });
-    drifted.collect()
+/// An empty list names everything.
+fn any(list: &[String], is: &dyn Fn(&str) -> bool) -> bool {
+    list.is_empty() || list.iter().any(|item| is(item))
 }
 
-/// Whether an autoscaler, or whoever scales, decides about the replicas.
-fn is_scaled(live: &Live, cluster: &str, id: &ObjectRef) -> bool {
-    let namespace = id.namespace.as_deref();
-    let object = live.get(cluster, id.group(), &id.kind, namespace, &id.name);
-    let scaled = object.is_some_and(|object| {
-        let owners = blame::Blame::of(&object.body);
-        owners.owners("/spec/replicas").iter().any(|owner| owner.subresource.as_deref() == Some("scale"))
-    });
+/// Whether an autoscaler decides about the replicas.
+fn is_scaled(known: &Known<'_>, object: &Object) -> bool {
+    let (cluster, id) = (&known.cluster.name, &object.id);
+    let blame = blame::Blame::of(&object.body);
+    let scaled = blame
+        .owners("/spec/replicas")
+        .iter()
+        .any(|owner| owner.subresource.as_deref() == Some("scale") && !owner.manager.starts_with("kubectl"));
     let targets = |scaler: &Object| {
         let text = |field: &str| scaler.text(&["spec", "scaleTargetRef", field]);
-        text("kind") == id.kind && text("name") == id.name
+        let kind = text("kind");
+        // KEDA's default.
+        (kind == id.kind || (kind.is_empty() && id.kind == "Deployment")) && text("name") == id.name
     };
+    let namespace = id.namespace.as_deref();
     scaled
-        || live.list(cluster, "autoscaling", "HorizontalPodAutoscaler", namespace).iter().any(targets)
-        || live.list(cluster, "keda.sh", "ScaledObject", namespace).iter().any(targets)
+        || known.live.list(cluster, "autoscaling", "HorizontalPodAutoscaler", namespace).iter().any(targets)
+        || known.live.list(cluster, "keda.sh", "ScaledObject", namespace).iter().any(targets)
 }

@@ -11,14 +11,17 @@ use serde_json::Value;
 
 use crate::change::{DigestKey, hide, paths};
 use crate::k8s::{ClusterName, ObjectRef};
+use ownership::PART_OF;
 
 pub mod blame;
 pub mod cluster;
+mod correct;
 pub mod decide;
 pub mod drift;
 pub mod inventory;
 pub mod ownership;
 pub mod restart;
+mod steps;
 
 pub use decide::{Adopt, Decision, Rules, Send, Wanted, decide};
 pub use inventory::Inventory;
@@ -113,12 +116,18 @@ const SERVERS: [&str; 6] =
 
 /// An object without what the server keeps for itself, and without its status.
 pub fn plain(object: &Value) -> Value {
-    let mut object = object.clone();
+    let mut object = specified(object);
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
-        if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|field, _| !SERVERS.contains(&field.as_str()));
-        }
+    }
+    object
+}
+
+/// An object without what the server keeps for itself.
+fn specified(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !SERVERS.contains(&field.as_str()));
     }
     object
 }
@@ -126,7 +135,15 @@ pub fn plain(object: &Value) -> Value {
 /// The fields in which what runs differs from what it will be, Secrets' values as digests, with who wrote
 /// them last.
 pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
-    let (mut from, mut to) = (plain(live), plain(result));
+    compared(live, (plain(live), plain(result)), key)
+}
+
+/// The fields in which what runs differs from `rendered`, those that nobody rendered and the status too.
+pub fn all_diffs(live: &Value, rendered: &Value, key: &DigestKey) -> Vec<FieldDiff> {
+    compared(live, (specified(live), specified(rendered)), key)
+}
+
+fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -> Vec<FieldDiff> {
     hide(&mut [&mut from, &mut to], key);
     let blame = blame::Blame::of(live);
     let diff = |change: crate::change::PathChange| {
@@ -134,4 +151,23 @@ pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
         FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
     };
     paths(&from, &to).into_iter().map(diff).collect()
+}
+
+/// The difference without the label of our inventory, which is none to anybody.
+fn unmarked(mut diff: FieldDiff) -> Option<FieldDiff> {
+    if diff.path.strip_prefix("/metadata/labels/") == Some(&crate::patch::escape(PART_OF)) {
+        return None;
+    }
+    if diff.path == "/metadata/labels" {
+        // Where there are no labels at all, they are told as one.
+        let labels = diff.desired.as_mut().and_then(Value::as_object_mut);
+        labels.and_then(|labels| labels.remove(PART_OF));
+        let none = |labels: &Option<Value>| {
+            labels.as_ref().and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+        };
+        if none(&diff.desired) && none(&diff.live) {
+            return None;
+        }
+    }
+    Some(diff)
 }

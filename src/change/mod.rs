@@ -22,12 +22,14 @@ use crate::k8s::{Cluster, ClusterName, ObjectRef};
 
 mod keys;
 mod objects;
+mod partly;
 mod paths;
 mod placements;
 mod pruned;
 mod secret;
 
 pub use objects::{ObjectChange, ObjectDeed};
+pub use partly::partly;
 pub use paths::{PathChange, paths};
 pub use placements::{Pair, PlacementChange, PlacementDeed, Share, Shift};
 pub use pruned::Pruned;

@@ -5,15 +5,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{Inventoried, Members};
+use super::members::{Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use crate::actions::cluster::Prune;
 use crate::actions::{self, Action, Actions};
 use crate::report::actions as report;
-
-#[cfg(feature = "live")]
-mod servers;
 
 /// Apply what is rendered to the member clusters
 ///
@@ -49,17 +45,8 @@ pub(super) struct Apply {
     #[arg(long)]
     force: bool,
 
-    /// Delete nothing in a cluster where more of our objects would go
-    #[arg(long, value_name = "PERCENT", default_value_t = 30, value_parser = clap::value_parser!(u8).range(..=100))]
-    prune_limit: u8,
-
-    /// Also delete objects of these kinds, which hold what cannot be made again
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    prune_kinds: Vec<String>,
-
-    /// Delete nothing
-    #[arg(long, conflicts_with_all = ["prune_kinds", "prune_limit"])]
-    no_prune: bool,
+    #[command(flatten)]
+    prune: PruneArgs,
 
     /// Wait that long until everything is healthy (30s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -103,14 +90,6 @@ impl Adopt {
     }
 }
 
-/// Where what runs is read.
-enum Reader {
-    /// From the folder of `--live`.
-    Offline,
-    /// From the API servers.
-    Servers,
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
     Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
@@ -118,31 +97,34 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 impl Apply {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        match self.reader()? {
-            Reader::Offline => self.offline(),
-            Reader::Servers => self.servers(),
-        }
+        let members = Members {
+            args: &self.args,
+            inventory: &self.inventory,
+            prune: &self.prune,
+            purpose: Purpose::Apply { adopt: self.adopt.map(Adopt::rule), force: self.force },
+            reader: self.reader()?,
+        };
+        let Some(mut done) = members.run()? else { return Ok(Exit::Error) };
+        self.show(std::mem::take(&mut done.actions))?;
+        Ok(done.exit())
     }
 
-    fn reader(&self) -> Result<Reader, Fault> {
+    fn reader(&self) -> Result<Reader<'_>, Fault> {
         match (self.args.live_folder(), self.dry_run) {
-            (None, _) => Ok(Reader::Servers),
-            (Some(_), Some(Try::Client)) => Ok(Reader::Offline),
+            (Some(_), Some(Try::Client)) => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
                 "--live reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
             )),
+            (None, dry_run) => Ok(Reader::Servers(Servers {
+                access: &self.access,
+                trial: dry_run.map(|dry_run| match dry_run {
+                    Try::Client => Trial::Read,
+                    Try::Server => Trial::Judge,
+                }),
+                wait: self.wait,
+                quiet: self.args.quiet,
+            })),
         }
-    }
-
-    fn offline(&self) -> Result<Exit, Fault> {
-        let prune = Prune { kinds: self.prune_kinds.clone(), limit: self.prune_limit.into() };
-        let prune = Some(&prune).filter(|_| !self.no_prune);
-        let members = Members { args: &self.args, inventory: &self.inventory, prune };
-        let decided = members.offline(self.adopt.map(Adopt::rule), self.force)?;
-        let Some((decisions, _)) = decided else { return Ok(Exit::Error) };
-        let refused = decisions.iter().any(|decision| decision.refused);
-        self.show(decisions.into_iter().map(|decision| decision.action).collect())?;
-        Ok(if refused { Exit::Error } else { Exit::Clean })
     }
 
     fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {
@@ -150,13 +132,5 @@ impl Apply {
             return print_value(&Actions::of(actions), self.output);
         }
         print(&report::table(&actions, look(self.args.verbose)))
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn servers(&self) -> Result<Exit, Fault> {
-        let _ = (&self.access, &self.wait);
-        Err(Fault::Failed(
-            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
-        ))
     }
 }

@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-use super::members::{Inventoried, Members};
+use super::access::AccessArgs;
+use super::members::{Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use crate::actions::drift::drift;
-use crate::actions::{Actions, Adopt, cluster::Prune};
+use crate::actions::{Action, Actions, Deed};
 use crate::report::actions;
 
 /// Say what runs otherwise than it is rendered, who changed it, and when
@@ -15,6 +15,15 @@ use crate::report::actions;
 /// fill in and what other controllers own (replicas under an autoscaler, sidecars, status) is no drift;
 /// objects that are missing, or there though no longer wanted, are. `drift.ignore` in federate.yaml
 /// leaves out more, by kind, name, path and field manager.
+///
+/// Clusters are reached as `apply` reaches them, and only read; with --live DIR none is reached. A cluster
+/// that cannot be read is told, the others are compared, and the exit code is 2.
+///
+/// With --correct exactly what is told is put back: the fields that drifted, with the values that are
+/// rendered; all others stay as they are, and with whom they are. What is missing is created. What is no
+/// longer wanted is deleted as `apply` would, within --prune-limit, --prune-kinds and --no-prune. Objects
+/// that are not ours are told and left: `apply` takes them over. The exit code is then 0 when everything
+/// was put back, 1 when something was left as it is, and 2 when something failed.
 ///
 /// Example: federate drift deploy --live dump -o markdown
 #[derive(Debug, Args)]
@@ -25,7 +34,18 @@ pub(super) struct Drift {
     #[command(flatten)]
     inventory: Inventoried,
 
-    /// Also tell of fields that other controllers may change, such as replicas under an autoscaler
+    #[command(flatten)]
+    access: AccessArgs,
+
+    /// Put back what drifted, and nothing else
+    #[arg(long, conflicts_with = "full")]
+    correct: bool,
+
+    #[command(flatten)]
+    prune: PruneArgs,
+
+    /// Also tell of everything that nobody rendered: defaults, status, replicas under an autoscaler, what
+    /// webhooks and people have added
     #[arg(long)]
     full: bool,
 
@@ -51,18 +71,53 @@ enum Output {
 
 impl Drift {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let prune = Prune { kinds: Vec::new(), limit: 100 };
-        let members = Members { args: &self.args, inventory: &self.inventory, prune: Some(&prune) };
-        let decided = members.offline(Some(Adopt::Always), true)?;
-        let Some((decisions, loaded)) = decided else { return Ok(Exit::Error) };
-        let drifted = drift(decisions, &loaded.settings.live, &loaded.repo.config.drift.ignore, self.full);
-        match self.output {
-            Output::Table => print(&actions::table(&drifted, look(self.args.verbose)))?,
-            Output::Markdown => print(&actions::markdown(&drifted))?,
-            Output::Junit => print(&actions::junit(&drifted))?,
-            Output::Json => print_value(&Actions::of(drifted.clone()), Format::Json)?,
-            Output::Yaml => print_value(&Actions::of(drifted.clone()), Format::Yaml)?,
+        let members = Members {
+            args: &self.args,
+            inventory: &self.inventory,
+            prune: &self.prune,
+            purpose: Purpose::Drift { full: self.full, correct: self.correct },
+            reader: self.reader()?,
+        };
+        let Some(done) = members.run()? else { return Ok(Exit::Error) };
+        self.show(&done.actions)?;
+        Ok(match done.exit() {
+            Exit::Clean if self.remains(&done.actions) => Exit::Findings,
+            exit => exit,
+        })
+    }
+
+    fn reader(&self) -> Result<Reader<'_>, Fault> {
+        let failed = |why: &str| Err(Fault::Failed(why.to_owned()));
+        if self.prune.any() && !self.correct {
+            return failed("nothing is deleted without --correct, so that there is nothing to prune");
         }
-        Ok(if drifted.is_empty() { Exit::Clean } else { Exit::Findings })
+        match (self.args.live_folder(), self.correct) {
+            (Some(_), true) => failed(
+                "--live is a dump and reaches no cluster, so that nothing can be put back: leave out --live, or --correct",
+            ),
+            (Some(_), false) => Ok(Reader::Dump),
+            (None, correct) => Ok(Reader::Servers(Servers {
+                access: &self.access,
+                trial: (!correct).then_some(Trial::Read),
+                wait: None,
+                quiet: self.args.quiet,
+            })),
+        }
+    }
+
+    /// Whether there is drift when the run is over.
+    fn remains(&self, actions: &[Action]) -> bool {
+        let stays = |action: &Action| matches!(action.action, Deed::Skip | Deed::Conflict);
+        !actions.is_empty() && (!self.correct || actions.iter().any(stays))
+    }
+
+    fn show(&self, drifted: &[Action]) -> Result<(), Fault> {
+        match self.output {
+            Output::Table => print(&actions::table(drifted, look(self.args.verbose))),
+            Output::Markdown => print(&actions::markdown(drifted)),
+            Output::Junit => print(&actions::junit(drifted)),
+            Output::Json => print_value(&Actions::of(drifted.to_vec()), Format::Json),
+            Output::Yaml => print_value(&Actions::of(drifted.to_vec()), Format::Yaml),
+        }
     }
 }

@@ -222,12 +222,20 @@ pub struct Action {
     pub adopts: bool,
     /// The control plane's own word for the outcome: `OK`, or why nothing is done.
     pub status: &'static str,
+    /// Where an object is in the way that it does not take over: what would have to be set so that it does.
+    pub hint: Option<String>,
 }
 
 impl Action {
     /// Nothing is done, for that reason.
     pub fn nothing(status: &'static str) -> Self {
-        Self { deed: Deed::Nothing, adopts: false, status }
+        Self { deed: Deed::Nothing, adopts: false, status, hint: None }
+    }
+
+    /// The same, with what would have to be set so that the object is taken over.
+    #[must_use]
+    pub fn unless(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 }
 

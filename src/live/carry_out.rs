@@ -17,10 +17,10 @@ use super::client::{Call, Client};
 use super::kinds::path_of;
 use super::order::{Phase, phase, phases};
 use super::read::{Seen, finished, parent_path};
-use super::{Decider, DryRun, Error, Failure, How, Job};
+use super::{Decider, DryRun, Error, Failure, How, Job, Progress, Step};
 use crate::actions::inventory::Members;
 use crate::actions::{Decision, Deed, Inventory, MANAGER, Send};
-use crate::k8s::ObjectRef;
+use crate::k8s::{ClusterName, ObjectRef};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -51,6 +51,25 @@ impl Carried {
                 self.failures.push(Failure { object: Some(object.clone()), message: error.to_string() });
             }
         }
+    }
+}
+
+/// Tells how many objects are done.
+struct Tally<'t> {
+    cluster: &'t ClusterName,
+    progress: &'t dyn Progress,
+    done: usize,
+    of: usize,
+}
+
+impl Tally<'_> {
+    fn tell(&self) {
+        self.progress.at(self.cluster, Step::Applying { done: self.done, of: self.of });
+    }
+
+    fn one_more(&mut self) {
+        self.done += 1;
+        self.tell();
     }
 }
 
@@ -85,10 +104,15 @@ pub(super) async fn carry_out(
             (None, _) => carried.failures.push(unknown(object)),
         }
     }
+    let of = applied.len() + deleted.len();
+    let mut tally = Tally { cluster: &job.cluster, progress: how.progress, done: 0, of };
+    if of > 0 {
+        tally.tell();
+    }
     if how.dry_run == Some(DryRun::Server) {
         let tried =
             applied.into_iter().chain(deleted).filter(|(_, steps)| can_be_tried(seen, job, &steps.object));
-        run(client, tried.map(|(_, steps)| steps).collect(), &mut carried).await?;
+        run(client, tried.map(|(_, steps)| steps).collect(), &mut carried, &mut tally).await?;
         return Ok(carried);
     }
     let mut parent = Parent::new(seen, decisions, how.inventory);
@@ -99,7 +123,7 @@ pub(super) async fn carry_out(
             |steps: &Steps| steps.object.kind == "Namespace" && steps.object.name == how.inventory.namespace;
         let (first, rest) = std::mem::take(ground).into_iter().partition(home);
         *ground = rest;
-        run(client, first, &mut carried).await?;
+        run(client, first, &mut carried, &mut tally).await?;
     }
     parent.announce(client).await?;
     for (phase, steps) in waves {
@@ -112,11 +136,11 @@ pub(super) async fn carry_out(
             carried.failures.extend(steps.into_iter().map(held));
             continue;
         }
-        run(client, steps, &mut carried).await?;
+        run(client, steps, &mut carried, &mut tally).await?;
     }
     if carried.is_clean() {
         for (_, steps) in phases(deleted.into_iter()).into_iter().rev() {
-            run(client, steps, &mut carried).await?;
+            run(client, steps, &mut carried, &mut tally).await?;
         }
     } else {
         let left = |(_, steps): (Phase, Steps)| Failure {
@@ -196,7 +220,12 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
 
 /// Takes the steps of several objects at once. A cluster that does not answer for one of them is not asked
 /// about the others: each would have to be waited for.
-async fn run(client: &Client, all: Vec<Steps>, carried: &mut Carried) -> Result<(), Error> {
+async fn run(
+    client: &Client,
+    all: Vec<Steps>,
+    carried: &mut Carried,
+    tally: &mut Tally<'_>,
+) -> Result<(), Error> {
     // What is under way ends with it.
     let mut under_way = JoinSet::new();
     for steps in all {
@@ -207,6 +236,7 @@ async fn run(client: &Client, all: Vec<Steps>, carried: &mut Carried) -> Result<
         });
     }
     while let Some(task) = under_way.join_next().await {
+        tally.one_more();
         match finished(task)? {
             (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
             (object, Err(Error::Unreachable(why))) => {

@@ -65,8 +65,37 @@ pub trait Decider: Sync {
     fn health(&self, object: &Object) -> Health;
 }
 
+/// Who is told how far clusters are, from several threads.
+pub trait Progress: Sync {
+    /// A cluster has come so far.
+    fn at(&self, cluster: &ClusterName, step: Step);
+}
+
+/// How far a cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is being read.
+    Reading,
+    /// Objects are being applied and deleted.
+    Applying {
+        /// How many have been.
+        done: usize,
+        /// How many are to be.
+        of: usize,
+    },
+    /// Objects are being waited for.
+    Waiting {
+        /// How many.
+        open: usize,
+    },
+    /// All is done.
+    Done,
+    /// Something went wrong, and what could be done is done.
+    Failed,
+}
+
 /// How it is done.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct How<'h> {
     /// What we own.
     pub inventory: &'h Inventory,
@@ -74,6 +103,8 @@ pub struct How<'h> {
     pub dry_run: Option<DryRun>,
     /// How long to wait until everything is healthy; `None` not to.
     pub wait: Option<Duration>,
+    /// Who is told how far it is.
+    pub progress: &'h dyn Progress,
 }
 
 /// How far a dry run goes.
@@ -155,21 +186,6 @@ pub fn apply(
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
 
-/// What a cluster holds, or why that cannot be told.
-pub type Look = Result<Seen, Error>;
-
-/// Reads clusters: what is wanted there, and what is ours. In the order of the jobs.
-pub fn look(
-    access: &Access,
-    jobs: &[Job<'_>],
-    inventory: &Inventory,
-) -> Result<Vec<(ClusterName, Look)>, Error> {
-    each(access, jobs, |runtime, ways, job| {
-        let read = async { read::read(&ways.to(&job.cluster).await?, job, inventory).await };
-        (job.cluster.clone(), runtime.block_on(read))
-    })
-}
-
 /// Works on all clusters, some at a time.
 fn each<'j, T: Send>(
     access: &Access,
@@ -212,6 +228,7 @@ fn one(runtime: &Runtime, ways: &Ways, job: &Job<'_>, decider: &dyn Decider, how
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     outcome.failures.sort_by(|a, b| a.object.cmp(&b.object));
+    how.progress.at(&job.cluster, if outcome.failures.is_empty() { Step::Done } else { Step::Failed });
     outcome
 }
 
@@ -225,6 +242,7 @@ async fn work(
     // What a round before was too late for; everything in the first.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
+        how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how.inventory).await?;
         let decisions = decider.decide(&job.cluster, &seen);
         let news = decisions.iter().map(|decision| &decision.action);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::carry_out::stands;
 use super::client::Client;
 use super::read::{List, Seen, objects};
-use super::{Decider, Error, Failure, How};
+use super::{Decider, Error, Failure, How, Step};
 use crate::actions::Decision;
 use crate::actions::ownership::PART_OF;
 use crate::dialect::{Health, HealthState};
@@ -41,6 +41,7 @@ pub(super) async fn wait(
     }
     let selector = format!("{PART_OF}={}", how.inventory.id());
     while !open.is_empty() {
+        how.progress.at(&cluster, Step::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
         let kinds: BTreeSet<(&str, &str)> =
             open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();

@@ -68,7 +68,8 @@ pub struct Ignore {
     pub kinds: Vec<String>,
     /// Names, as `name` or `namespace/name`.
     pub names: Vec<String>,
-    /// Fields, with everything below them, as drift names them (`/spec/replicas`).
+    /// Fields, with everything below them, as drift names them (`/spec/replicas`) or as JSON pointers into
+    /// what runs.
     pub paths: Vec<String>,
     /// Field managers that wrote the field last.
     pub managers: Vec<String>,

@@ -32,7 +32,7 @@ pub struct Write<'w> {
 }
 
 impl Write<'_> {
-    fn owner(&self, operation: Operation) -> Owner {
+    pub(super) fn owner(&self, operation: Operation) -> Owner {
         Owner {
             manager: self.manager.to_owned(),
             operation,
@@ -42,7 +42,7 @@ impl Write<'_> {
     }
 
     /// The type of objects without `apiVersion` and `kind`, which nobody owns.
-    fn schema(&self) -> &Type {
+    pub(super) fn schema(&self) -> &Type {
         &self.kind.schema
     }
 }
@@ -255,7 +255,7 @@ fn body(object: &Value) -> Value {
 }
 
 /// The same without its owners.
-fn bare(object: &Value) -> Value {
+pub(super) fn bare(object: &Value) -> Value {
     let mut object = body(object);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("managedFields");
@@ -264,7 +264,7 @@ fn bare(object: &Value) -> Value {
 }
 
 /// The object with its API version and kind.
-fn named_as(object: Value, kind: &Kind) -> Value {
+pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
     let mut named = Map::new();
     named.insert("apiVersion".to_owned(), json!(kind.api_version()));
     named.insert("kind".to_owned(), json!(kind.kind));

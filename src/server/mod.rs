@@ -38,6 +38,7 @@
 //! assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"me\": .data.k");
 //! ```
 
+mod amend;
 mod apply;
 pub mod canonical;
 mod complete;
@@ -58,6 +59,7 @@ mod validate;
 
 use serde_json::Value;
 
+pub use amend::{amendment, part};
 pub use apply::{Write, apply, update};
 pub use complete::complete;
 pub use custom::Custom;

@@ -60,6 +60,10 @@ fn drift_names_field_and_culprit() {
     assert_eq!(action["diffs"], serde_json::json!([diff]));
     assert_eq!(action["restartsPods"], false);
     assert_eq!(json["actions"].as_array().unwrap().len(), 1);
+    let table = sandbox.run("drift --live .live").code(1).out;
+    assert!(table.contains("/spec/replicas: 7 → 2 (kubectl-edit, 2026-01-02T03:04:05Z)"), "{table}");
+    let yaml = sandbox.run("drift --live .live -o yaml").code(1).out;
+    assert!(yaml.contains("manager: kubectl-edit"), "{yaml}");
     let markdown = sandbox.run("drift --live .live -o markdown").code(1).out;
     assert!(
         markdown.contains("| m1 | Deployment shop/web | /spec/replicas | 2 | 7 | kubectl-edit |"),
@@ -84,8 +88,79 @@ fn missing_objects_are_drift_and_autoscaled_replicas_are_not() {
     let out = sandbox.run("drift --live .live").code(1).out;
     assert!(out.starts_with("m2  create     Deployment shop/web  it is missing\n"), "{out}");
     assert!(sandbox.run("drift --live .live --full").code(1).out.contains("/spec/replicas: 7 → 2"));
-    let said = sandbox.run("drift").code(2).err;
-    assert!(said.contains("--live DIR is needed"), "{said}");
+}
+
+#[test]
+fn a_dump_cannot_be_corrected() {
+    let sandbox = dumped(&live("federate", "Apply", 2, ""), "");
+    let said = sandbox.run("drift --live .live --correct").code(2).err;
+    assert!(said.contains("--live is a dump and reaches no cluster"), "{said}");
+    let said = sandbox.run("drift --live .live --prune-limit 100").code(2).err;
+    assert!(said.contains("nothing is deleted without --correct"), "{said}");
+    let said = sandbox.run("drift --kubeconfig nowhere").code(2).err;
+    assert!(said.contains("the kubeconfig"), "{said}");
+}
+
+/// What is ignored, as an entry of `drift.ignore`, and whether there is drift in spite of it.
+#[test]
+fn rules_leave_out_what_they_name() {
+    let edited = live("kubectl-edit", "Update", 7, "").replace("nginx:1.27", "nginx:1.0");
+    let sandbox = dumped(&edited, &live("federate", "Apply", 2, ""));
+    let both = ["/spec/replicas", "/spec/template/spec/containers[name=web]/image"];
+    let image = "/spec/template/spec/containers/0/image";
+    for (rule, left) in [
+        ("{kinds: [StatefulSet]}".to_owned(), &both[..]),
+        ("{kinds: [Deployment.apps]}".to_owned(), &[]),
+        ("{kinds: [Deployment.extensions]}".to_owned(), &both),
+        ("{names: [shop/web]}".to_owned(), &[]),
+        ("{names: [web], managers: [federate]}".to_owned(), &both),
+        ("{managers: [kubectl-edit]}".to_owned(), &[]),
+        ("{paths: [/spec/template]}".to_owned(), &both[..1]),
+        ("{paths: [/spec/temp]}".to_owned(), &both),
+        ("{paths: ['/spec/template/spec/containers[name=web]']}".to_owned(), &both[..1]),
+        (format!("{{paths: [{image}]}}"), &both[..1]),
+        (format!("{{paths: [{}]}}", image.replace('0', "1")), &both),
+        ("{paths: [/spec]}".to_owned(), &[]),
+    ] {
+        sandbox.write("federate.yaml", format!("drift: {{ignore: [{rule}]}}\n"));
+        let json = sandbox.run("drift --live .live -o json").json();
+        let diffs = json["actions"][0]["diffs"].as_array().cloned().unwrap_or_default();
+        let paths: Vec<&str> = diffs.iter().map(|diff| diff["path"].as_str().unwrap()).collect();
+        assert_eq!(paths, left, "{rule}");
+    }
+    // A whole object that is missing has no fields and no manager.
+    std::fs::remove_file(sandbox.path(".live/m1/web.yaml")).unwrap();
+    for (rule, code) in [("{names: [web]}", 0), ("{names: [web], paths: [/spec]}", 1), ("{managers: [x]}", 1)]
+    {
+        sandbox.write("federate.yaml", format!("drift: {{ignore: [{rule}]}}\n"));
+        sandbox.run("drift --live .live").code(code);
+    }
+}
+
+#[test]
+fn labels_that_are_all_gone_are_drift() {
+    let applied = live("federate", "Apply", 2, "");
+    let sandbox = dumped(&applied, &applied);
+    let labelled =
+        crate::sandbox::WEB.replace("metadata:\n  name: web", "metadata:\n  labels: {team: a}\n  name: web");
+    sandbox.write("web.yaml", labelled);
+    let json = sandbox.run("drift --live .live -o json").code(1).json();
+    let diff = &json["actions"][0]["diffs"][0];
+    assert_eq!(
+        (&diff["path"], &diff["desired"]),
+        (&"/metadata/labels".into(), &serde_json::json!({"team": "a"}))
+    );
+}
+
+#[test]
+fn errors_of_the_repo_win() {
+    let applied = live("federate", "Apply", 2, "");
+    let sandbox = dumped(&applied, &live("kubectl-edit", "Update", 7, ""));
+    sandbox.write("broken.yaml", "kind: [\n");
+    let ran = sandbox.run("drift --live .live").code(2);
+    assert!(ran.out.is_empty() && ran.err.contains("nothing was compared"), "{ran:#?}");
+    let ran = sandbox.run("drift --live .live --keep-going").code(2);
+    assert!(ran.out.contains("/spec/replicas: 7 → 2"), "{ran:#?}");
 }
 
 #[test]

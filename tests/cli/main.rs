@@ -11,6 +11,7 @@
 mod git_http;
 mod sandbox;
 
+mod adoption;
 mod check;
 mod commit;
 mod dialects;

@@ -1,5 +1,5 @@
-//! `federate apply` against API servers over HTTPS on loopback: what it asks them, what it leaves there,
-//! and what it makes of servers that misbehave.
+//! `federate apply` and `federate drift` against API servers over HTTPS on loopback: what they ask them, what
+//! they leave there, and what they make of servers that misbehave.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,5 +16,6 @@ mod support;
 
 mod adoption;
 mod apply;
+mod drift;
 mod trouble;
 mod waiting;

@@ -113,9 +113,18 @@ impl Sandbox {
         Ran::of(&self.command(arguments).output().unwrap())
     }
 
+    /// Another command of `federate` on the repo, with more arguments.
+    pub(crate) fn run(&self, name: &str, arguments: &str) -> Ran {
+        Ran::of(&self.runs(name, arguments).output().unwrap())
+    }
+
     pub(crate) fn command(&self, arguments: &str) -> Command {
+        self.runs("apply", arguments)
+    }
+
+    pub(crate) fn runs(&self, name: &str, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.args(["apply", "repo", "--kubeconfig", "kubeconfig"]).args(arguments.split_whitespace());
+        command.args([name, "repo", "--kubeconfig", "kubeconfig"]).args(arguments.split_whitespace());
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }

@@ -96,7 +96,7 @@ fn missing_rights_are_told() {
 }
 
 /// Lets the owner of the token `t0ken` do what a file of `deploy/rbac` grants, and gives it the kubeconfig.
-fn granted(sandbox: &Sandbox, name: &str) {
+pub(crate) fn granted(sandbox: &Sandbox, name: &str) {
     let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let stream = federate::yaml::read(&std::fs::read(path).unwrap());
     assert!(stream.errors.is_empty());

@@ -59,7 +59,7 @@ fn withdraw(plane: &Karmadas<'_>, placement: &Placement, live: &Object) -> Optio
     } else {
         Deed::Delete(DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())]))
     };
-    Some(Action { deed, adopts: false, status: DONE })
+    Some(Action { deed, adopts: false, status: DONE, hint: None })
 }
 
 /// Whether Karmada has marked a member cluster's object as its own.
@@ -70,16 +70,19 @@ fn is_managed(live: &Object) -> bool {
 /// What is done with an object as it is to be sent, stamps and all.
 pub fn decide(desired: Value, live: Option<&Object>) -> Action {
     let Some(live) = live else {
-        return Action { deed: Deed::Create(desired), adopts: false, status: DONE };
+        return Action { deed: Deed::Create(desired), adopts: false, status: DONE, hint: None };
     };
     let resolution = desired.pointer("/metadata/annotations").and_then(|a| a.get(CONFLICT_RESOLUTION));
     let adopts = !is_managed(live);
     if adopts && resolution.and_then(Value::as_str) != Some("overwrite") {
-        return Action::nothing("AlreadyExists");
+        return Action::nothing("AlreadyExists").unless(
+            "that takes `conflictResolution: Overwrite` in its policy, or on it the annotation \
+             `work.karmada.io/conflict-resolution: overwrite`",
+        );
     }
     let Ok(body) = retain::retained(desired, live) else { return Action::nothing("RetainFailed") };
     let deed = if changes(&body, live) { Deed::Update(body) } else { Deed::Nothing };
-    Action { deed, adopts, status: DONE }
+    Action { deed, adopts, status: DONE, hint: None }
 }
 
 /// Whether an update changes anything, besides what is never sent.

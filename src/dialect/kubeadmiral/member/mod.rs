@@ -48,6 +48,7 @@ pub(super) fn act(
             deed: Deed::Delete(background()),
             adopts: false,
             status: "WaitingForRemoval",
+            hint: None,
         });
     };
     let policies = overrides::named(plane, object).ok()?;
@@ -60,11 +61,17 @@ pub(super) fn act(
     Some(match (managed, live) {
         (Some(live), _) => sending.update(live, false),
         (None, None) => sending.create(),
-        (None, Some(_)) if !adopts(plane, object, &cluster.name) => Action::nothing("AlreadyExists"),
-        (None, Some(live)) if live.label(keys::MANAGED) == Some("false") => {
-            Action::nothing("ManagedLabelFalse")
-        }
-        (None, Some(live)) => sending.update(live, true),
+        (None, Some(live)) => match adopts(plane, object, &cluster.name) {
+            Err(missing) => Action::nothing("AlreadyExists").unless(missing),
+            Ok(()) if live.label(keys::MANAGED) == Some("false") => {
+                let forbidden = format!(
+                    "the label `{}: \"false\"` of the object that is there forbids it",
+                    keys::MANAGED
+                );
+                Action::nothing("ManagedLabelFalse").unless(forbidden)
+            }
+            Ok(()) => sending.update(live, true),
+        },
     })
 }
 
@@ -88,21 +95,33 @@ struct ToAdopt {
     regexp: String,
 }
 
-/// Whether an object that is in the way is taken over in that cluster.
-fn adopts(plane: &KubeAdmirals<'_>, object: &Object, cluster: &str) -> bool {
+/// Whether an object that is in the way is taken over in that cluster; if not, what is missing.
+fn adopts(plane: &KubeAdmirals<'_>, object: &Object, cluster: &str) -> Result<(), String> {
     if plane.namespaces.everywhere(object) {
-        return true;
+        return Ok(());
     }
     let annotation = |keys: [&str; 2]| keys.into_iter().find_map(|key| object.annotation(key));
+    let [.., resolution] = CONFLICT_RESOLUTION;
     if annotation(CONFLICT_RESOLUTION) != Some("adopt") {
-        return false;
+        return Err(format!("its annotation `{resolution}` is not `adopt`"));
     }
-    let Some(text) = annotation(CLUSTERS_TO_ADOPT).filter(|text| !text.is_empty()) else { return false };
-    let Ok(named) = serde_json::from_str::<ToAdopt>(text) else { return false };
-    let by_name = named.clusters.iter().any(|name| name == cluster);
-    let by_regexp =
-        || !named.regexp.is_empty() && Regex::new(&named.regexp).is_ok_and(|r| r.is_match(cluster));
-    by_name || by_regexp()
+    let [.., to_adopt] = CLUSTERS_TO_ADOPT;
+    let Some(text) = annotation(CLUSTERS_TO_ADOPT).filter(|text| !text.is_empty()) else {
+        return Err(format!(
+            "it has `{resolution}: adopt`, but no annotation `{to_adopt}`, such as `{{\"clusters\":[\"{cluster}\"]}}`"
+        ));
+    };
+    let wrong = |why: &dyn std::fmt::Display| format!("its annotation `{to_adopt}` cannot be read: {why}");
+    let named: ToAdopt = serde_json::from_str(text).map_err(|e| wrong(&e))?;
+    if named.clusters.iter().any(|name| name == cluster) {
+        return Ok(());
+    }
+    let other = || format!("its annotation `{to_adopt}` does not name the cluster {cluster}");
+    if named.regexp.is_empty() {
+        return Err(other());
+    }
+    let regexp = Regex::new(&named.regexp).map_err(|_| wrong(&"`regexp` is no regular expression"))?;
+    if regexp.is_match(cluster) { Ok(()) } else { Err(other()) }
 }
 
 /// An object on its way to a cluster.
@@ -116,7 +135,7 @@ struct Sending<'s> {
 impl Sending<'_> {
     fn create(&self) -> Action {
         match self.stamped(None) {
-            Ok(body) => Action { deed: Deed::Create(body), adopts: false, status: "OK" },
+            Ok(body) => Action { deed: Deed::Create(body), adopts: false, status: "OK", hint: None },
             Err(_) => Action::nothing("ApplyOverridesFailed"),
         }
     }
@@ -130,7 +149,7 @@ impl Sending<'_> {
             return Action::nothing("ApplyOverridesFailed");
         };
         match retain::retain(self.object, self.config, &mut body, &live) {
-            Ok(()) => Action { deed: Deed::Update(body), adopts, status: "OK" },
+            Ok(()) => Action { deed: Deed::Update(body), adopts, status: "OK", hint: None },
             Err(_) => Action::nothing("FieldRetentionFailed"),
         }
     }

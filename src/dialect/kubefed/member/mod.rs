@@ -69,9 +69,9 @@ fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> A
         return Action::nothing(WAITING);
     }
     if is_host_namespace(plane, federated, live) {
-        return Action { deed: Deed::Release(released(live)), adopts: false, status: DONE };
+        return Action { deed: Deed::Release(released(live)), adopts: false, status: DONE, hint: None };
     }
-    Action { deed: Deed::Delete(DeleteOptions::new()), adopts: false, status: WAITING }
+    Action { deed: Deed::Delete(DeleteOptions::new()), adopts: false, status: WAITING, hint: None }
 }
 
 /// Whether it is the very namespace of the host cluster, which is a member of itself then.
@@ -110,15 +110,19 @@ impl Sending<'_, '_> {
         match found {
             None => {
                 manifest::mark(&mut body);
-                Action { deed: Deed::Create(body), adopts: false, status: DONE }
+                Action { deed: Deed::Create(body), adopts: false, status: DONE, hint: None }
             }
             Some(found)
                 if !self.plane.config.adopts && !is_host_namespace(self.plane, self.federated, found) =>
             {
                 Action::nothing("AlreadyExists")
+                    .unless("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`")
             }
             Some(found) if found.label(manifest::MANAGED) == Some("false") => {
-                Action::nothing("ManagedLabelFalse")
+                Action::nothing("ManagedLabelFalse").unless(format!(
+                    "the label `{}: \"false\"` of the object that is there forbids it",
+                    manifest::MANAGED
+                ))
             }
             Some(found) => self.update(found, true),
         }
@@ -137,6 +141,6 @@ impl Sending<'_, '_> {
         if version::is_current(recorded, &body, live) {
             return Action::nothing(DONE);
         }
-        Action { deed: Deed::Update(body), adopts, status: DONE }
+        Action { deed: Deed::Update(body), adopts, status: DONE, hint: None }
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn act(
         Way::Delete(options) if !is_host_namespace(plane, federated, live) => Deed::Delete(options),
         _ => Deed::Release(released(live)),
     };
-    Some(Action { deed, adopts: false, status: DONE })
+    Some(Action { deed, adopts: false, status: DONE, hint: None })
 }
 
 /// How far the removal is, from what is in the clusters before anything is done.

@@ -30,7 +30,7 @@ pub(in super::super) fn act(
     }
     let variants = manifest::variants(row, template).into_iter();
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
-    let done = |deed: Deed| Some(Action { deed, adopts: false, status: DONE });
+    let done = |deed: Deed| Some(Action { deed, adopts: false, status: DONE, hint: None });
     match (own.next().and_then(|variant| variant.rendered.ok()), live) {
         // A Job is left where it has nothing to run.
         (None, Some(live)) if template.object.id.kind != "Job" && !live.deleting() => {

@@ -50,7 +50,23 @@ fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
         Some(Write::Patch { patched, .. }) => Deed::Update(patched),
         Some(Write::Apply { manifest, force }) => Deed::Apply { manifest, manager: MANAGER, force },
     };
-    Action { adopts: taken && deed != Deed::Nothing, deed, status }
+    let hint = hint(status).filter(|_| taken && deed == Deed::Nothing).map(str::to_owned);
+    Action { adopts: taken && deed != Deed::Nothing, deed, status, hint }
+}
+
+/// What keeps the agent from taking an object over.
+fn hint(status: &str) -> Option<&'static str> {
+    Some(match status {
+        "NotOwned" => "`spec.strategy.applyStrategy.whenToTakeOver` of its placement is `Never`",
+        "DiffsFound" => {
+            "`spec.strategy.applyStrategy.whenToTakeOver` of its placement is `IfNoDiff`, and it differs"
+        }
+        "CoOwnershipDisallowed" => {
+            "it has another owner, and `spec.strategy.applyStrategy.allowCoOwnership` of its placement is not `true`"
+        }
+        "PlacedInDuplicate" => "another placement owns it",
+        _ => return None,
+    })
 }
 
 /// What is done about an object where the placement does not send it any more.
@@ -76,7 +92,7 @@ fn withdraw(
         None if !owner::owners(&live.body).is_empty() => Deed::Nothing,
         _ => Deed::Delete(only(live)),
     };
-    Some(Action { deed, adopts: false, status: "OK" })
+    Some(Action { deed, adopts: false, status: "OK", hint: None })
 }
 
 /// Deletes this very object, and none that took its name.

@@ -1,0 +1,80 @@
+//! How far clusters are: a line each on a terminal, redrawn in place, and gone in the end.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::k8s::ClusterName;
+use crate::live::{Progress, Step};
+
+/// How many lines there are at most: those of clusters that are done make room. More than are worked on at a
+/// time.
+const MOST: usize = 20;
+
+/// The lines; none where standard error is no terminal, or nobody wants them.
+pub(super) struct Lines {
+    all: MultiProgress,
+    bars: Mutex<BTreeMap<ClusterName, ProgressBar>>,
+    shown: bool,
+}
+
+impl Lines {
+    pub(super) fn new(quiet: bool) -> Self {
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self { all: MultiProgress::with_draw_target(target), bars: Mutex::default(), shown }
+    }
+
+    /// Takes the lines away: what follows stands in their place.
+    pub(super) fn clear(&self) {
+        // A terminal that is gone is nobody's fault.
+        let _ = self.all.clear();
+    }
+
+    fn bar(&self, cluster: &ClusterName) -> ProgressBar {
+        let mut bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = bars.get(cluster) {
+            return bar.clone();
+        }
+        let done = bars.iter().find(|(_, bar)| bar.is_finished()).map(|(name, _)| name.clone());
+        if let Some(bar) = done.filter(|_| bars.len() >= MOST).and_then(|name| bars.remove(&name)) {
+            self.all.remove(&bar);
+        }
+        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(visible(cluster)));
+        let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain());
+        bars.entry(cluster.clone()).or_insert(bar.with_style(style)).clone()
+    }
+}
+
+fn plain() -> ProgressStyle {
+    ProgressStyle::default_spinner()
+}
+
+fn visible(cluster: &str) -> String {
+    cluster.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+impl Progress for Lines {
+    fn at(&self, cluster: &ClusterName, step: Step) {
+        if !self.shown {
+            return;
+        }
+        let bar = self.bar(cluster);
+        match step {
+            Step::Done | Step::Failed => bar.finish_with_message(words(step)),
+            step => bar.set_message(words(step)),
+        }
+    }
+}
+
+fn words(step: Step) -> String {
+    match step {
+        Step::Reading => "reading".to_owned(),
+        Step::Applying { done, of } => format!("applying {done}/{of}"),
+        Step::Waiting { open } => format!("waiting for {open} to be healthy"),
+        Step::Done => "done".to_owned(),
+        Step::Failed => "failed".to_owned(),
+    }
+}

@@ -1,0 +1,98 @@
+//! What a manager has to apply so that only some fields change.
+//!
+//! Facts: an apply takes out what its manager applied before and does not name again, so it has to name all
+//! of it, with the values that are there; what it does not name stays its owners'. With a resource
+//! version or a uid, an apply is refused with a conflict where the object is another by now.
+
+use serde_json::{Value, json};
+
+use super::apply::{Write, bare, named_as};
+use super::fields::FieldSet;
+use super::managed::{Managed, Operation};
+use super::typed::{compare, extract};
+
+/// What `write.manager` has to apply so that the live object becomes `target` and nothing else changes,
+/// neither fields nor their owners: what it has applied before, with what differs between the two.
+pub fn amendment(live: &Value, target: &Value, write: &Write<'_>) -> Value {
+    let (before, after) = (bare(live), bare(target));
+    let found = compare(write.schema(), &before, &after).without(&write.kind.untouched(write.subresource));
+    let named = owned(live, write).difference(&found.removed).union(&found.changed());
+    let mut body = only(&after, &named, write);
+    for field in ["uid", "resourceVersion"] {
+        if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
+            body["metadata"][field] = value.clone();
+        }
+    }
+    body
+}
+
+/// The fields of an object that `write.manager` has applied, and what the object is called.
+pub fn part(object: &Value, write: &Write<'_>) -> Value {
+    only(&bare(object), &owned(object, write), write)
+}
+
+fn owned(object: &Value, write: &Write<'_>) -> FieldSet {
+    let managed = Managed::read(object).unwrap_or_default();
+    managed.0.get(&write.owner(Operation::Apply)).map(|owned| owned.fields.clone()).unwrap_or_default()
+}
+
+fn only(object: &Value, fields: &FieldSet, write: &Write<'_>) -> Value {
+    let mut body = extract(write.schema(), object, fields);
+    if !body.is_object() {
+        body = json!({});
+    }
+    if !body["metadata"].is_object() {
+        body["metadata"] = json!({});
+    }
+    for field in ["name", "namespace"] {
+        if let Some(value) = object.pointer(&format!("/metadata/{field}")) {
+            body["metadata"][field] = value.clone();
+        }
+    }
+    named_as(body, write.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Kind, applied, complete, update};
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
+        Write { kind, manager, subresource: None, force: true, now: NOW }
+    }
+
+    fn owners(object: &Value, manager: &str) -> String {
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["manager"] == manager);
+        entry.map(|entry| entry["fieldsV1"].to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn only_what_differs_changes_hands() {
+        let kind = Kind::builtin("v1", "ConfigMap").unwrap();
+        let ours = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
+            "data": {"a": "1", "b": "1", "c": "1"}});
+        let mut live = applied(None, &ours, &write(&kind, "us")).unwrap();
+        live["metadata"]["uid"] = json!("u");
+        live["metadata"]["resourceVersion"] = json!("7");
+        let mut edited = live.clone();
+        edited["data"] = json!({"a": "2", "b": "2", "c": "1", "d": "2"});
+        let live = update(Some(&live), &complete(&kind, &edited), &write(&kind, "edit"));
+        assert_eq!(owners(&live, "us"), r#"{"f:data":{"f:c":{}}}"#);
+
+        let mut target = live.clone();
+        target["data"]["a"] = json!("1");
+        let body = amendment(&live, &target, &write(&kind, "us"));
+        assert_eq!(
+            body,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1"},
+                "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}})
+        );
+        let after = applied(Some(&live), &body, &write(&kind, "us")).unwrap();
+        assert_eq!(after["data"], json!({"a": "1", "b": "2", "c": "1", "d": "2"}));
+        assert_eq!(owners(&after, "us"), r#"{"f:data":{"f:a":{},"f:c":{}}}"#);
+        assert_eq!(owners(&after, "edit"), r#"{"f:data":{"f:b":{},"f:d":{}}}"#);
+    }
+}

@@ -1,0 +1,123 @@
+//! What stands in the way of taking an object over, and what would: told in the words of each control plane.
+
+use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
+
+/// The Deployment as somebody else made it, with more metadata.
+fn there(more: &str) -> String {
+    WEB.replace(
+        "  name: web\n  namespace: shop\n",
+        &format!("  name: web\n  namespace: shop\n  uid: u\n{more}"),
+    )
+}
+
+/// Why the Deployment in `m1` is a conflict.
+#[track_caller]
+fn conflict(sandbox: &Sandbox) -> String {
+    let json = sandbox.run("apply --dry-run=client --live .live --cluster m1 -o json").code(0).json();
+    let actions = json["actions"].as_array().unwrap();
+    let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
+    assert_eq!(action["action"], "conflict", "{action}");
+    let reason = action["reason"].as_str().unwrap();
+    assert!(reason.ends_with("--adopt if-no-restart (or always) would all the same"), "{reason}");
+    let adopted =
+        sandbox.run("apply --dry-run=client --live .live --cluster m1 --adopt if-no-restart -o json");
+    assert!(adopted.code(0).out.contains("\"adopt\""));
+    reason.to_owned()
+}
+
+#[test]
+fn karmada_overwrites_where_it_may() {
+    let sandbox =
+        Sandbox::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY);
+    let sandbox = sandbox.file(".live/m1/web.yaml", there(""));
+    let reason = conflict(&sandbox);
+    assert!(reason.contains("(AlreadyExists): that takes `conflictResolution: Overwrite`"), "{reason}");
+}
+
+#[test]
+fn kubeadmiral_names_the_annotation_that_is_missing() {
+    let inventory = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n---\n\
+                     apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: pp, namespace: shop}\n\
+                     spec: {schedulingMode: Duplicate}\n";
+    let sandbox = Sandbox::new().file("inventory.yaml", inventory).file(".live/m1/web.yaml", there(""));
+    let write = |annotations: &str| {
+        let metadata = format!(
+            "  name: web\n  labels: {{kubeadmiral.io/propagation-policy-name: pp}}\n  annotations: {{{annotations}}}\n"
+        );
+        sandbox.write("web.yaml", WEB.replacen("  name: web\n", &metadata, 1));
+    };
+    let adopt = "kubeadmiral.io/conflict-resolution: adopt";
+    for (annotations, expected) in [
+        (String::new(), "its annotation `kubeadmiral.io/conflict-resolution` is not `adopt`"),
+        (
+            adopt.to_owned(),
+            "it has `kubeadmiral.io/conflict-resolution: adopt`, but no annotation `kubeadmiral.io/clusters-to-adopt`, such as \
+             `{\"clusters\":[\"m1\"]}`",
+        ),
+        (
+            format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"clusters\":[\"m2\"]}}'"),
+            "its annotation `kubeadmiral.io/clusters-to-adopt` does not name the cluster m1",
+        ),
+        (
+            format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"regexp\":\"*\"}}'"),
+            "its annotation `kubeadmiral.io/clusters-to-adopt` cannot be read: `regexp` is no regular expression",
+        ),
+    ] {
+        write(&annotations);
+        let reason = conflict(&sandbox);
+        assert!(reason.contains(&format!("(AlreadyExists): {expected}")), "{reason}");
+    }
+    write(&format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"clusters\":[\"m1\"]}}'"));
+    sandbox.write(".live/m1/web.yaml", there("  labels: {kubeadmiral.io/managed: 'false'}\n"));
+    let reason = conflict(&sandbox);
+    assert!(
+        reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the object that is there"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn kubefleet_names_the_strategy() {
+    let inventory = "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {name: m1}\nspec:\n  \
+                     identity: {kind: ServiceAccount, name: a, namespace: fleet-system}\n---\n\
+                     apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+                     apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {name: shop}\nspec:\n  \
+                     resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]\n  \
+                     strategy: {applyStrategy: {whenToTakeOver: Never}}\n";
+    let sandbox = Sandbox::new()
+        .file("inventory.yaml", inventory)
+        .file("web.yaml", WEB)
+        .file(".live/m1/web.yaml", there(""));
+    let reason = conflict(&sandbox);
+    assert!(reason.contains("whenToTakeOver` of its placement is `Never`"), "{reason}");
+}
+
+#[test]
+fn kubefed_names_its_configuration() {
+    let inventory = "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\nmetadata: {name: m1, namespace: kube-federation-system}\n\
+                     spec: {apiEndpoint: 'https://m1', secretRef: {name: m1}}\n---\n\
+                     apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedConfig\nmetadata: {name: kubefed, namespace: kube-federation-system}\n\
+                     spec: {scope: Cluster, syncController: {adoptResources: Disabled}}\n---\n\
+                     apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+                     apiVersion: types.kubefed.io/v1beta1\nkind: FederatedNamespace\nmetadata: {name: shop, namespace: shop}\n\
+                     spec: {placement: {clusters: [{name: m1}]}}\n";
+    let template = WEB.split_once("spec:\n").unwrap().1.replace('\n', "\n      ");
+    let federated = format!(
+        "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedDeployment\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \
+         placement: {{clusters: [{{name: m1}}]}}\n  template:\n    spec:\n      {}\n",
+        template.trim_end()
+    );
+    let types = "apiVersion: core.kubefed.io/v1beta1\nkind: FederatedTypeConfig\nmetadata: {name: deployments.apps, namespace: kube-federation-system}\n\
+                 spec:\n  propagation: Enabled\n  targetType: {group: apps, version: v1, kind: Deployment, pluralName: deployments, scope: Namespaced}\n  \
+                 federatedType: {group: types.kubefed.io, version: v1beta1, kind: FederatedDeployment, pluralName: federateddeployments, scope: Namespaced}\n";
+    let sandbox = Sandbox::new()
+        .file("inventory.yaml", inventory)
+        .file("types.yaml", types)
+        .file("web.yaml", federated)
+        .file(".live/m1/web.yaml", there(""));
+    let reason = conflict(&sandbox);
+    assert!(
+        reason.contains("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`"),
+        "{reason}"
+    );
+}

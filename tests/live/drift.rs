@@ -1,0 +1,352 @@
+//! `federate drift` against API servers: what it tells, that it only reads, and what `--correct` puts back.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
+use crate::support::apiserver::{Fault, Mishap, Request, User};
+use crate::trouble::granted;
+
+const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
+
+/// Changes an object of `m1` as somebody does.
+#[track_caller]
+fn edit(sandbox: &Sandbox, manager: &str, path: &str, patch: &Value) {
+    let request = Request::new("PATCH", path)
+        .query("fieldManager", manager)
+        .body("application/strategic-merge-patch+json", patch.to_string());
+    let response = sandbox.fleet.cluster("m1").handle(&request);
+    assert_eq!(response.status, 200, "{response:?}");
+}
+
+fn image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": image}]}}}})
+}
+
+/// The paths that a manager owns, as the API server writes them.
+fn owned(object: &Value, manager: &str) -> String {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    entries
+        .iter()
+        .filter(|entry| entry["manager"] == manager)
+        .map(|entry| entry["fieldsV1"].to_string())
+        .collect()
+}
+
+fn actions(ran: &Ran) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+    document["actions"].as_array().unwrap().clone()
+}
+
+/// What drifted: cluster and object, with the fields or the reason.
+fn told(ran: &Ran) -> Vec<String> {
+    let line = |action: &Value| {
+        let diffs = action["diffs"].as_array().unwrap().iter().map(|diff| diff["path"].as_str().unwrap());
+        let words: Vec<&str> = action["reason"].as_str().into_iter().chain(diffs).collect();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!(
+            "{} {} {}: {}",
+            text(&action["cluster"]),
+            text(&action["action"]),
+            text(&action["object"]["name"]),
+            words.join(" ")
+        )
+    };
+    actions(ran).iter().map(line).collect()
+}
+
+#[test]
+fn field_culprit_and_time_are_told_and_nothing_is_written() {
+    let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
+    granted(&sandbox, "drift");
+    let missing = sandbox.run("drift", "-o json --cluster m1").code(1);
+    assert_eq!(
+        told(&missing),
+        ["m1 create web: it is missing", "m1 create a: it is missing", "m1 create shop: it is missing"]
+    );
+    sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
+    sandbox.apply("").code(0);
+    let clean = sandbox.run("drift", "").code(0);
+    assert_eq!(clean.err, "", "where there is no terminal, nobody is told how far it is");
+    edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
+    let time = sandbox.get("m1", WEB)["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["manager"] == "kubectl-edit")
+        .unwrap()["time"]
+        .clone();
+
+    granted_again(&sandbox);
+    sandbox.forget("m1");
+    let ran = sandbox.run("drift", "-o json --cluster m1").code(1);
+    let diff = json!({"path": "/spec/template/spec/containers[name=web]/image", "desired": "nginx:1.27",
+        "live": "nginx:1.0", "manager": "kubectl-edit", "time": time});
+    assert_eq!(actions(&ran)[0]["diffs"], json!([diff]));
+    assert_eq!(actions(&ran).len(), 1);
+    assert_eq!(sandbox.writes("m1"), 0, "drift only reads");
+    let verbs: Vec<String> = sandbox.fleet.cluster("m1").counts().keys().cloned().collect();
+    assert!(verbs.iter().all(|verb| ["get", "list"].contains(&verb.as_str())), "{verbs:?}");
+    // The rights do not allow anything else.
+    let refused = sandbox.run("drift", "--correct --cluster m1").code(2);
+    assert!(refused.err.contains("cannot patch"), "{refused:#?}");
+}
+
+/// The kubeconfig of the one whom `deploy/rbac/drift.yaml` grants its rights.
+fn granted_again(sandbox: &Sandbox) {
+    let user = "system:serviceaccount:default:federate-drift";
+    sandbox.fleet.cluster("m1").token("t0ken", User::new(user, &["system:authenticated"]));
+    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_told_beside_the_others() {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    sandbox.apply("").code(0);
+    edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
+    sandbox.kubeconfig(|config| {
+        config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
+    });
+    let ran = sandbox.run("drift", "-o json").code(2);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "update");
+    let errors: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(
+        matches!(errors.as_slice(), [one] if one.starts_with("error: m2: it cannot be reached: ")),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn what_others_may_change_is_no_drift_unless_all_is_asked_for() {
+    let sandbox = Sandbox::new(&["m1"]);
+    sandbox.apply("").code(0);
+    let extra = json!({
+        "metadata": {"annotations": {"team": "x"}},
+        "spec": {"template": {
+            "metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}},
+            "spec": {"containers": [{"name": "sidecar", "image": "proxy:1"}]},
+        }},
+    });
+    edit(&sandbox, "webhook", WEB, &extra);
+    let status = json!({"status": {"replicas": 2}});
+    edit(&sandbox, "kube-controller-manager", &format!("{WEB}/status"), &status);
+    let scale = json!({"spec": {"replicas": 5}});
+    let request = Request::new("PATCH", &format!("{WEB}/scale"))
+        .query("fieldManager", "kube-controller-manager")
+        .body("application/merge-patch+json", scale.to_string());
+    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    sandbox.run("drift", "").code(0);
+
+    let ran = sandbox.run("drift", "--full -o json").code(1);
+    let web = ran.action("m1", "Deployment", "web");
+    let paths: Vec<&str> =
+        web["diffs"].as_array().unwrap().iter().map(|diff| diff["path"].as_str().unwrap()).collect();
+    for path in [
+        "/metadata/annotations",
+        "/spec/replicas",
+        "/spec/strategy",
+        "/spec/template/metadata/annotations",
+        "/spec/template/spec/containers[name=sidecar]",
+        "/spec/template/spec/containers[name=web]/imagePullPolicy",
+        "/status",
+    ] {
+        assert!(paths.contains(&path), "{path} is not in {paths:#?}");
+    }
+    assert!(!paths.contains(&"/spec/template/spec/containers[name=web]/image"), "{paths:#?}");
+
+    // A person who scales is no autoscaler.
+    let request = Request::new("PATCH", &format!("{WEB}/scale"))
+        .query("fieldManager", "kubectl")
+        .body("application/merge-patch+json", json!({"spec": {"replicas": 9}}).to_string());
+    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), ["m1 update web: /spec/replicas"]);
+}
+
+#[test]
+fn exactly_what_drifted_is_put_back() {
+    let ignore = "drift: {ignore: [{kinds: [Deployment.apps], paths: [/spec/replicas]}]}\n";
+    let sandbox = Sandbox::new(&["m1", "m2"]).file("federate.yaml", ignore).file("a.yaml", &config("a", "1"));
+    sandbox.apply("").code(0);
+    let mut change = image("nginx:1.0");
+    change["spec"]["replicas"] = json!(5);
+    change["metadata"] = json!({"annotations": {"note": "by hand"}});
+    change["spec"]["template"]["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({"name": "sidecar", "image": "proxy:1"}));
+    edit(&sandbox, "kubectl-edit", WEB, &change);
+    let others = sandbox.get("m2", WEB);
+
+    for cluster in ["m1", "m2"] {
+        sandbox.forget(cluster);
+    }
+    let ran = sandbox.run("drift", "--correct -o json").code(0);
+    assert_eq!(told(&ran), ["m1 update web: /spec/template/spec/containers[name=web]/image"]);
+    assert_eq!((sandbox.writes("m1"), sandbox.writes("m2")), (1, 0));
+    assert_eq!(actions(&ran)[0]["result"]["spec"]["replicas"], 5);
+
+    let web = sandbox.get("m1", WEB);
+    assert_eq!(web["spec"]["replicas"], 5, "what is ignored stays");
+    assert_eq!(web["metadata"]["annotations"]["note"], "by hand", "so does what nobody rendered");
+    let containers = web["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let images: Vec<&str> = containers.iter().map(|c| c["image"].as_str().unwrap()).collect();
+    assert_eq!(images, ["proxy:1", "nginx:1.27"], "in the order that it had");
+    assert_eq!(sandbox.get("m2", WEB), others);
+
+    // Every field has the owner that it had, but for the one that was put back.
+    let (ours, theirs) = (owned(&web, "federate"), owned(&web, "kubectl-edit"));
+    assert!(ours.contains("f:selector") && !ours.contains("f:replicas"), "{ours}");
+    let key = "k:{\\\"name\\\":\\\"web\\\"}\":{\".\":{},\"f:image\":{}";
+    assert!(ours.contains(key), "{ours}");
+    assert!(theirs.contains("f:replicas") && !theirs.contains("name\\\":\\\"web"), "{theirs}");
+    let federate = web["metadata"]["managedFields"].as_array().unwrap().iter();
+    assert_eq!(federate.filter(|entry| entry["manager"] == "federate").count(), 1, "only by applying");
+
+    sandbox.run("drift", "").code(0);
+    sandbox.forget("m1");
+    assert!(actions(&sandbox.run("drift", "--correct -o json").code(0)).is_empty());
+    assert_eq!(sandbox.writes("m1"), 0);
+}
+
+#[test]
+fn what_was_put_back_goes_when_it_is_no_longer_rendered() {
+    let two =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {k: '1', l: '1'}\n";
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", two);
+    sandbox.apply("").code(0);
+    edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"l": "2"}}));
+    sandbox.run("drift", "--correct").code(0);
+    sandbox.write("a.yaml", &config("a", "1"));
+    let ran = sandbox.run("drift", "-o json").code(1);
+    assert_eq!(told(&ran), ["m1 update a: /data/l"], "a field of ours that is not rendered is drift");
+    sandbox.run("drift", "--correct").code(0);
+    assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"], json!({"k": "1"}));
+}
+
+#[test]
+fn missing_objects_are_made_and_surplus_ones_deleted_within_limits() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in ["a", "b", "c", "d", "e"] {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    sandbox.fleet.cluster("m1").namespace("shop");
+    sandbox.apply("--adopt always").code(0);
+    sandbox.remove("a.yaml");
+    let gone = Request::new("DELETE", &format!("{CONFIGS}/b"));
+    assert_eq!(sandbox.fleet.cluster("m1").handle(&gone).status, 200);
+
+    let drifted = ["m1 delete a: it is no longer wanted", "m1 create b: it is missing"];
+    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), drifted);
+    let kept = sandbox.run("drift", "--correct --no-prune -o json").code(1);
+    assert_eq!(told(&kept)[0], "m1 skip a: it is no longer wanted, and --no-prune keeps it");
+    assert!(sandbox.has("m1", &format!("{CONFIGS}/a")) && sandbox.has("m1", &format!("{CONFIGS}/b")));
+    assert_eq!(told(&sandbox.run("drift", "--correct -o json").code(0)), drifted[..1]);
+    assert!(!sandbox.has("m1", &format!("{CONFIGS}/a")));
+
+    for name in ["b", "c", "d"] {
+        sandbox.remove(&format!("{name}.yaml"));
+    }
+    let ran = sandbox.run("drift", "--correct -o json").code(1);
+    assert!(told(&ran)[0].contains("more than 30 %"), "{ran:#?}");
+    assert!(sandbox.has("m1", &format!("{CONFIGS}/b")));
+    sandbox.run("drift", "--correct --prune-limit 100").code(0);
+    assert!(!sandbox.has("m1", &format!("{CONFIGS}/b")) && sandbox.has("m1", &format!("{CONFIGS}/e")));
+
+    // A namespace takes others with it: it is told, and deleted only where that is said.
+    sandbox.remove("namespace.yaml");
+    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)), ["m1 delete shop: it is no longer wanted"]);
+    let ran = sandbox.run("drift", "--correct --prune-limit 100 -o json").code(1);
+    assert!(told(&ran)[0].contains("--prune-kinds Namespace"), "{ran:#?}");
+    sandbox.run("drift", "").code(1);
+}
+
+#[test]
+fn objects_of_others_are_told_and_left() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox.fleet.cluster("m1").namespace("shop");
+    let foreign =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "2"}});
+    sandbox.fleet.cluster("m1").create(CONFIGS, &foreign);
+    let before = sandbox.get("m1", &format!("{CONFIGS}/a"));
+    assert!(told(&sandbox.run("drift", "-o json").code(1)).contains(&"m1 update a: /data/k".to_owned()));
+    let ran = sandbox.run("drift", "--correct -o json").code(1);
+    let action = ran.action("m1", "ConfigMap", "a");
+    assert_eq!(action["action"], "conflict");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is not ours"), "{action}");
+    assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a")), before);
+    assert!(sandbox.has("m1", WEB), "what was missing is there");
+}
+
+#[test]
+fn what_fails_is_told() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox.apply("").code(0);
+    edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
+    edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"k": "2"}}));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("deployments"));
+    let ran = sandbox.run("drift", "--correct").code(2);
+    assert!(ran.err.contains("error: m1: Deployment shop/web: "), "{ran:#?}");
+    assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"]["k"], "1");
+    assert_eq!(told(&sandbox.run("drift", "-o json").code(1)).len(), 1);
+}
+
+#[test]
+fn what_somebody_changes_meanwhile_is_not_lost() {
+    let sandbox =
+        Sandbox::new(&["m1"]).file("federate.yaml", "drift: {ignore: [{paths: [/spec/replicas]}]}\n");
+    sandbox.apply("").code(0);
+    edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
+    sandbox.forget("m1");
+    let slow = Fault::new("patch", Mishap::Slow(Duration::from_secs(2))).on("deployments");
+    sandbox.fleet.cluster("m1").fault(slow);
+    let running = sandbox.runs("drift", "--correct").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut running = running.unwrap();
+    // It has read when the patch is on its way; then the Deployment becomes another.
+    let end = Instant::now() + Duration::from_secs(20);
+    while sandbox.count("m1", "list") < 2 {
+        assert!(Instant::now() < end, "nothing was read");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    edit(&sandbox, "kubectl-edit", WEB, &json!({"spec": {"replicas": 6}}));
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+    let web = sandbox.get("m1", WEB);
+    assert_eq!(web["spec"]["replicas"], 6);
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.27");
+    assert!(sandbox.count("m1", "patch") > 2, "the edit, one that came too late, and one that did not");
+}
+
+#[test]
+fn secrets_are_put_back_without_being_shown() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {k: hunter2, l: other}\n";
+    let sandbox = Sandbox::new(&["m1"]).file("s.yaml", secret);
+    sandbox.apply("").code(0);
+    let path = "/api/v1/namespaces/shop/secrets/s";
+    edit(&sandbox, "kubectl-edit", path, &json!({"data": {"k": "bGl2ZS1vbmU="}}));
+    for arguments in ["-o yaml", "--full", "-o junit", "--correct -o json"] {
+        let ran = sandbox.run("drift", arguments);
+        let all = ran.out + &ran.err;
+        assert!(all.contains("/data/k"), "{all}");
+        for value in ["hunter2", "aHVudGVyMg", "live-one", "bGl2ZS1vbmU", "other"] {
+            assert!(!all.contains(value), "{value}: {all}");
+        }
+    }
+    assert_eq!(sandbox.get("m1", path)["data"]["k"], "aHVudGVyMg==");
+    sandbox.run("drift", "").code(0);
+}
+
+#[test]
+fn a_list_that_nobody_divides_is_put_back_as_a_whole() {
+    let with = |args: &str| deployment("nginx:1.27").replace("image:", &format!("args: [{args}], image:"));
+    let sandbox = Sandbox::new(&["m1"]).file("web.yaml", &with("a, b, c"));
+    sandbox.apply("").code(0);
+    let mut change = image("nginx:1.27");
+    change["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["a", "x"]);
+    edit(&sandbox, "kubectl-edit", WEB, &change);
+    sandbox.run("drift", "--correct").code(0);
+    let args = &sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert_eq!(args, &json!(["a", "b", "c"]));
+    sandbox.run("drift", "").code(0);
+}
