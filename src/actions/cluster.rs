@@ -55,6 +55,19 @@ impl Prune {
     fn all() -> Self {
         Self { kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(), limit: 100 }
     }
+
+    /// Why so many of all objects are too many. Everything at once is the sign of a mistake, however few
+    /// there are.
+    fn refuses(&self, deleted: usize, all: usize) -> Option<String> {
+        let share = self.limit;
+        let too_many = deleted * 100 > all * share || (deleted > 0 && deleted == all && share < 100);
+        too_many.then(|| {
+            format!(
+                "{deleted} of the {all} objects that are ours would be deleted, and more than {share} % at once \
+                 may be a mistake; --prune-limit 100 confirms it"
+            )
+        })
+    }
 }
 
 /// Everything that decisions about clusters need besides what runs.
@@ -74,6 +87,15 @@ pub struct Deciding<'d> {
     pub drift: Option<&'d Drift<'d>>,
 }
 
+/// What was decided about a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Decided {
+    /// Sorted by object.
+    pub decisions: Vec<Decision>,
+    /// Why nothing at all is done in the cluster.
+    pub stopped: Option<String>,
+}
+
 /// What tells objects apart in a cluster, whatever their version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
@@ -89,14 +111,13 @@ fn key(id: &ObjectRef) -> Key<'_> {
 }
 
 impl Deciding<'_> {
-    /// Decides about everything in a cluster: sorted by object. `live` holds what is there; `kind` knows
-    /// the kinds.
+    /// Decides about everything in a cluster. `live` holds what is there; `kind` knows the kinds.
     pub fn cluster(
         &self,
         cluster: &Cluster,
         live: &Live,
         kind: &(dyn Fn(&ObjectRef) -> Kind + Sync),
-    ) -> Vec<Decision> {
+    ) -> Decided {
         let placements: BTreeMap<&ObjectRef, &Placement> =
             self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
         let wanted: Vec<&Desired> =
@@ -114,28 +135,41 @@ impl Deciding<'_> {
                 }
             })
             .collect();
+        let mut stopped = None;
         if !engine::any_error(&self.rendering.findings) {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| key(&held.object));
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
             let surplus = Surplus { keep, placements };
-            decisions.extend(self.surplus(cluster, live, &surplus));
+            let (more, too_many) = self.surplus(cluster, live, &surplus);
+            decisions.extend(more);
+            stopped = too_many.filter(|_| self.drift.is_none());
+        }
+        // Whoever takes so much out of a repo by mistake may have changed the rest by mistake, too.
+        if let Some(why) = &stopped {
+            decisions.iter_mut().for_each(|decision| decision.skip(why));
         }
         decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
-        decisions
+        Decided { decisions, stopped }
     }
 
-    /// Decides about what is ours and no longer wanted.
-    fn surplus(&self, cluster: &Cluster, live: &Live, surplus: &Surplus<'_>) -> Vec<Decision> {
+    /// Decides about what is ours and no longer wanted; and says where that is too much.
+    fn surplus(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        surplus: &Surplus<'_>,
+    ) -> (Vec<Decision>, Option<String>) {
         let may = self.prune.map(|prune| self.pruned(cluster, live, surplus, prune));
-        let Some(drift) = self.drift else { return may.unwrap_or_default() };
-        let all = self.pruned(cluster, live, surplus, &Prune::all());
+        let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
+        let Some(drift) = self.drift else { return (may.unwrap_or_default(), too_many) };
+        let (all, _) = self.pruned(cluster, live, surplus, &Prune::all());
         let drifted = |(at, decision)| {
             // Both are about the same objects, in the same order.
             let may = may.as_ref().and_then(|may: &Vec<Decision>| may.get(at));
             drift.surplus(decision, may.cloned())
         };
-        all.into_iter().enumerate().filter_map(drifted).collect()
+        (all.into_iter().enumerate().filter_map(drifted).collect(), too_many)
     }
 
     fn one(
@@ -167,8 +201,14 @@ impl Deciding<'_> {
         self.engine.act(placement, cluster, marked.as_ref().or(there))
     }
 
-    /// What may be deleted of that.
-    fn pruned(&self, cluster: &Cluster, live: &Live, surplus: &Surplus<'_>, prune: &Prune) -> Vec<Decision> {
+    /// What may be deleted of that; nothing where it is too much.
+    fn pruned(
+        &self,
+        cluster: &Cluster,
+        live: &Live,
+        surplus: &Surplus<'_>,
+        prune: &Prune,
+    ) -> (Vec<Decision>, Option<String>) {
         let id = self.rules.inventory.id();
         let is_member = |object: &&Object| object.label(PART_OF) == Some(id.as_str());
         let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
@@ -191,20 +231,11 @@ impl Deciding<'_> {
             })
             .collect();
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
-        // Everything at once is the sign of a mistake, however few there are.
-        if deleted * 100 > members.len() * prune.limit || (deleted == members.len() && prune.limit < 100) {
-            let reason = format!(
-                "{deleted} of the {} objects that are ours would be deleted, more than {} %; --prune-limit 100 confirms that",
-                members.len(),
-                prune.limit
-            );
-            for decision in decisions.iter_mut().filter(|decision| decision.send.is_some()) {
-                decision.send = None;
-                decision.action.action = Deed::Skip;
-                decision.action.reason = Some(reason.clone());
-            }
+        let too_many = prune.refuses(deleted, members.len());
+        if let Some(why) = &too_many {
+            decisions.iter_mut().for_each(|decision| decision.skip(why));
         }
-        decisions
+        (decisions, too_many)
     }
 }
 

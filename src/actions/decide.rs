@@ -77,6 +77,18 @@ pub struct Decision {
     pub refused: bool,
 }
 
+impl Decision {
+    /// Leaves undone what would be done.
+    pub(super) fn skip(&mut self, why: &str) {
+        if self.send.take().is_some() {
+            self.action.action = Deed::Skip;
+            self.action.restarts_pods = false;
+            self.action.result = None;
+            self.action.reason = Some(why.to_owned());
+        }
+    }
+}
+
 /// What is sent.
 #[derive(Clone, Debug)]
 pub enum Send {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
+use super::members::{self, Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use crate::actions::{self, Action, Actions};
+use crate::actions::{self, Action, Actions, Deed};
 use crate::report::actions as report;
 
 /// Apply what is rendered to the member clusters
@@ -105,8 +105,12 @@ impl Apply {
             reader: self.reader()?,
         };
         let Some(mut done) = members.run()? else { return Ok(Exit::Error) };
+        // What could not be taken over does not run as it is rendered; a dry run has told so.
+        let conflicts = done.actions.iter().filter(|action| action.action == Deed::Conflict);
+        let left: Vec<String> = conflicts.filter(|_| self.dry_run.is_none()).map(members::why).collect();
+        members::tell(&left);
         self.show(std::mem::take(&mut done.actions))?;
-        Ok(done.exit())
+        Ok(if left.is_empty() { done.exit() } else { Exit::Error })
     }
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {

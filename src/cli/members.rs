@@ -6,7 +6,7 @@ use clap::Args;
 use super::diff::digest_key;
 use super::settings::{Loaded, RepoArgs};
 use super::{Exit, Fault, say};
-use crate::actions::cluster::{Deciding, Desired, Prune, desired};
+use crate::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use crate::actions::drift::Drift;
 use crate::actions::{Action, Adopt, Decision, Inventory, Rules};
 use crate::engine::{self, Engine};
@@ -40,7 +40,7 @@ fn inventory(text: &str) -> Result<Inventory, &'static str> {
 /// Arguments about what may be deleted.
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// Delete nothing in a cluster where more of our objects would go [default: 30]
+    /// Do nothing in a cluster where more of our objects would be deleted [default: 30]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     prune_limit: Option<u8>,
 
@@ -201,7 +201,8 @@ impl Plane<'_> {
         let live = &self.loaded.settings.live;
         let mut outcome = Outcome::default();
         for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
-            let decisions = self.deciding.cluster(cluster, live, &kind);
+            let Decided { decisions, stopped } = self.deciding.cluster(cluster, live, &kind);
+            outcome.errors.extend(stopped.map(|why| format!("{}: {why}", cluster.name)));
             outcome.errors.extend(decisions.iter().filter(|decision| decision.refused).map(refused));
             outcome.actions.extend(decisions.into_iter().map(|decision| decision.action));
         }
@@ -233,12 +234,16 @@ fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
 }
 
 fn refused(decision: &Decision) -> String {
-    let action = &decision.action;
+    why(&decision.action)
+}
+
+/// An action's reason, with what it is about.
+pub(super) fn why(action: &Action) -> String {
     format!("{}: {}: {}", action.cluster, action.object, action.reason.as_deref().unwrap_or_default())
 }
 
 /// Says on standard error what went wrong. What servers answer must not command a terminal.
-fn tell(errors: &[String]) {
+pub(super) fn tell(errors: &[String]) {
     for error in errors {
         let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         say(&format!("error: {line}\n"));

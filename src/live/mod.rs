@@ -19,7 +19,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::actions::{Action, Decision, Inventory};
+use crate::actions::cluster::Decided;
+use crate::actions::{Action, Inventory};
 use crate::dialect::Health;
 use crate::k8s::{ClusterName, Object, ObjectRef};
 
@@ -56,7 +57,7 @@ pub struct Job<'j> {
 /// Who decides. Everything it is asked is a function of what it is given.
 pub trait Decider: Sync {
     /// What is to be done in a cluster.
-    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Vec<Decision>;
+    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -244,7 +245,7 @@ async fn work(
     for round in 1..=ROUNDS {
         how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how.inventory).await?;
-        let decisions = decider.decide(&job.cluster, &seen);
+        let Decided { decisions, stopped } = decider.decide(&job.cluster, &seen);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -259,6 +260,10 @@ async fn work(
                 object: Some(decision.action.object.clone()),
                 message: decision.action.reason.clone().unwrap_or_default(),
             }));
+        }
+        if let Some(message) = stopped {
+            outcome.failures.push(Failure { object: None, message });
+            return Ok(());
         }
         if how.dry_run == Some(DryRun::Client) {
             return Ok(());

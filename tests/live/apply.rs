@@ -126,10 +126,14 @@ fn what_is_no_longer_wanted_is_deleted() {
     for name in ["b", "c", "d"] {
         sandbox.remove(&format!("{name}.yaml"));
     }
-    let ran = sandbox.apply("-o json").code(0);
-    let action = ran.action("m1", "ConfigMap", "b");
-    assert_eq!(action["action"], "skip");
-    assert!(action["reason"].as_str().unwrap().contains("more than 30 %"), "{action}");
+    sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    let ran = sandbox.apply("-o json").code(2);
+    for (kind, name) in [("ConfigMap", "b"), ("Deployment", "web")] {
+        let action = ran.action("m1", kind, name);
+        assert_eq!(action["action"], "skip");
+        assert!(action["reason"].as_str().unwrap().contains("more than 30 %"), "{action}");
+    }
+    assert!(ran.err.starts_with("error: m1: 3 of the 5 objects"), "{}", ran.err);
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
     sandbox.apply("--prune-limit 100").code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));

@@ -40,7 +40,7 @@ mod reached {
     use super::super::progress::Lines;
     use super::super::{Outcome, Plane};
     use super::{Servers, Trial};
-    use crate::actions::Decision;
+    use crate::actions::cluster::Decided;
     use crate::cli::Fault;
     use crate::dialect::{DIALECTS, Dialect, Health};
     use crate::k8s::{Cluster, ClusterName, Object, ObjectRef};
@@ -109,9 +109,11 @@ mod reached {
     }
 
     impl Decider for Asked<'_> {
-        fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Vec<Decision> {
+        fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided {
             let clusters = &self.plane.loaded.clusters;
-            let Some(cluster) = clusters.iter().find(|c| c.name == *cluster) else { return Vec::new() };
+            let Some(cluster) = clusters.iter().find(|c| c.name == *cluster) else {
+                return Decided::default();
+            };
             let kind = |object: &ObjectRef| seen.kinds.of(object).cloned().unwrap_or_else(|| nowhere(object));
             self.plane.deciding.cluster(cluster, &seen.live, &kind)
         }
