@@ -15,6 +15,7 @@ use crate::k8s::{ClusterName, ObjectRef};
 pub mod blame;
 pub mod cluster;
 pub mod decide;
+pub mod import;
 pub mod drift;
 pub mod inventory;
 pub mod ownership;

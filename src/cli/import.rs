@@ -93,7 +93,7 @@ impl Import {
         })?;
         self.fits()?;
         let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-        let mut taken = import::import(&files, importer, &self.wish());
+        let mut taken = import::import(&files, &importer, &self.wish());
         self.report(&files, &mut taken);
         if any_error(&taken.findings) {
             return Ok(Exit::Error);
