@@ -4,8 +4,8 @@
 //! `default` and ConfigMap `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
 //! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
 
-use super::ownership::{Whose, whose};
 use super::Inventory;
+use super::ownership::{Whose, whose};
 use crate::dialect::import::{maker, refusal};
 use crate::k8s::{Finding, Object, Severity};
 
@@ -110,7 +110,8 @@ mod tests {
             namespace: text("/metadata/namespace"),
             name: text("/metadata/name").unwrap_or_default(),
         };
-        let object = Object { id, body, origin: Origin { file: "m1".into(), document: 0, item: None, line: 0 } };
+        let object =
+            Object { id, body, origin: Origin { file: "m1".into(), document: 0, item: None, line: 0 } };
         let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
         match judge(&object, named, Rules { force, inventory: &inventory }) {
             Ok(None) => "taken".to_owned(),
@@ -123,7 +124,8 @@ mod tests {
     fn an_owners_objects_are_left() {
         let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
         let set = json!({"metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": owner}});
-        let why = "ReplicaSet shop/web-1 is made by Deployment web, which would make it again beside the template";
+        let why =
+            "ReplicaSet shop/web-1 is made by Deployment web, which would make it again beside the template";
         assert_eq!(judged("apps/v1", "ReplicaSet", set.clone(), true, true), format!("left, Error: {why}"));
         assert_eq!(judged("apps/v1", "ReplicaSet", set, false, false), format!("left, Warning: {why}"));
     }

@@ -164,8 +164,7 @@ mod tests {
     #[test]
     fn edits_are_made_in_values() {
         let mut body = json!({"a": {"b/c": 1, "l": [1, 2]}, "t": "text"});
-        let edit =
-            |pointer: &str, value: Option<Value>| Edit { pointer: pointer.to_owned(), value };
+        let edit = |pointer: &str, value: Option<Value>| Edit { pointer: pointer.to_owned(), value };
         for edit in [
             edit("/a/b~1c", None),
             edit("/a/l/0", None),

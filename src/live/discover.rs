@@ -96,7 +96,8 @@ fn of_version(api_version: &str, list: &Value) -> Vec<Kind> {
     let resources = list["resources"].as_array().into_iter().flatten();
     let readable = resources.filter(|resource| {
         let verbs = resource["verbs"].as_array().into_iter().flatten();
-        !resource["name"].as_str().unwrap_or_default().contains('/') && verbs.clone().any(|verb| verb == "get")
+        !resource["name"].as_str().unwrap_or_default().contains('/')
+            && verbs.clone().any(|verb| verb == "get")
     });
     let kind = |resource: &Value| {
         let name = resource["kind"].as_str()?;
@@ -120,9 +121,15 @@ mod tests {
     fn names_are_taken_as_kubectl_takes_them() {
         let kinds: Vec<Kind> = Kind::builtins().collect();
         let of = |name: &str| named(name, &kinds).map(Kind::resource).unwrap_or_default();
-        for name in
-            ["deploy", "Deployment", "deployments", "deployments.apps", "deployment.v1.apps", "DEPLOY.apps", "deploy.ap"]
-        {
+        for name in [
+            "deploy",
+            "Deployment",
+            "deployments",
+            "deployments.apps",
+            "deployment.v1.apps",
+            "DEPLOY.apps",
+            "deploy.ap",
+        ] {
             assert_eq!(of(name), "deployments.apps", "{name}");
         }
         assert_eq!(of("svc"), "services");
@@ -134,9 +141,7 @@ mod tests {
 
     #[test]
     fn kinds_of_the_cluster_have_its_names() {
-        let resource = |name: &str, kind: &str, verbs: Value| {
-            json!({"name": name, "singularName": "", "kind": kind, "namespaced": true, "shortNames": ["RO"], "verbs": verbs})
-        };
+        let resource = |name: &str, kind: &str, verbs: Value| json!({"name": name, "singularName": "", "kind": kind, "namespaced": true, "shortNames": ["RO"], "verbs": verbs});
         let list = json!({"resources": [
             resource("rollouts", "Rollout", json!(["get", "list"])),
             resource("rollouts/status", "Rollout", json!(["get"])),

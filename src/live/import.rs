@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use super::Error;
 use super::client::Call;
 use super::discover;
 use super::kinds::path_of;
 use super::read::{List, object, objects};
 use super::target::Access;
-use super::Error;
 use crate::k8s::{ClusterName, Object, ObjectRef};
 use crate::server::Kind;
 

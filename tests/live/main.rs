@@ -16,5 +16,7 @@ mod support;
 
 mod adoption;
 mod apply;
+mod import;
 mod trouble;
 mod waiting;
+mod walkthrough;

@@ -15,8 +15,8 @@ use {
     crate::engine::import::live::{self, Deed, Taken, TakenObject, Wish},
     crate::engine::{self, AllDialects, Settings, any_error},
     crate::k8s::{Cluster, Finding, Object, Severity},
-    crate::live::import::{Asked, Fetched, Where, fetch},
     crate::live::Access,
+    crate::live::import::{Asked, Fetched, Where, fetch},
     crate::publish::file,
     crate::repo::{self, Repo, WorkTree},
     crate::report::findings,
@@ -255,7 +255,9 @@ fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
         Asked::All { kind } => kind.is_empty(),
     };
     if asked.iter().any(empty) {
-        return Err(Fault::Failed("write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned()));
+        return Err(Fault::Failed(
+            "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
+        ));
     }
     Ok(asked)
 }
@@ -281,7 +283,9 @@ fn nowhere(context: &str) -> Finding {
         code: "adopted-everywhere",
         object: None,
         message,
-        help: Some("name the clusters with --cluster, or the context below `contexts` in federate.yaml".to_owned()),
+        help: Some(
+            "name the clusters with --cluster, or the context below `contexts` in federate.yaml".to_owned(),
+        ),
     }
 }
 
@@ -315,9 +319,10 @@ fn text(taken: &Taken) -> Result<String, Fault> {
 fn summary(taken: &Taken) -> Result<Value, Fault> {
     let key = digest_key()?;
     let row = |taken: &TakenObject| {
-        let made = taken.made.iter().map(|made| {
-            json!({"object": made.id, "file": made.file, "action": made.deed.word()})
-        });
+        let made = taken
+            .made
+            .iter()
+            .map(|made| json!({"object": made.id, "file": made.file, "action": made.deed.word()}));
         let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
         changes(&taken.edits, &mut row);
         crate::change::hide(&mut [&mut row], &key);

@@ -164,7 +164,8 @@ fn ports(edits: &mut Edits<'_>) {
 }
 
 fn asked_for(object: &Object, port: &Value) -> bool {
-    let key = json!({"port": port["port"], "protocol": port.get("protocol").map_or("TCP".into(), Value::clone)});
+    let key =
+        json!({"port": port["port"], "protocol": port.get("protocol").map_or("TCP".into(), Value::clone)});
     owners(object, "/f:spec/f:ports").filter_map(Value::as_object).flatten().any(|(name, fields)| {
         let named = name.strip_prefix("k:").and_then(|key| serde_json::from_str::<Value>(key).ok());
         named.as_ref() == Some(&key) && fields.get("f:nodePort").is_some()
@@ -196,8 +197,10 @@ fn job(edits: &mut Edits<'_>) {
 
 /// The volumes by which pods get the token of their account, and where they are mounted.
 fn token_volumes(pod: &Value) -> Vec<String> {
-    let list = |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate();
-    let is_token = |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
+    let list =
+        |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate();
+    let is_token =
+        |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
     let mut found = Vec::new();
     for containers in ["/spec/containers", "/spec/initContainers"] {
         for (index, _) in list(containers) {

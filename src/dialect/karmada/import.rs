@@ -16,7 +16,9 @@ pub(super) const IMPORTER: Importer = Importer {
         "Karmada's policies select objects by themselves, and it takes over what runs wherever they place it",
     ),
     wraps: false,
-    note: Some("a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which"),
+    note: Some(
+        "a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which",
+    ),
 };
 
 /// Takes an object in.
@@ -40,7 +42,8 @@ mod tests {
     use crate::k8s::{ObjectRef, Origin};
 
     fn taken(body: Value) -> Result<Value, &'static str> {
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = ObjectRef {
             api_version: text("/apiVersion"),
             kind: text("/kind"),
@@ -72,7 +75,8 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused() {
         let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": owner}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": owner}});
         assert_eq!(taken(pod), Err("controlled"));
         let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"});
         assert_eq!(taken(policy), Err("not-a-template"));

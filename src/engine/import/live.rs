@@ -224,7 +224,8 @@ impl Taking<'_> {
             }
             Err(why) => {
                 let message = format!("{} cannot be changed in {file}: {why}", known.id);
-                let finding = Finding::in_file(Severity::Error, "not-changed", &known.origin.file, None, message);
+                let finding =
+                    Finding::in_file(Severity::Error, "not-changed", &known.origin.file, None, message);
                 self.taken.findings.push(finding);
                 false
             }

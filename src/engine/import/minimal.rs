@@ -84,7 +84,8 @@ fn knows(stored: &Value, given: &Value) -> bool {
             given.iter().all(|(key, given)| stored.get(key).is_some_and(|stored| knows(stored, given)))
         }
         (Value::Array(stored), Value::Array(given)) => {
-            stored.len() == given.len() && stored.iter().zip(given).all(|(stored, given)| knows(stored, given))
+            stored.len() == given.len()
+                && stored.iter().zip(given).all(|(stored, given)| knows(stored, given))
         }
         _ => true,
     }
@@ -131,7 +132,8 @@ mod tests {
             "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
         });
         for written in [deployment, service] {
-            let kind = Kind::builtin(written["apiVersion"].as_str().unwrap(), written["kind"].as_str().unwrap());
+            let kind =
+                Kind::builtin(written["apiVersion"].as_str().unwrap(), written["kind"].as_str().unwrap());
             let kind = kind.unwrap();
             let mut live = stored(&kind, &written).unwrap();
             for key in ["status"] {

@@ -93,7 +93,8 @@ mod tests {
     }
 
     fn repo(files: &[(&str, &str)]) -> Repo {
-        let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+        let file =
+            |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
         load_bytes(files.iter().map(file).collect(), Config::default(), &AllDialects).expand(&[])
     }
 
@@ -103,11 +104,23 @@ mod tests {
 
     #[test]
     fn beside_its_like() {
-        let (a, b, c) = (object("Service", "shop", "a"), object("ConfigMap", "shop", "b"), object("ConfigMap", "shop", "c"));
-        let repo = repo(&[("z/svc.yaml", &a), ("y/b.yaml", &(b + &c)), ("root.yaml", &object("Service", "top", "a"))]);
+        let (a, b, c) = (
+            object("Service", "shop", "a"),
+            object("ConfigMap", "shop", "b"),
+            object("ConfigMap", "shop", "c"),
+        );
+        let repo = repo(&[
+            ("z/svc.yaml", &a),
+            ("y/b.yaml", &(b + &c)),
+            ("root.yaml", &object("Service", "top", "a")),
+        ]);
         let place = |id: &ObjectRef| Places::of(&repo, &|_| false).choose(id).unwrap();
         assert_eq!(place(&id("v1", "Service", Some("shop"), "n")), "z/service_n.yaml");
-        assert_eq!(place(&id("apps/v1", "Deployment", Some("shop"), "n")), "y/deployment_n.yaml", "most of shop");
+        assert_eq!(
+            place(&id("apps/v1", "Deployment", Some("shop"), "n")),
+            "y/deployment_n.yaml",
+            "most of shop"
+        );
         assert_eq!(place(&id("v1", "Service", Some("top"), "n")), "service_n.yaml");
         assert_eq!(place(&id("v1", "Service", Some("new"), "n")), "new/service_n.yaml");
         assert_eq!(place(&id("v1", "Namespace", None, "new")), "_cluster/namespace_new.yaml");
@@ -118,7 +131,10 @@ mod tests {
         let repo = Repo::default();
         let exists = |path: &str| path == "shop/service_a.yaml" || path.starts_with("shop/secret");
         let mut places = Places::of(&repo, &exists);
-        assert_eq!(places.choose(&id("v1", "Service", Some("shop"), "a")), Err("shop/service_a.yaml".to_owned()));
+        assert_eq!(
+            places.choose(&id("v1", "Service", Some("shop"), "a")),
+            Err("shop/service_a.yaml".to_owned())
+        );
         let knative = id("serving.knative.dev/v1", "Service", Some("shop"), "a");
         assert_eq!(places.choose(&knative), Ok("shop/service.serving.knative.dev_a.yaml".to_owned()));
         assert!(places.choose(&knative).is_err());
