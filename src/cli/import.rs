@@ -16,6 +16,8 @@ use crate::publish::file;
 use crate::repo::{File, Repo};
 use crate::report::findings;
 
+mod args;
+#[cfg(feature = "live")]
 mod live;
 
 /// The name that stands for standard input.
@@ -80,7 +82,7 @@ pub(super) struct Import {
     quiet: bool,
 
     #[command(flatten)]
-    live: live::LiveArgs,
+    live: args::LiveArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -129,6 +131,13 @@ impl Import {
         }
         self.note(&importer);
         Ok(outcome(&taken.findings))
+    }
+
+    #[cfg(not(feature = "live"))]
+    fn live(&self, _: &str, _: &Importer) -> Result<Exit, Fault> {
+        Err(Fault::Failed(
+            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
+        ))
     }
 
     /// Options of one dialect with another are a misunderstanding.

@@ -74,6 +74,11 @@ pub struct Fetched {
 /// Reads objects of a cluster.
 pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched, Error> {
     let ways = access.read(1)?;
+    let contexts = ways.contexts();
+    if !contexts.contains(&place.context.as_str()) {
+        let known = crate::k8s::finding::list(&contexts, 10);
+        return Err(Error::Access(format!("the kubeconfig has no context of that name; it has: {known}")));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

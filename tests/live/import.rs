@@ -266,4 +266,7 @@ fn the_namespace_is_that_of_the_context_and_the_user_another() {
     std::fs::remove_file(sandbox.path("repo/clusters.yaml")).unwrap();
     let ran = sandbox.import("deploy/web --policy p --dry-run").code(0);
     assert!(ran.err.contains("warning[adopted-everywhere]") && ran.out.contains("regexp"), "{ran:#?}");
+    sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("other"));
+    let ran = sandbox.import("deploy/web --policy p --dry-run").code(2);
+    assert!(ran.err.contains("m1: the kubeconfig has no context of that name; it has: other"), "{}", ran.err);
 }

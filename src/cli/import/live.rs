@@ -1,105 +1,24 @@
 //! `federate import --context`: objects of a cluster, read, judged, taken in, and written into the repo.
 
-use std::path::PathBuf;
+use serde_json::{Value, json};
 
-use clap::Args;
+use super::args::LiveArgs;
+use super::{Import, Show, changes};
+use crate::actions::import::{Rules, judge};
+use crate::cli::diff::digest_key;
+use crate::cli::settings::{Format, outcome};
+use crate::cli::{Exit, Fault, print, print_value, say, styled};
+use crate::dialect::import::Importer;
+use crate::engine::import::live::{self, Deed, Taken, TakenObject, Wish};
+use crate::engine::{self, AllDialects, Settings, any_error};
+use crate::k8s::{Cluster, Finding, Object, Severity};
+use crate::live::Access;
+use crate::live::import::{Asked, Fetched, Where, fetch};
+use crate::publish::file;
+use crate::repo::{self, Repo, WorkTree};
+use crate::report::findings;
+use crate::server::Kind;
 
-#[cfg(feature = "live")]
-use {
-    super::{Import, Show, changes},
-    crate::actions::import::{Rules, judge},
-    crate::cli::diff::digest_key,
-    crate::cli::settings::{Format, outcome},
-    crate::cli::{print, print_value, say, styled},
-    crate::dialect::import::Importer,
-    crate::engine::import::live::{self, Deed, Taken, TakenObject, Wish},
-    crate::engine::{self, AllDialects, Settings, any_error},
-    crate::k8s::{Cluster, Finding, Object, Severity},
-    crate::live::Access,
-    crate::live::import::{Asked, Fetched, Where, fetch},
-    crate::publish::file,
-    crate::repo::{self, Repo, WorkTree},
-    crate::report::findings,
-    crate::server::Kind,
-    serde_json::{Value, json},
-};
-
-use super::super::members::Inventoried;
-use super::super::{Exit, Fault};
-
-/// Which objects of which cluster, and where they go.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
-#[derive(Debug, Args)]
-pub(super) struct LiveArgs {
-    /// The objects to read from --context: KIND/NAME, KIND NAME…, or KINDS for all of them
-    ///
-    /// Kinds are named as for kubectl (deploy, deployments.apps, …), several with commas: deploy,svc/web.
-    #[arg(value_name = "KIND/NAME", requires = "context")]
-    objects: Vec<String>,
-
-    /// The kubeconfig context of the cluster to read from
-    #[arg(long, value_name = "CTX", conflicts_with = "files", requires = "objects")]
-    pub(super) context: Option<String>,
-
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
-    #[arg(long, value_name = "FILE", requires = "context")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Read as this user
-    #[arg(long, value_name = "USER", requires = "context")]
-    as_user: Option<String>,
-
-    /// Read as a member of this group
-    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
-    as_groups: Vec<String>,
-
-    /// The namespace to read from [default: the context's]
-    #[arg(long, short, value_name = "NAMESPACE", requires = "context", conflicts_with = "all_namespaces")]
-    namespace: Option<String>,
-
-    /// Read from all namespaces
-    #[arg(long, short = 'A', requires = "context")]
-    all_namespaces: bool,
-
-    /// Only objects with such labels, as for kubectl: app=web,tier!=db
-    #[arg(long, short = 'l', value_name = "SELECTOR", requires = "context")]
-    selector: Option<String>,
-
-    /// The repo to write into
-    #[arg(long, value_name = "DIR", default_value = ".", requires = "context")]
-    repo: PathBuf,
-
-    /// Leave out what an API server fills in again (but not replicas)
-    #[arg(long, requires = "context")]
-    minimal: bool,
-
-    /// Make objects that the repo has already what runs; their other labels and annotations of control
-    /// planes stay
-    #[arg(long, requires = "context")]
-    update: bool,
-
-    /// Take objects of other tools (Helm, Argo CD, Flux, apply sets), too
-    #[arg(long, requires = "context")]
-    force: bool,
-
-    /// Write nothing; print the objects as YAML, each with the file that it would go to
-    #[arg(long, requires = "context")]
-    dry_run: bool,
-
-    #[command(flatten)]
-    inventory: Inventoried,
-}
-
-#[cfg(not(feature = "live"))]
-impl super::Import {
-    pub(super) fn live(&self, _: &str, _: &crate::dialect::import::Importer) -> Result<Exit, Fault> {
-        Err(Fault::Failed(
-            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
-        ))
-    }
-}
-
-#[cfg(feature = "live")]
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
         let args = &self.live;
@@ -147,7 +66,6 @@ impl Import {
     }
 }
 
-#[cfg(feature = "live")]
 impl LiveArgs {
     fn fits(&self, asked: &[Asked]) -> Result<(), Fault> {
         let named = asked.iter().any(|asked| matches!(asked, Asked::One { .. }));
@@ -221,7 +139,6 @@ impl LiveArgs {
 }
 
 /// What is asked for: `KINDS/NAME…`, or `KINDS` and then names.
-#[cfg(feature = "live")]
 fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
     let mut asked = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
@@ -263,13 +180,11 @@ fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
 }
 
 /// The cluster of the inventory that a context leads to.
-#[cfg(feature = "live")]
 fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String> {
     let leads = |name: &str| repo.config.contexts.get(name).map_or(name, String::as_str) == context;
     clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
 }
 
-#[cfg(feature = "live")]
 fn nowhere(context: &str) -> Finding {
     let message = format!(
         "no cluster of the repo's inventory is reached by the context `{context}`, so the objects are adopted in \
@@ -290,7 +205,6 @@ fn nowhere(context: &str) -> Finding {
 }
 
 /// A line for each object.
-#[cfg(feature = "live")]
 fn table(taken: &Taken) -> String {
     let made: Vec<_> = taken.objects.iter().flat_map(|object| &object.made).collect();
     let width = made.iter().map(|made| made.id.to_string().len()).max().unwrap_or(0);
@@ -298,7 +212,6 @@ fn table(taken: &Taken) -> String {
 }
 
 /// The objects as they are or would be written, without values of Secrets.
-#[cfg(feature = "live")]
 fn text(taken: &Taken) -> Result<String, Fault> {
     let key = digest_key()?;
     let mut out = String::new();
@@ -315,7 +228,6 @@ fn text(taken: &Taken) -> Result<String, Fault> {
 }
 
 /// What was done, for machines.
-#[cfg(feature = "live")]
 fn summary(taken: &Taken) -> Result<Value, Fault> {
     let key = digest_key()?;
     let row = |taken: &TakenObject| {
@@ -332,7 +244,7 @@ fn summary(taken: &Taken) -> Result<Value, Fault> {
     Ok(json!({"apiVersion": crate::dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects}))
 }
 
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
