@@ -241,7 +241,7 @@ fn what_is_imported_changes_nothing_where_it_runs() {
             let made = taken.objects.first().and_then(|taken| taken.made.first());
             let made = made.unwrap_or_else(|| panic!("{}: {:?}", object.id, taken.findings));
             sizes.push(made.body.to_string().len());
-            let write = Write { kind, manager: "federate-import", subresource: None, force: true, now: "t" };
+            let write = Write { kind, manager: "federate", subresource: None, force: true, now: "t" };
             let result = applied(Some(&object.body), &made.body, &write).unwrap();
             assert_eq!(
                 ownerless(&result),

@@ -69,7 +69,7 @@ fn what_is_minimal_changes_nothing_where_it_runs() {
         assert!(ran.err.contains("note: a PropagationPolicy"), "{ran:#?}");
         let file = read(&sandbox, "shop/deployment_web.yaml");
         assert_eq!(file.contains("schedulerName"), options.is_empty(), "{file}");
-        assert_eq!(file.contains("replicas: 2"), true);
+        assert!(file.contains("replicas: 2"), "{file}");
 
         let ran = sandbox.apply("-o json").code(0);
         let action = ran.action("m1", "Deployment", "web");
@@ -80,7 +80,6 @@ fn what_is_minimal_changes_nothing_where_it_runs() {
         );
         let after = sandbox.get("m1", WEB);
         assert_eq!(after["spec"], before["spec"], "{options}");
-        assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
 
         let again = sandbox.import(&format!("deploy/web -n shop --as karmada {options}")).code(0);
         assert_eq!(again.out, "unchanged  Deployment shop/web  shop/deployment_web.yaml\n", "{again:#?}");
@@ -213,7 +212,6 @@ fn secrets_are_named_and_never_printed() {
 #[test]
 fn what_is_wrong_is_told_and_nothing_is_written() {
     let sandbox = sandbox();
-    sandbox.fleet.cluster("m1").handle(&Request::new("GET", WEB));
     for (line, message) in [
         ("deploy/web,api -n shop --as karmada", "Deployment shop/web,api is not there"),
         ("deploy/web deploy/api -n shop --as karmada", "Deployment shop/api is not there"),
