@@ -17,6 +17,8 @@ use crate::support::apiserver::{Cluster, Fleet, Request};
 const MARK: &str = "<!-- walk-through: adoption -->\n";
 const OPEN: &str = "```console\n";
 const CLOSE: &str = "```\n";
+/// When everything happens, as the README shows it.
+const NOW: &str = "2026-11-20T10:00:00Z";
 const MEMBER: &str = "kubeadmiral-member-1";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/my-nginx";
 const SERVICE: &str = "/api/v1/namespaces/default/services/my-nginx";
@@ -39,7 +41,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let member = |name: &str| Cluster::new(name).nodes();
+        let member = |name: &str| Cluster::new(name).nodes().at(NOW);
         let fleet = Fleet::serve(vec![member(MEMBER), member("kubeadmiral-member-2")]);
         let folder = tempfile::tempdir().unwrap();
         fleet.write_kubeconfig(&folder.path().join("kubeconfig"));
@@ -136,7 +138,7 @@ fn the_readme_takes_over_without_a_restart() {
         if applies_now {
             place.fleet.cluster(MEMBER).reset_counts();
         }
-        let printed = match command.split_once(" apply -f ") {
+        let printed = match command.split_once(" apply --validate=false -f ") {
             Some((kubectl, folder)) if kubectl.starts_with("kubectl") && !place.kubectl => {
                 place.apply_by_hand(folder);
                 shown.clone()
@@ -144,8 +146,11 @@ fn the_readme_takes_over_without_a_restart() {
             _ if command.starts_with("kubectl") && !place.kubectl => shown.clone(),
             _ => place.run(command),
         };
-        writeln!(fresh, "$ {command}\n{}", printed.trim_end()).unwrap();
-        if command.contains(" apply -f ") {
+        writeln!(fresh, "$ {command}").unwrap();
+        if !printed.trim_end().is_empty() {
+            writeln!(fresh, "{}", printed.trim_end()).unwrap();
+        }
+        if command.contains(" apply --validate=false") {
             state = place.state();
         }
         if command.contains("--dry-run=") {

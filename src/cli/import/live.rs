@@ -206,9 +206,10 @@ fn nowhere(context: &str) -> Finding {
 
 /// A line for each object.
 fn table(taken: &Taken) -> String {
-    let made: Vec<_> = taken.objects.iter().flat_map(|object| &object.made).collect();
-    let width = made.iter().map(|made| made.id.to_string().len()).max().unwrap_or(0);
-    made.iter().map(|made| format!("{:9}  {:width$}  {}\n", made.deed.word(), made.id, made.file)).collect()
+    let made = taken.objects.iter().flat_map(|object| &object.made);
+    let rows: Vec<_> = made.map(|made| (made.deed.word(), made.id.to_string(), &made.file)).collect();
+    let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
+    rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n")).collect()
 }
 
 /// The objects as they are or would be written, without values of Secrets.

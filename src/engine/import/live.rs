@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::minimal::minimal;
+use super::minimal::{minimal, stored};
 use super::place::Places;
 use crate::dialect::import::{Edit, Import, Imported, Importer, clean};
 use crate::k8s::kinds::is_federation;
@@ -142,11 +142,11 @@ impl Taking<'_> {
                         from encrypted values does not have to be in git";
             self.taken.findings.push(Finding::warning("secret-in-clear", live, message).help(help));
         }
-        let made = bodies.into_iter().filter_map(|body| self.place(live, yaml::sorted(body))).collect();
+        let made = bodies.into_iter().filter_map(|body| self.place(live, kind, yaml::sorted(body))).collect();
         self.taken.objects.push(TakenObject { live: live.id.clone(), edits, made });
     }
 
-    fn place(&mut self, live: &Object, body: Value) -> Option<Made> {
+    fn place(&mut self, live: &Object, kind: &Kind, body: Value) -> Option<Made> {
         let mut text = String::new();
         yaml::write(&body, &mut text);
         // What is written is what the loader will read; names that it refuses are refused here.
@@ -160,7 +160,7 @@ impl Taking<'_> {
             return None;
         };
         if let Some(known) = self.places.known(&id) {
-            return Some(self.known(known, id, body));
+            return Some(self.known(known, kind, id, body));
         }
         match self.places.choose(&id) {
             Ok(file) => {
@@ -177,11 +177,11 @@ impl Taking<'_> {
     }
 
     /// The repo has the object already.
-    fn known(&mut self, known: &Object, id: ObjectRef, body: Value) -> Made {
+    fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> Made {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
         differences(&known.body, &body, "", &mut edits);
-        let deed = if edits.is_empty() {
+        let deed = if edits.is_empty() || agree(kind, known, &id, &body) {
             Deed::Unchanged
         } else if self.wish.update && self.edit(known, edits) {
             Deed::Updated
@@ -231,6 +231,17 @@ impl Taking<'_> {
             }
         }
     }
+}
+
+/// Whether an object of the repo differs from what runs only by what the server fills in.
+fn agree(kind: &Kind, known: &Object, id: &ObjectRef, body: &Value) -> bool {
+    if *id != known.id || id.kind != kind.kind {
+        return false;
+    }
+    let (Some(known), Some(body)) = (stored(kind, &known.body), stored(kind, body)) else { return false };
+    let mut edits = Vec::new();
+    differences(&known, &body, "", &mut edits);
+    edits.is_empty()
 }
 
 /// What makes the object of the repo what runs. What the repo alone says to control planes, in labels and

@@ -30,7 +30,7 @@ pub(super) fn minimal(kind: &Kind, body: &Value) -> Vec<Edit> {
 }
 
 /// The object as it would be stored anew; `None` where the server would refuse it.
-fn stored(kind: &Kind, body: &Value) -> Option<Value> {
+pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
     settle::create(complete(kind, body), &write).ok()
 }

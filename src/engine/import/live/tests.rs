@@ -97,6 +97,25 @@ fn an_object_that_is_there_stays_unless_asked() {
 }
 
 #[test]
+fn defaults_are_no_difference() {
+    let written = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop",
+        "labels": {"kubeadmiral.io/propagation-policy-name": "p"}, "annotations": {
+            "kubeadmiral.io/conflict-resolution": "adopt",
+            "kubeadmiral.io/clusters-to-adopt": "{\"clusters\":[\"m1\"]}",
+        }}, "spec": {"ports": [{"port": 80}]}});
+    let mut body = written.clone();
+    body["metadata"] = json!({"name": "a", "namespace": "shop"});
+    body["spec"] = json!({"ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}], "type": "ClusterIP"});
+    let mut text = String::new();
+    yaml::write(&written, &mut text);
+    let one = taken(&[object("v1", "Service", "a", body.clone())], &[("a.yaml", &text)], true);
+    assert_eq!((one.objects[0].made[0].deed, one.files.len()), (Deed::Unchanged, 0), "{:?}", one.findings);
+    body["spec"]["type"] = json!("NodePort");
+    let one = taken(&[object("v1", "Service", "a", body)], &[("a.yaml", &text)], false);
+    assert_eq!(one.objects[0].made[0].deed, Deed::Kept);
+}
+
+#[test]
 fn two_objects_of_one_file_are_both_updated() {
     let both = format!("{KEPT}---\n{}", KEPT.replace("name: a", "name: b"));
     let updated = taken(&[config("a", "1"), config("b", "2")], &[("all.yaml", &both)], true);
