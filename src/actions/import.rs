@@ -1,7 +1,7 @@
 //! Whether a live object may be taken into a repo, by what it says of whose it is.
 //!
-//! Facts: what every cluster makes by itself (the Service `kubernetes`, each namespace's ServiceAccount
-//! `default` and ConfigMap `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
+//! Facts: what every cluster makes by itself (the Service `kubernetes`, each namespace's `ServiceAccount`
+//! `default` and `ConfigMap` `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
 //! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
 
 use super::Inventory;

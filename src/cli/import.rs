@@ -31,7 +31,7 @@ const STDIN: &str = "-";
 /// label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod template stays as it
 /// is, so that no pod restarts. For KubeFed the federated objects are made that hold the objects.
 ///
-/// From a cluster: each object gets a file of its own, KIND_NAME.yaml, in the folder where the repo has
+/// From a cluster: each object gets a file of its own, `KIND_NAME.yaml`, in the folder where the repo has
 /// objects of the same kind and namespace, or else of the same namespace, or else in a folder of the
 /// namespace's name. No other file is touched, and an object that the repo has already stays as it is
 /// there (--update makes it what runs). Objects that others make or manage (owners, Helm, Argo CD, Flux,

@@ -91,6 +91,13 @@ impl Edit {
     }
 }
 
+/// Makes changes, in their order.
+pub fn apply(edits: &[Edit], body: &mut Value) {
+    for edit in edits {
+        edit.apply(body);
+    }
+}
+
 /// Edits of one object that have an effect.
 pub(super) struct Edits<'o> {
     pub(super) object: &'o Object,

@@ -153,17 +153,16 @@ fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
     match objects {
         [kinds] if !kinds.contains('/') => add(kinds, None),
         [kinds, names @ ..] if objects.iter().all(|object| !object.contains('/')) => {
-            names.iter().for_each(|name| add(kinds, Some(name)));
+            for name in names {
+                add(kinds, Some(name));
+            }
         }
         all => {
             for object in all {
-                match object.split_once('/') {
-                    Some((kinds, name)) => add(kinds, Some(name)),
-                    None => {
-                        let message = format!("`{object}` is no KIND/NAME, as the others are");
-                        return Err(Fault::Failed(message));
-                    }
-                }
+                let Some((kinds, name)) = object.split_once('/') else {
+                    return Err(Fault::Failed(format!("`{object}` is no KIND/NAME, as the others are")));
+                };
+                add(kinds, Some(name));
             }
         }
     }
@@ -209,7 +208,8 @@ fn table(taken: &Taken) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
     let rows: Vec<_> = made.map(|made| (made.deed.word(), made.id.to_string(), &made.file)).collect();
     let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
-    rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n")).collect()
+    let lines = rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n"));
+    lines.fold(String::new(), |all, line| all + &line)
 }
 
 /// The objects as they are or would be written, without values of Secrets.

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Edit, Edits};
+use super::{Edit, Edits, apply};
 use crate::k8s::Object;
 use crate::patch::escape;
 
@@ -129,7 +129,7 @@ pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
     }
     let mut body = object.body.clone();
     let mut done = edits.done();
-    done.iter().for_each(|edit| edit.apply(&mut body));
+    apply(&done, &mut body);
     let mut then = |pointers: Vec<String>, body: &mut Value| {
         for pointer in pointers {
             let edit = Edit { pointer, value: None };
@@ -236,7 +236,9 @@ fn search(value: &Value, pointer: &str, found: &mut Vec<String>) {
             }
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| search(item, &format!("{pointer}/{at}"), found));
+            for (at, item) in items.iter().enumerate() {
+                search(item, &format!("{pointer}/{at}"), found);
+            }
         }
         _ => {}
     }

@@ -39,6 +39,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::dialect::import::apply;
     use crate::k8s::{ObjectRef, Origin};
 
     fn taken(body: Value) -> Result<Value, &'static str> {
@@ -53,7 +54,7 @@ mod tests {
         let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
         let mut object = Object { id, body, origin };
         match import(&object, &Import::default()).map_err(|findings| findings[0].code)? {
-            Imported::Edits(edits) => edits.iter().for_each(|edit| edit.apply(&mut object.body)),
+            Imported::Edits(edits) => apply(&edits, &mut object.body),
             Imported::Objects(_) => panic!("it is the object itself"),
         }
         Ok(object.body)

@@ -36,6 +36,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::dialect::import::apply;
     use crate::k8s::{ObjectRef, Origin};
 
     #[test]
@@ -53,7 +54,7 @@ mod tests {
         let mut object = Object { id, body, origin };
         let Ok(Imported::Edits(edits)) = import(&object, &Import::default()) else { panic!("no edits") };
         assert!(edits.iter().all(|edit| edit.value.is_none()), "{edits:?}");
-        edits.iter().for_each(|edit| edit.apply(&mut object.body));
+        apply(&edits, &mut object.body);
         assert_eq!(object.body["metadata"], json!({"name": "a", "annotations": {"own": "o"}}));
     }
 }

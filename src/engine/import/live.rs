@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::minimal::{minimal, stored};
 use super::place::Places;
-use crate::dialect::import::{Edit, Import, Imported, Importer, clean};
+use crate::dialect::import::{Edit, Import, Imported, Importer, apply, clean};
 use crate::k8s::kinds::is_federation;
 use crate::k8s::{Finding, Object, ObjectRef, Severity};
 use crate::patch::escape;
@@ -124,12 +124,12 @@ impl Taking<'_> {
         let (mut object, mut edits) = clean::bare(live);
         if self.wish.minimal {
             let defaults = minimal(kind, &object.body);
-            defaults.iter().for_each(|edit| edit.apply(&mut object.body));
+            apply(&defaults, &mut object.body);
             edits.extend(defaults);
         }
         let bodies = match (importer.take)(&object, &self.wish.import) {
             Ok(Imported::Edits(marks)) => {
-                marks.iter().for_each(|edit| edit.apply(&mut object.body));
+                apply(&marks, &mut object.body);
                 edits.extend(marks);
                 vec![object.body]
             }

@@ -16,7 +16,7 @@ fn left(body: Value) -> Value {
     let object = Object { id, body, origin: Origin { file: "m1".into(), document: 0, item: None, line: 0 } };
     let (cleaned, edits) = bare(&object);
     let mut replayed = object.body.clone();
-    edits.iter().for_each(|edit| edit.apply(&mut replayed));
+    apply(&edits, &mut replayed);
     assert_eq!(replayed, cleaned.body, "the edits say what was done");
     cleaned.body
 }
