@@ -102,13 +102,11 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
                         namespace: of_namespace(),
                         name: name.clone(),
                     };
-                    match client.find(&Call::get(path_of(&kind, &id))).await? {
-                        Some(body) => (vec![object(&kind, body, &cluster)], true),
-                        None => {
-                            fetched.absent.push(id);
-                            continue;
-                        }
-                    }
+                    let Some(body) = client.find(&Call::get(path_of(&kind, &id))).await? else {
+                        fetched.absent.push(id);
+                        continue;
+                    };
+                    (vec![object(&kind, body, &cluster)], true)
                 }
                 Asked::All { .. } if kind.is("Secret") => return Err(unnamed_secrets()),
                 Asked::All { .. } => {

@@ -33,12 +33,12 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-fn create(cluster: &mut Cluster, path: &str, kind: &str, name: &str, more: Value) {
+fn create(cluster: &mut Cluster, path: &str, kind: &str, name: &str, more: &Value) {
     let mut body = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     for (key, value) in more.as_object().unwrap() {
         match key.as_str() {
             "metadata" => {
-                body["metadata"].as_object_mut().unwrap().extend(value.as_object().unwrap().clone())
+                body["metadata"].as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
             }
             key => body[key] = value.clone(),
         }
@@ -122,7 +122,7 @@ fn kinds_are_chosen_by_label_and_everywhere() {
                 &path,
                 "ConfigMap",
                 name,
-                json!({"metadata": {"labels": {"app": app}}, "data": {"k": "v"}}),
+                &json!({"metadata": {"labels": {"app": app}}, "data": {"k": "v"}}),
             );
         }
         create(
@@ -130,13 +130,13 @@ fn kinds_are_chosen_by_label_and_everywhere() {
             "/api/v1/namespaces/shop/configmaps",
             "ConfigMap",
             "kube-root-ca.crt",
-            json!({"metadata": {"labels": {"app": "web"}}}),
+            &json!({"metadata": {"labels": {"app": "web"}}}),
         );
         let helm = json!({"metadata": {
             "labels": {"app": "web", "app.kubernetes.io/managed-by": "Helm"},
             "annotations": {"meta.helm.sh/release-name": "r"},
         }});
-        create(&mut cluster, "/api/v1/namespaces/shop/configmaps", "ConfigMap", "helms", helm);
+        create(&mut cluster, "/api/v1/namespaces/shop/configmaps", "ConfigMap", "helms", &helm);
     }
     let ran = sandbox.import("cm,deploy -l app=web -A --as kubefleet").code(0);
     assert_eq!(
@@ -196,7 +196,7 @@ fn secrets_are_named_and_never_printed() {
     let secret = json!({"data": {"password": "aHVudGVyMg=="}, "metadata": {"annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"password\":\"aHVudGVyMg==\"}}"}}});
     let path = "/api/v1/namespaces/shop/secrets";
-    create(&mut sandbox.fleet.cluster("m1"), path, "Secret", "db", secret);
+    create(&mut sandbox.fleet.cluster("m1"), path, "Secret", "db", &secret);
     let ran = sandbox.import("deploy,secrets -n shop --as karmada").code(2);
     assert!(ran.err.contains("Secrets are taken in by name only (secret/NAME)"), "{}", ran.err);
     assert!(files(&sandbox, "shop").is_empty());

@@ -4,6 +4,7 @@
 //! is there, with as little change as possible.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -208,7 +209,7 @@ impl Taking<'_> {
         let edits: Vec<_> = edits.into_iter().map(edit).collect();
         let before = self.taken.files.get(file).map(|new| new.text.as_slice());
         let before = before.or_else(|| self.repo.texts.get(file).map(AsRef::as_ref)).unwrap_or_default();
-        let edited = if file.ends_with(".j2") {
+        let edited = if Path::new(file).extension().is_some_and(|e| e == "j2") {
             Err("it is made by a template, which only a person can change".to_owned())
         } else {
             yaml::edit::edit(before, &edits).map_err(|error| error.to_string())
