@@ -2,15 +2,13 @@
 //!
 //! Some mark the object itself, which then stays the text that a person wrote, with a few edits; others
 //! wrap it in an object of their own. What servers and other controllers wrote goes for all of them alike
-//! (`clean`).
+//! ([`clean`](super::clean)).
 
 use serde_json::{Map, Value};
 
 use crate::k8s::kinds::is_federation;
 use crate::k8s::{Finding, Object};
 use crate::patch::escape;
-
-pub mod clean;
 
 /// How a control plane takes objects in.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,8 @@
 //! `conflictResolution`.
 
 use super::prune::{CONFLICT_RESOLUTION, STAMPED_ANNOTATIONS, STAMPED_LABELS};
-use crate::dialect::import::{Edits, Import, Imported, Importer, clean, refusal};
+use crate::dialect::clean;
+use crate::dialect::import::{Edits, Import, Imported, Importer, refusal};
 use crate::k8s::{Finding, Object};
 
 /// How objects are taken in.

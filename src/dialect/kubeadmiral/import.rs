@@ -7,7 +7,8 @@
 
 use serde_json::json;
 
-use crate::dialect::import::{Edits, Import, Imported, Importer, PolicyName, clean, refusal};
+use crate::dialect::clean;
+use crate::dialect::import::{Edits, Import, Imported, Importer, PolicyName, refusal};
 use crate::k8s::kinds::{self, Scope};
 use crate::k8s::{Finding, Object};
 

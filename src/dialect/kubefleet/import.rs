@@ -5,7 +5,8 @@
 //! without its owner reference is then taken over, with `IfNoDiff` where nothing differs, with `Never` not.
 
 use super::member::BOOKKEEPING;
-use crate::dialect::import::{Edits, Import, Imported, Importer, clean, refusal};
+use crate::dialect::clean;
+use crate::dialect::import::{Edits, Import, Imported, Importer, refusal};
 use crate::k8s::{Finding, Object};
 
 /// How objects are taken in.

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::minimal::{minimal, stored};
 use super::place::Places;
-use crate::dialect::import::{Edit, Import, Imported, Importer, apply, clean};
+use crate::dialect::clean;
+use crate::dialect::import::{Edit, Import, Imported, Importer, apply};
 use crate::k8s::kinds::is_federation;
 use crate::k8s::{Finding, Object, ObjectRef, Severity};
 use crate::patch::escape;

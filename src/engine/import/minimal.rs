@@ -121,7 +121,7 @@ mod tests {
                         "containers": [{
                             "name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 80}],
                             "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                            "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
+                            "readinessProbe": {"httpGet": {"path": "/ready", "port": 80}},
                         }],
                         "volumes": [{"name": "c", "configMap": {"name": "c"}}, {"name": "e", "emptyDir": {}}],
                     },
