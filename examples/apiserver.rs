@@ -1,7 +1,8 @@
 //! Serves Kubernetes API servers without anything behind them, to try programs against.
 //!
 //! `cargo run --example apiserver -- --clusters 2 --kubeconfig FILE` serves `member-1` and `member-2` on
-//! loopback until it is ended, and writes a kubeconfig with a context for each.
+//! loopback until it is ended, and writes a kubeconfig with a context for each; `--prefix NAME` gives them
+//! another name than `member`.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +26,9 @@ struct Args {
     /// How many clusters to serve.
     #[arg(long, default_value_t = 1)]
     clusters: usize,
+    /// What the clusters' names begin with.
+    #[arg(long, default_value = "member")]
+    prefix: String,
     /// Run controllers for namespaces and Deployments, and let pods become ready.
     #[arg(long)]
     nodes: bool,
@@ -35,7 +39,7 @@ struct Args {
 
 fn main() {
     let args = Args::parse();
-    let names: Vec<String> = (1..=args.clusters).map(|number| format!("member-{number}")).collect();
+    let names: Vec<String> = (1..=args.clusters).map(|number| format!("{}-{number}", args.prefix)).collect();
     let cluster = |name: &String| {
         let cluster = Cluster::new(name);
         if args.nodes { cluster.nodes() } else { cluster }

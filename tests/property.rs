@@ -1,5 +1,6 @@
 //! What must hold for every repo: the order of files does not matter, a plan of a plan is that plan,
-//! replicas add up, clusters never share what their overrides tell apart.
+//! replicas add up, clusters never share what their overrides tell apart. And for every live object: what is
+//! imported of it, applied to it, changes nothing.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,11 +10,17 @@
     reason = "tests fail loudly"
 )]
 
+use std::io::Read;
 use std::sync::Arc;
 
+use federate::engine::import::importer;
+use federate::engine::import::live::{self, Wish};
 use federate::engine::{self, Engine, Settings};
+use federate::k8s::{Object, ObjectRef, Origin};
 use federate::repo::{self, Config, File, Repo};
+use federate::server::{Kind, Write, applied};
 use proptest::prelude::*;
+use serde_json::Value;
 
 /// A small fleet: clusters with free pods, workloads, and how they are divided.
 #[derive(Clone, Debug)]
@@ -193,4 +200,66 @@ proptest! {
             }
         }
     }
+}
+
+/// The objects that a real API server stored, as `tests/conformance/apiserver` recorded them, with their kinds.
+fn stored() -> Vec<(Object, Kind)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/apiserver");
+    let bytes = std::fs::read(folder.join("defaulting.jsonl.gz")).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+    // Identities were recorded as `<uid1>`, which no label could hold.
+    let text = text.replace(['<', '>'], "x");
+    let cases = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let object = |case: Value| {
+        let body = case.get("live").filter(|live| live.is_object())?.clone();
+        let word = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let (api_version, kind) = (word("/apiVersion")?, word("/kind")?);
+        let kind = Kind::builtin(&api_version, &kind)?;
+        let id = ObjectRef {
+            api_version,
+            kind: kind.kind.clone(),
+            namespace: word("/metadata/namespace"),
+            name: word("/metadata/name")?,
+        };
+        let origin = Origin { file: "member".into(), document: 0, item: None, line: 0 };
+        Some((Object { id, body, origin }, kind))
+    };
+    cases.filter_map(object).collect()
+}
+
+#[test]
+fn what_is_imported_changes_nothing_where_it_runs() {
+    let importer = importer("kubefleet").unwrap();
+    let all = stored();
+    assert!(all.len() >= 20, "{}", all.len());
+    let mut shorter = 0;
+    for (object, kind) in &all {
+        let mut sizes = Vec::new();
+        for minimal in [false, true] {
+            let wish = Wish { minimal, ..Wish::default() };
+            let one = [(object.clone(), kind.clone())];
+            let taken = live::take(&one, &importer, &wish, &Repo::default(), &|_| false);
+            let made = taken.objects.first().and_then(|taken| taken.made.first());
+            let made = made.unwrap_or_else(|| panic!("{}: {:?}", object.id, taken.findings));
+            sizes.push(made.body.to_string().len());
+            let write = Write { kind, manager: "federate", subresource: None, force: true, now: "t" };
+            let result = applied(Some(&object.body), &made.body, &write).unwrap();
+            assert_eq!(
+                ownerless(&result),
+                ownerless(&object.body),
+                "{} minimal: {minimal}\n{}",
+                object.id,
+                made.body
+            );
+        }
+        shorter += usize::from(sizes[1] < sizes[0]);
+    }
+    assert!(shorter >= 12, "only {shorter} of {} objects had defaults to leave out", all.len());
+}
+
+fn ownerless(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
+    object
 }

@@ -18,6 +18,7 @@ pub mod cluster;
 mod correct;
 pub mod decide;
 pub mod drift;
+pub mod import;
 pub mod inventory;
 pub mod ownership;
 pub mod restart;

@@ -9,29 +9,42 @@ use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, styled};
-use crate::dialect::import::{Edit, Import as Wish, Imported, PolicyName};
+use crate::dialect::import::{Edit, Import as Wish, Imported, Importer, PolicyName};
 use crate::engine::any_error;
 use crate::engine::import::{self, Taken, TakenObject};
 use crate::publish::file;
 use crate::repo::{File, Repo};
 use crate::report::findings;
 
+mod args;
+#[cfg(feature = "live")]
+mod live;
+
 /// The name that stands for standard input.
 const STDIN: &str = "-";
 
 /// Take live objects into the repo, as templates that are adopted without a restart
 ///
-/// Reads what `kubectl get -o yaml` prints. For KubeAdmiral each object keeps its text, comments and
-/// order included: what the server wrote goes (status, uid, resourceVersion, a Service's clusterIP, …),
-/// the policy's label and the annotations for adoption come. The pod template stays as it is. For
-/// KubeFed the federated objects are printed that hold the objects.
+/// With --context objects are read from that cluster and written into the repo; with -f from files, which
+/// hold what `kubectl get -o yaml` prints. What servers and controllers wrote goes (status, uid,
+/// resourceVersion, a Service's clusterIP, …), what adoption needs comes: for KubeAdmiral the policy's
+/// label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod template stays as it
+/// is, so that no pod restarts. For KubeFed the federated objects are made that hold the objects.
 ///
-/// Importing twice changes nothing. Nothing is printed or written when anything is in error.
+/// From a cluster: each object gets a file of its own, `KIND_NAME.yaml`, in the folder where the repo has
+/// objects of the same kind and namespace, or else of the same namespace, or else in a folder of the
+/// namespace's name. No other file is touched, and an object that the repo has already stays as it is
+/// there (--update makes it what runs). Objects that others make or manage (owners, Helm, Argo CD, Flux,
+/// apply sets, the cluster itself) are left out with a warning, or refused where they are named. Secrets
+/// are taken in by name only. Nothing is written when anything is in error.
+///
+/// From files: each object keeps its text, comments and order included, and is printed, or written back
+/// with --in-place. Importing twice changes nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Import {
     /// The files to read; `-` is standard input
-    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required = true)]
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "context")]
     files: Vec<PathBuf>,
 
     /// The control plane that is to take them in
@@ -47,29 +60,36 @@ pub(super) struct Import {
     #[arg(long, value_name = "NAME")]
     cluster_policy: Option<String>,
 
-    /// The clusters where objects that run already are adopted; without it, all
+    /// The clusters where objects that run already are adopted [default: the one of --context; with -f all]
     #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
     clusters: Vec<String>,
 
     /// Write each file back in place of printing it
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "context")]
     in_place: bool,
 
     /// Make federated types of `CustomResourceDefinition`s (KubeFed), in place of federating the objects
     #[arg(long)]
     enable: bool,
 
-    /// What to print: the objects as YAML, or what was done as JSON
-    #[arg(long, short, value_enum, default_value = "yaml")]
-    output: Show,
+    /// What to print: the objects as YAML, or what was done as JSON [default: with -f YAML, with
+    /// --context the files that were written]; with --context YAML writes no files
+    #[arg(long, short, value_enum)]
+    output: Option<Show>,
 
     /// Print no warnings
     #[arg(long, short)]
     quiet: bool,
+
+    #[command(flatten)]
+    live: args::LiveArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  federate import deploy/web svc/web -n shop --context eu-1 --policy web --repo deploy
+  federate import deploy,svc,cm -l app=web -A --context eu-1 --policy web --dry-run
+  federate import deploy,svc/web --context eu-1 --as karmada --minimal -o yaml
   kubectl get deploy,svc web -o yaml | federate import -f - --policy web > web.yaml
   federate import -f web.yaml --policy web --cluster member1 member2
   federate import -f deploy/*.yaml --policy web --in-place
@@ -91,9 +111,12 @@ impl Import {
         let importer = import::importer(&self.dialect).map_err(|known| {
             Fault::Failed(format!("`{}` takes no objects in; --as can be {}", self.dialect, known.join(", ")))
         })?;
-        self.fits()?;
+        self.fits(&importer)?;
+        if let Some(context) = &self.live.context {
+            return self.live(context, &importer);
+        }
         let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-        let mut taken = import::import(&files, importer, &self.wish());
+        let mut taken = import::import(&files, &importer, &self.wish());
         self.report(&files, &mut taken);
         if any_error(&taken.findings) {
             return Ok(Exit::Error);
@@ -102,22 +125,28 @@ impl Import {
             self.write(&files, &taken)?;
         }
         match self.output {
-            Show::Json => print_value(&summary(&taken), Format::Json)?,
-            Show::Yaml if self.in_place => {}
-            Show::Yaml => print(&text(&taken))?,
+            Some(Show::Json) => print_value(&summary(&taken), Format::Json)?,
+            _ if self.in_place => {}
+            _ => print(&text(&taken))?,
         }
+        self.note(&importer);
         Ok(outcome(&taken.findings))
     }
 
+    #[cfg(not(feature = "live"))]
+    fn live(&self, _: &str, _: &Importer) -> Result<Exit, Fault> {
+        Err(Fault::Failed(
+            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
+        ))
+    }
+
     /// Options of one dialect with another are a misunderstanding.
-    fn fits(&self) -> Result<(), Fault> {
-        let wraps = self.dialect == "kubefed";
+    fn fits(&self, importer: &Importer) -> Result<(), Fault> {
+        let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
         let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
-        if wraps && marks {
-            return failed(
-                "KubeFed needs no policy and no clusters: a federated object holds its own placement",
-            );
+        if let Some(why) = importer.unnamed.filter(|_| marks) {
+            return failed(why);
         }
         if wraps && self.in_place {
             return failed(
@@ -127,7 +156,7 @@ impl Import {
         if !wraps && self.enable {
             return failed("only KubeFed enables types: add --as kubefed");
         }
-        if !wraps && self.policy.is_none() && self.cluster_policy.is_none() {
+        if importer.unnamed.is_none() && self.policy.is_none() && self.cluster_policy.is_none() {
             return failed(
                 "no policy is named that is to place the objects: give --policy NAME, or --cluster-policy NAME",
             );
@@ -144,6 +173,13 @@ impl Import {
             return failed("standard input cannot be written back: leave out --in-place");
         }
         Ok(())
+    }
+
+    /// What adoption takes besides.
+    fn note(&self, importer: &Importer) {
+        if let Some(note) = importer.note.filter(|_| !self.quiet) {
+            say(&format!("note: {note}\n"));
+        }
     }
 
     fn wish(&self) -> Wish {
@@ -236,12 +272,14 @@ fn row(taken: &TakenObject) -> Value {
         "line": taken.origin.line,
     });
     match &taken.imported {
-        Imported::Edits(edits) => {
-            row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
-            let set = |e: &Edit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
-            row["added"] = edits.iter().filter_map(set).collect();
-        }
+        Imported::Edits(edits) => changes(edits, &mut row),
         Imported::Objects(made) => row["made"] = json!(made),
     }
     row
+}
+
+fn changes(edits: &[Edit], row: &mut Value) {
+    row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
+    let set = |e: &Edit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
+    row["added"] = edits.iter().filter_map(set).collect();
 }

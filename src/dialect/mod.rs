@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
+pub mod clean;
 pub mod gojson;
 pub mod health;
 pub mod import;

@@ -9,6 +9,10 @@ use crate::k8s::{Finding, Object, ObjectRef, Origin, Severity};
 use crate::repo::{self, File};
 use crate::yaml::edit;
 
+pub mod live;
+mod minimal;
+mod place;
+
 /// What became of files.
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -46,7 +50,7 @@ pub fn importer(dialect: &str) -> Result<Importer, Vec<&'static str>> {
 }
 
 /// Takes in all objects of some files.
-pub fn import(files: &[File], importer: Importer, wish: &Import) -> Taken {
+pub fn import(files: &[File], importer: &Importer, wish: &Import) -> Taken {
     let mut taken = Taken::default();
     for file in files {
         let (objects, findings) = repo::objects(file);
@@ -56,7 +60,7 @@ pub fn import(files: &[File], importer: Importer, wish: &Import) -> Taken {
         taken.findings.extend(findings);
         let mut done = Vec::new();
         for object in objects {
-            match importer(&object, wish) {
+            match (importer.take)(&object, wish) {
                 Ok(imported) => {
                     done.push(TakenObject { object: object.id.clone(), origin: object.origin, imported });
                 }

@@ -142,6 +142,11 @@ impl Client {
         Self { inner, slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
+    /// The namespace that the kubeconfig's context names, or `default`.
+    pub(super) fn namespace(&self) -> &str {
+        self.inner.default_namespace()
+    }
+
     /// The answer of the server; refusals are errors.
     pub(super) async fn send(&self, call: &Call) -> Result<Value, Error> {
         let mut wait = FIRST_WAIT;

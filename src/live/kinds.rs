@@ -71,7 +71,7 @@ pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> String {
     format!("{}/{}", path(kind, object.namespace.as_deref()), encoded(&object.name))
 }
 
-fn version_path(api_version: &str) -> String {
+pub(super) fn version_path(api_version: &str) -> String {
     if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
 }
 
@@ -147,7 +147,7 @@ async fn look_up(
 }
 
 /// The definition of a kind, where there is one that may be read.
-async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
+pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     match client.find(&Call::get(format!("{path}/{}", encoded(&kind.resource())))).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(None),
@@ -156,7 +156,7 @@ async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error
 }
 
 /// A kind of which only the discovery is known: nothing is defaulted, no list is merged by key.
-fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
+pub(super) fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
     Kind {

@@ -26,6 +26,8 @@ use crate::k8s::{ClusterName, Object, ObjectRef};
 
 mod carry_out;
 mod client;
+mod discover;
+pub mod import;
 mod kinds;
 mod order;
 mod read;

@@ -98,6 +98,14 @@ impl Ways {
         Ok(Client::new(client))
     }
 
+    /// The names of the contexts; none where no kubeconfig leads anywhere.
+    pub(super) fn contexts(&self) -> Vec<&str> {
+        match &self.source {
+            Source::File(kubeconfig) => kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect(),
+            Source::Pod => Vec::new(),
+        }
+    }
+
     async fn config(&self, cluster: &str) -> Result<Config, Error> {
         let kubeconfig = match &self.source {
             Source::File(kubeconfig) => kubeconfig,

@@ -1,4 +1,5 @@
-//! Gives one file new contents in one step: whoever reads it sees the old or the new, never a part.
+//! Gives one file new contents in one step: whoever reads it sees the old or the new, never a part. New
+//! files replace nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,6 +23,19 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Makes a file that was not there, and the folders that are to hold it.
+pub fn create(path: &Path, contents: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let written = file.write_all(contents).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
 /// Creates a hidden file that was not there, in the same folder.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -39,6 +53,15 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_is_there_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/c.yaml");
+        create(&path, b"new").unwrap();
+        assert_eq!(create(&path, b"other").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
 
     #[test]
     fn permissions_and_links_stay() {

@@ -179,6 +179,23 @@ fn styles_that_cannot_be_edited_are_written_anew_and_told() {
 }
 
 #[test]
+fn dialects_that_select_by_themselves_need_no_label() {
+    let repo = live();
+    let ran = repo.run("import -f live.yaml --as karmada").code(0);
+    for object in objects(&ran.out) {
+        assert_eq!(object["metadata"]["annotations"]["work.karmada.io/conflict-resolution"], "overwrite");
+        assert_eq!(object.get("status"), None);
+    }
+    assert!(ran.err.starts_with("note: a PropagationPolicy"), "{}", ran.err);
+    let ran = repo.run("import -f live.yaml --as kubefleet -q").code(0);
+    assert_eq!(ran.err, "");
+    for object in objects(&ran.out) {
+        assert_eq!(object["metadata"]["annotations"].get("work.karmada.io/conflict-resolution"), None);
+        assert_eq!((object.get("status"), object["metadata"].get("uid")), (None, None));
+    }
+}
+
+#[test]
 fn kubefed_wraps_objects_and_enables_types() {
     let crd = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -209,7 +226,9 @@ fn misunderstandings_are_told() {
         ("import -f live.yaml", "give --policy NAME, or --cluster-policy NAME"),
         ("import -f live.yaml --policy Not/One", "cannot be the name of a policy"),
         ("import -f live.yaml --policy p --cluster-policy p", "cannot be used with"),
-        ("import -f live.yaml --policy p --as karmada", "--as can be kubeadmiral, kubefed"),
+        ("import -f live.yaml --policy p --as nobody", "`nobody` takes no objects in; --as can be karmada"),
+        ("import -f live.yaml --policy p --as karmada", "Karmada's policies select objects by themselves"),
+        ("import -f live.yaml --cluster m1 --as kubefleet", "KubeFleet's placements select objects"),
         ("import -f live.yaml --policy p --enable", "add --as kubefed"),
         ("import -f live.yaml --policy p --as kubefed", "holds its own placement"),
         ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
@@ -218,6 +237,9 @@ fn misunderstandings_are_told() {
         ("import -f values.yaml --policy p", "there is no Kubernetes object in this file"),
         ("import -f broken.yaml --policy p", "broken.yaml:1:4"),
         ("import --policy p", "--file <FILE>"),
+        ("import deploy/web --policy p", "--context <CTX>"),
+        ("import -f live.yaml --policy p --context m1", "cannot be used with"),
+        ("import -f live.yaml --policy p --minimal", "--context <CTX>"),
     ] {
         let ran = repo.run(line).code(2);
         assert!(ran.err.contains(message), "{line}: {}", ran.err);

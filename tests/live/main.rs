@@ -17,5 +17,7 @@ mod support;
 mod adoption;
 mod apply;
 mod drift;
+mod import;
 mod trouble;
 mod waiting;
+mod walkthrough;

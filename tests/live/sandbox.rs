@@ -118,6 +118,15 @@ impl Sandbox {
         Ran::of(&self.runs(name, arguments).output().unwrap())
     }
 
+    /// `federate import --context m1 --repo repo` with more arguments before.
+    pub(crate) fn import(&self, arguments: &str) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.arg("import").args(arguments.split_whitespace());
+        command.args(["--context", "m1", "--repo", "repo", "--kubeconfig", "kubeconfig"]);
+        command.env_remove("FEDERATE_DIGEST_KEY").current_dir(self.folder.path()).stdin(Stdio::null());
+        Ran::of(&command.output().unwrap())
+    }
+
     pub(crate) fn command(&self, arguments: &str) -> Command {
         self.runs("apply", arguments)
     }

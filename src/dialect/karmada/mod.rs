@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role, Template};
 
+use super::import::Importer;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
 };
@@ -24,6 +25,7 @@ mod dependencies;
 mod dependents;
 mod explain;
 mod health;
+mod import;
 mod interpret;
 mod manifest;
 mod matching;
@@ -62,6 +64,10 @@ impl Dialect for Karmada {
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
     }
 
     fn mark(&self, live: &mut Object) {

@@ -18,7 +18,7 @@ const METADATA: [&str; 10] = [
     "finalizers",
 ];
 
-const STAMPED_LABELS: [&str; 6] = [
+pub(super) const STAMPED_LABELS: [&str; 6] = [
     "propagationpolicy.karmada.io/permanent-id",
     "clusterpropagationpolicy.karmada.io/permanent-id",
     "resourcebinding.karmada.io/permanent-id",
@@ -27,7 +27,7 @@ const STAMPED_LABELS: [&str; 6] = [
     "karmada.io/managed",
 ];
 
-const STAMPED_ANNOTATIONS: [&str; 12] = [
+pub(super) const STAMPED_ANNOTATIONS: [&str; 12] = [
     "propagationpolicy.karmada.io/namespace",
     "propagationpolicy.karmada.io/name",
     "clusterpropagationpolicy.karmada.io/name",
@@ -42,7 +42,7 @@ const STAMPED_ANNOTATIONS: [&str; 12] = [
     "resourcetemplate.karmada.io/managed-labels",
 ];
 
-const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+pub(super) const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
 /// Prunes a manifest. `overwrite` is what the policy says of objects that exist already.
 pub(super) fn prune(manifest: &mut Value, overwrite: bool) {

@@ -5,134 +5,57 @@
 //! The pod template stays exactly as it was, so that pods do not restart when a member cluster's object
 //! is adopted.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::dialect::import::{Edit, Import, Imported, PolicyName};
+use crate::dialect::clean;
+use crate::dialect::import::{Edits, Import, Imported, Importer, PolicyName, refusal};
 use crate::k8s::kinds::{self, Scope};
 use crate::k8s::{Finding, Object};
-use crate::patch::escape;
+
+/// How objects are taken in.
+pub(super) const IMPORTER: Importer = Importer { take: import, unnamed: None, wraps: false, note: None };
 
 const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
 const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
 const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
 const ADOPTING: &str = "kubeadmiral.io/clusters-to-adopt";
 
-/// What servers and controllers write into the metadata of any object, and other control planes' claims.
-const METADATA: [&str; 11] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "managedFields",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
-/// Annotations that volumes have of their controller, or that a member's object has from being propagated
-/// before. What clients and workload controllers wrote stays, as in the guide.
-const ANNOTATIONS: [&str; 6] = [
+/// Annotations that a member's object has from being propagated before. What clients and workload
+/// controllers wrote stays, as in the guide.
+const PROPAGATED: [&str; 4] = [
     "kubeadmiral.io/adopted",
     "kubeadmiral.io/propagated-annotation-keys",
     "kubeadmiral.io/propagated-label-keys",
     "kubeadmiral.io/source-generation",
-    "pv.kubernetes.io/bind-completed",
-    "pv.kubernetes.io/bound-by-controller",
 ];
 
 /// The label of an object that is propagated already.
 const MANAGED: &str = "kubeadmiral.io/managed";
 
 /// Takes an object in.
-pub(super) fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let Some(policy) = &wish.policy else {
         let message = format!("no policy is named that is to place {}", object.id);
         return Err(vec![
             Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
         ]);
     };
-    refuse(object)?;
-    let mut edits = Edits { object, edits: Vec::new() };
-    edits.remove("/status");
-    for field in METADATA {
-        edits.remove(&format!("/metadata/{field}"));
+    if let Some(refused) = refusal(object) {
+        return Err(vec![refused]);
     }
-    for key in ANNOTATIONS {
-        edits.remove(&format!("/metadata/annotations/{}", escape(key)));
-    }
-    edits.remove(&format!("/metadata/labels/{}", escape(MANAGED)));
-    of_kind(object, &mut edits);
+    let mut edits = Edits::of(object);
+    clean::server_fields(&mut edits);
+    edits.remove_keys("annotations", &PROPAGATED);
+    edits.remove_keys("labels", &[MANAGED]);
     let (label, other, name) = match policy {
         PolicyName::Beside(name) if namespaced(object) => (POLICY, CLUSTER_POLICY, name),
         PolicyName::Beside(name) | PolicyName::OfCluster(name) => (CLUSTER_POLICY, POLICY, name),
     };
-    edits.remove(&format!("/metadata/labels/{}", escape(other)));
+    edits.remove_keys("labels", &[other]);
     edits.set("labels", label, name);
     edits.set("annotations", ADOPTING, &clusters(&wish.clusters));
     edits.set("annotations", CONFLICTS, "adopt");
-    Ok(Imported::Edits(edits.edits))
-}
-
-/// What cannot be a template.
-fn refuse(object: &Object) -> Result<(), Vec<Finding>> {
-    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
-    let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
-    let refused = if let Some(owner) = controller {
-        let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let message = format!(
-            "{} is made by {} {}, which would make it again beside the template",
-            object.id,
-            text("kind"),
-            text("name")
-        );
-        Finding::error("controlled", object, message)
-            .at("/metadata/ownerReferences")
-            .help("take in the object that makes it instead")
-    } else if kinds::is_federation(object.id.group()) {
-        let message = format!("{} belongs to a control plane itself: it is no template", object.id);
-        Finding::error("not-a-template", object, message).at("/apiVersion").help("leave it out")
-    } else {
-        return Ok(());
-    };
-    Err(vec![refused])
-}
-
-/// What the server fills in for some kinds.
-fn of_kind(object: &Object, edits: &mut Edits<'_>) {
-    match (object.id.group(), object.id.kind.as_str()) {
-        ("", "Service") if object.text(&["spec", "clusterIP"]) != "None" => {
-            edits.remove("/spec/clusterIP");
-            edits.remove("/spec/clusterIPs");
-        }
-        ("", "ServiceAccount") => edits.remove("/secrets"),
-        ("", "Namespace") => {
-            let others = object.at(&["spec"]).and_then(Value::as_object);
-            let alone = others.is_some_and(|spec| spec.keys().all(|key| key == "finalizers"));
-            edits.remove(if alone { "/spec" } else { "/spec/finalizers" });
-        }
-        ("", "Pod") => edits.remove("/spec/ephemeralContainers"),
-        // Who chose the volume tells whether it is a wish or a fact about one cluster.
-        ("", "PersistentVolumeClaim") if chosen(object) => edits.remove("/spec/volumeName"),
-        ("", "PersistentVolume") if chosen(object) => edits.remove("/spec/claimRef"),
-        ("", "PersistentVolume") => {
-            edits.remove("/spec/claimRef/uid");
-            edits.remove("/spec/claimRef/resourceVersion");
-        }
-        ("batch", "Job") if object.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true)) => {
-            for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
-                edits.remove(&format!("{labels}/controller-uid"));
-                edits.remove(&format!("{labels}/batch.kubernetes.io~1controller-uid"));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn chosen(object: &Object) -> bool {
-    object.annotation("pv.kubernetes.io/bound-by-controller").is_some()
+    Ok(Imported::Edits(edits.done()))
 }
 
 /// A kind that is not known here is what the object looks like.
@@ -148,30 +71,10 @@ fn clusters(names: &[String]) -> String {
     if names.is_empty() { json!({"regexp": ".*"}) } else { json!({"clusters": names}) }.to_string()
 }
 
-/// Edits of an object that have an effect.
-struct Edits<'o> {
-    object: &'o Object,
-    edits: Vec<Edit>,
-}
-
-impl Edits<'_> {
-    fn remove(&mut self, pointer: &str) {
-        if self.object.body.pointer(pointer).is_some() {
-            self.edits.push(Edit { pointer: pointer.to_owned(), value: None });
-        }
-    }
-
-    fn set(&mut self, map: &str, key: &str, value: &str) {
-        let pointer = format!("/metadata/{map}/{}", escape(key));
-        let value = json!(value);
-        if self.object.body.pointer(&pointer) != Some(&value) {
-            self.edits.push(Edit { pointer, value: Some(value) });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::k8s::{ObjectRef, Origin};
 

@@ -79,7 +79,7 @@ impl Dialect for KubeAdmiral {
     }
 
     fn importer(&self) -> Option<Importer> {
-        Some(import::import)
+        Some(import::IMPORTER)
     }
 
     fn mark(&self, live: &mut Object) {

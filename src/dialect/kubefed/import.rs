@@ -5,14 +5,22 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use crate::dialect::import::{Import, Imported};
+use crate::dialect::import::{Import, Imported, Importer};
 use crate::k8s::{Finding, Object};
 
 /// The API group and version of federated objects.
 const FEDERATED: (&str, &str) = ("types.kubefed.io", "v1beta1");
 
+/// How objects are taken in.
+pub(super) const IMPORTER: Importer = Importer {
+    take: import,
+    unnamed: Some("KubeFed needs no policy and no clusters: a federated object holds its own placement"),
+    wraps: true,
+    note: None,
+};
+
 /// Takes an object in.
-pub(super) fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let made = if wish.enable { enable(object).map_err(|finding| vec![finding])? } else { federate(object) };
     Ok(Imported::Objects(vec![made]))
 }

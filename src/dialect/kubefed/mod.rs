@@ -88,7 +88,7 @@ impl Dialect for KubeFed {
     }
 
     fn importer(&self) -> Option<Importer> {
-        Some(import::import)
+        Some(import::IMPORTER)
     }
 
     fn mark(&self, live: &mut Object) {

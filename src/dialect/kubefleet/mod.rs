@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
+use super::import::Importer;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Rendered,
     Variant, Withheld,
@@ -28,6 +29,7 @@ mod decide;
 pub mod envelope;
 mod explain;
 pub mod health;
+mod import;
 pub mod manifest;
 pub mod member;
 pub mod overrides;
@@ -78,6 +80,10 @@ impl Dialect for KubeFleet {
             ) => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
     }
 
     fn mark(&self, live: &mut Object) {

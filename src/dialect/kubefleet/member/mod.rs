@@ -23,7 +23,7 @@ mod view;
 
 pub use differences::Difference;
 pub use server::Server;
-pub(super) use stamp::HASH;
+pub(super) use stamp::{BOOKKEEPING, HASH};
 pub use strategy::Strategy;
 use strategy::TakeOver;
 

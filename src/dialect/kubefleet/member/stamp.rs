@@ -11,6 +11,9 @@ pub(in crate::dialect::kubefleet) const HASH: &str = "kubernetes-fleet.io/spec-h
 /// What was applied, for client-side apply.
 pub(super) const LAST_APPLIED: &str = "kubernetes-fleet.io/last-applied-configuration";
 
+/// What it leaves on a member's object.
+pub(in crate::dialect::kubefleet) const BOOKKEEPING: [&str; 2] = [HASH, LAST_APPLIED];
+
 /// The most that all annotations of an object may hold, in bytes.
 const LARGEST: usize = 256 * 1024;
 

@@ -1,0 +1,279 @@
+//! `federate import --context`: objects of a cluster, read, judged, taken in, and written into the repo.
+
+use serde_json::{Value, json};
+
+use super::args::LiveArgs;
+use super::{Import, Show, changes};
+use crate::actions::import::{Rules, judge};
+use crate::cli::diff::digest_key;
+use crate::cli::settings::{Format, outcome};
+use crate::cli::{Exit, Fault, print, print_value, say, styled};
+use crate::dialect::import::Importer;
+use crate::engine::import::live::{self, Deed, Taken, TakenObject, Wish};
+use crate::engine::{self, AllDialects, Settings, any_error};
+use crate::k8s::{Cluster, Finding, Object, Severity};
+use crate::live::Access;
+use crate::live::import::{Asked, Fetched, Where, fetch};
+use crate::publish::file;
+use crate::repo::{self, Repo, WorkTree};
+use crate::report::findings;
+use crate::server::Kind;
+
+impl Import {
+    pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
+        let args = &self.live;
+        let asked = asked(&args.objects)?;
+        args.fits(&asked)?;
+        let (repo, clusters) = args.read()?;
+        let mut told = Vec::new();
+        let mut import = self.wish();
+        if importer.unnamed.is_none() && import.clusters.is_empty() {
+            match cluster_of(context, &repo, &clusters) {
+                Some(cluster) => import.clusters.push(cluster),
+                None => told.push(nowhere(context)),
+            }
+        }
+        let fetched = fetch(&args.access(), &args.place(context), &asked)
+            .map_err(|error| Fault::Failed(format!("{context}: {error}")))?;
+        let objects = args.judged(context, fetched, &mut told);
+        let wish = Wish { import, minimal: args.minimal, update: args.update };
+        let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
+        let mut taken = live::take(&objects, importer, &wish, &repo, &exists);
+        told.append(&mut taken.findings);
+        findings::sort(&mut told);
+        if !self.quiet || any_error(&told) {
+            say(&findings::text(&repo, &told, styled(&std::io::stderr())));
+        }
+        if any_error(&told) {
+            say("nothing was written, because of these errors\n");
+            return Ok(Exit::Error);
+        }
+        if taken.objects.is_empty() {
+            say("there is nothing to take in\n");
+        }
+        if !args.dry_run && self.output != Some(Show::Yaml) {
+            args.write(&taken)?;
+        }
+        match self.output {
+            Some(Show::Json) => print_value(&summary(&taken)?, Format::Json)?,
+            None if !args.dry_run => print(&table(&taken))?,
+            _ => print(&text(&taken)?)?,
+        }
+        if !taken.objects.is_empty() {
+            self.note(importer);
+        }
+        Ok(outcome(&told))
+    }
+}
+
+impl LiveArgs {
+    fn fits(&self, asked: &[Asked]) -> Result<(), Fault> {
+        let named = asked.iter().any(|asked| matches!(asked, Asked::One { .. }));
+        if named && self.selector.is_some() {
+            return Err(Fault::Failed("objects are chosen by name or by -l, not by both".to_owned()));
+        }
+        if named && self.all_namespaces {
+            return Err(Fault::Failed("a name is one of a namespace: leave out --all-namespaces".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The repo with its inventory. What is wrong in it is for other commands to tell.
+    fn read(&self) -> Result<(Repo, Vec<Cluster>), Fault> {
+        let tree = WorkTree::open(&self.repo).map_err(|_| {
+            Fault::Failed(format!("--repo: {} is no folder that can be read", self.repo.display()))
+        })?;
+        let loaded = repo::load(&tree, None, &AllDialects);
+        let (clusters, _) = engine::inventory(&loaded.repo, &Settings::default());
+        Ok((loaded.expand(&clusters), clusters))
+    }
+
+    fn access(&self) -> Access {
+        Access {
+            kubeconfig: self.kubeconfig.clone(),
+            user: self.as_user.clone(),
+            groups: self.as_groups.clone(),
+            ..Access::default()
+        }
+    }
+
+    fn place(&self, context: &str) -> Where {
+        Where {
+            context: context.to_owned(),
+            namespace: self.namespace.clone(),
+            everywhere: self.all_namespaces,
+            selector: self.selector.clone(),
+        }
+    }
+
+    /// What is to be taken in of what was found.
+    fn judged(&self, context: &str, fetched: Fetched, told: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
+        told.extend(fetched.absent.iter().map(|id| {
+            let message = format!("{id} is not there");
+            let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
+            finding.help("the namespace is that of -n, or else of the context")
+        }));
+        let rules = Rules { force: self.force, inventory: &self.inventory.applyset };
+        let mut objects = Vec::new();
+        for found in fetched.found {
+            match judge(&found.object, found.named, rules) {
+                Ok(warning) => {
+                    told.extend(warning);
+                    objects.push((found.object, found.kind));
+                }
+                Err(left) => told.push(left),
+            }
+        }
+        objects
+    }
+
+    fn write(&self, taken: &Taken) -> Result<(), Fault> {
+        for (path, new) in &taken.files {
+            let place = self.repo.join(path);
+            let written =
+                if new.is_new { file::create(&place, &new.text) } else { file::replace(&place, &new.text) };
+            written.map_err(|error| Fault::Failed(format!("{}: {error}", place.display())))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is asked for: `KINDS/NAME…`, or `KINDS` and then names.
+fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
+    let mut asked = Vec::new();
+    let mut add = |kinds: &str, name: Option<&str>| {
+        for kind in kinds.split(',') {
+            let kind = kind.to_owned();
+            asked.push(match name {
+                Some(name) => Asked::One { kind, name: name.to_owned() },
+                None => Asked::All { kind },
+            });
+        }
+    };
+    match objects {
+        [kinds] if !kinds.contains('/') => add(kinds, None),
+        [kinds, names @ ..] if objects.iter().all(|object| !object.contains('/')) => {
+            for name in names {
+                add(kinds, Some(name));
+            }
+        }
+        all => {
+            for object in all {
+                let Some((kinds, name)) = object.split_once('/') else {
+                    return Err(Fault::Failed(format!("`{object}` is no KIND/NAME, as the others are")));
+                };
+                add(kinds, Some(name));
+            }
+        }
+    }
+    let empty = |asked: &Asked| match asked {
+        Asked::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
+        Asked::All { kind } => kind.is_empty(),
+    };
+    if asked.iter().any(empty) {
+        return Err(Fault::Failed(
+            "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
+        ));
+    }
+    Ok(asked)
+}
+
+/// The cluster of the inventory that a context leads to.
+fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String> {
+    let leads = |name: &str| repo.config.contexts.get(name).map_or(name, String::as_str) == context;
+    clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
+}
+
+fn nowhere(context: &str) -> Finding {
+    let message = format!(
+        "no cluster of the repo's inventory is reached by the context `{context}`, so the objects are adopted in \
+         every cluster that has them"
+    );
+    Finding {
+        severity: Severity::Warning,
+        origin: None,
+        pointer: String::new(),
+        column: None,
+        code: "adopted-everywhere",
+        object: None,
+        message,
+        help: Some(
+            "name the clusters with --cluster, or the context below `contexts` in federate.yaml".to_owned(),
+        ),
+    }
+}
+
+/// A line for each object.
+fn table(taken: &Taken) -> String {
+    let made = taken.objects.iter().flat_map(|object| &object.made);
+    let rows: Vec<_> = made.map(|made| (made.deed.word(), made.id.to_string(), &made.file)).collect();
+    let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
+    let lines = rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n"));
+    lines.fold(String::new(), |all, line| all + &line)
+}
+
+/// The objects as they are or would be written, without values of Secrets.
+fn text(taken: &Taken) -> Result<String, Fault> {
+    let key = digest_key()?;
+    let mut out = String::new();
+    for made in taken.objects.iter().flat_map(|object| &object.made) {
+        let mut body = made.body.clone();
+        if crate::change::hide(&mut [&mut body], &key) {
+            say(&format!("note: the values of {} are not shown; a file has them\n", made.id));
+        }
+        let what = if made.deed == Deed::Created { "" } else { ", which has it already" };
+        out += &format!("---\n# {}{what}\n", made.file);
+        crate::yaml::write(&body, &mut out);
+    }
+    Ok(out.strip_prefix("---\n").map(str::to_owned).unwrap_or(out))
+}
+
+/// What was done, for machines.
+fn summary(taken: &Taken) -> Result<Value, Fault> {
+    let key = digest_key()?;
+    let row = |taken: &TakenObject| {
+        let made = taken
+            .made
+            .iter()
+            .map(|made| json!({"object": made.id, "file": made.file, "action": made.deed.word()}));
+        let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
+        changes(&taken.edits, &mut row);
+        crate::change::hide(&mut [&mut row], &key);
+        row
+    };
+    let objects: Vec<Value> = taken.objects.iter().map(row).collect();
+    Ok(json!({"apiVersion": crate::dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> String {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        match asked(&words) {
+            Ok(asked) => asked
+                .iter()
+                .map(|asked| match asked {
+                    Asked::One { kind, name } => format!("{kind}/{name}"),
+                    Asked::All { kind } => kind.clone(),
+                })
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(Fault::Failed(message)) => message,
+            Err(Fault::BrokenPipe) => String::new(),
+        }
+    }
+
+    #[test]
+    fn objects_are_named_as_for_kubectl() {
+        assert_eq!(shown("deploy/web svc/api"), "deploy/web svc/api");
+        assert_eq!(shown("deploy,svc/web"), "deploy/web svc/web");
+        assert_eq!(shown("deploy,svc"), "deploy svc");
+        assert_eq!(shown("deploy,svc web api"), "deploy/web svc/web deploy/api svc/api");
+        assert!(shown("deploy/web api").contains("`api` is no KIND/NAME"));
+        for wrong in ["deploy/", "/web", "deploy,,svc", "deploy/a/b", ""] {
+            assert!(shown(wrong).contains("write objects as KIND/NAME"), "{wrong}: {}", shown(wrong));
+        }
+    }
+}
