@@ -10,11 +10,13 @@
 )]
 #![cfg(feature = "live")]
 
+mod real;
 mod sandbox;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod adoption;
 mod apply;
+mod reach;
 mod trouble;
 mod waiting;

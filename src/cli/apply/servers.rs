@@ -86,7 +86,7 @@ impl Apply {
             Deciding { engine: &engine, rendering: &rendering, desired: &desired, rules: &rules, prune };
         let plane = Plane::new(deciding, &loaded.clusters, &rendering.plan);
         let jobs = self.jobs(&loaded.clusters, &desired);
-        let access = self.access.access(&loaded.repo.config);
+        let access = self.access.access(&loaded.repo, &loaded.clusters);
         let how = How {
             inventory: &self.inventory.applyset,
             dry_run: self.dry_run.map(|dry_run| match dry_run {
