@@ -159,7 +159,11 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
     let mut all = Vec::new();
     let mut token = String::new();
     loop {
-        let mut call = Call::get(path(&list.kind, list.namespace.as_deref())).query("limit", PAGE);
+        let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
+        // Where pages expire faster than they are read, all is asked for at once.
+        if begun < LISTS {
+            call = call.query("limit", PAGE);
+        }
         if let Some(selector) = &list.selector {
             call = call.query("labelSelector", selector);
         }

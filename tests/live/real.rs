@@ -132,7 +132,8 @@ impl Real {
     /// Takes away what the test has made.
     fn tidy(&self, cluster: &str) {
         let delete = |path: &str| {
-            let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+            let options =
+                json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
             self.request(cluster, "DELETE", path, "application/json", &options)
         };
         delete("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hook-shop");

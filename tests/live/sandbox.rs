@@ -109,7 +109,8 @@ impl Sandbox {
         }
         fs::create_dir_all(sandbox.path("repo")).unwrap();
         if sandbox.is_real() {
-            let contexts = clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), Real::context(at).into()));
+            let contexts =
+                clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), Real::context(at).into()));
             let contexts: serde_json::Map<String, Value> = contexts.collect();
             sandbox.write("federate.yaml", &json!({"contexts": contexts}).to_string());
         } else {
@@ -239,7 +240,8 @@ impl Sandbox {
             let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
             let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
             let settled = pods.len() == replicas && (!nodes || web["status"]["readyReplicas"] == replicas);
-            let bare = self.real.is_none() && pods.is_empty() && web["status"]["observedGeneration"].is_null();
+            let bare =
+                self.real.is_none() && pods.is_empty() && web["status"]["observedGeneration"].is_null();
             if settled || !controlled || bare || Instant::now() >= end {
                 let meta = &web["metadata"];
                 return json!({
@@ -270,6 +272,23 @@ impl Sandbox {
             .iter()
             .map(|verb| self.count(cluster, verb))
             .sum()
+    }
+
+    /// Checks how many lists and single objects a cluster was asked for, where that can be counted.
+    #[track_caller]
+    pub(crate) fn read(&self, cluster: &str, lists: usize, gets: usize) {
+        if !self.is_real() {
+            assert_eq!((self.count(cluster, "list"), self.count(cluster, "get")), (lists, gets));
+        }
+    }
+
+    /// Waits until a cluster serves widgets.
+    pub(crate) fn established(&self, cluster: &str) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.real.as_ref().is_some_and(|real| real.get(cluster, "/apis/example.com/v1").is_none()) {
+            assert!(Instant::now() < end, "widgets are not served");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     pub(crate) fn forget(&self, cluster: &str) {
