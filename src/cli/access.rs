@@ -12,7 +12,14 @@ pub(super) struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Act as this user
+    /// Reach clusters by their inventory: addresses from the repo, credentials from the control plane's host
+    ///
+    /// The context of the kubeconfig that leads to the host, whose Secrets are read. Clusters that `contexts`
+    /// in federate.yaml names are reached by those contexts all the same.
+    #[arg(long, value_name = "CONTEXT")]
+    hub_context: Option<String>,
+
+    /// Act as this user in the clusters
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,
 
@@ -23,11 +30,19 @@ pub(super) struct AccessArgs {
 
 #[cfg(feature = "live")]
 impl AccessArgs {
-    /// The ways to clusters, with the contexts that federate.yaml names.
-    pub(super) fn access(&self, config: &crate::repo::config::Config) -> crate::live::Access {
+    /// The ways to clusters, with the contexts that federate.yaml names and with what the inventory knows.
+    pub(super) fn access(
+        &self,
+        repo: &crate::repo::Repo,
+        clusters: &[crate::k8s::Cluster],
+    ) -> crate::live::Access {
+        let connections = || crate::engine::connections(repo, clusters);
+        let hub =
+            |context: &String| crate::live::Hub { context: context.clone(), connections: connections() };
         crate::live::Access {
             kubeconfig: self.kubeconfig.clone(),
-            contexts: config.contexts.clone(),
+            contexts: repo.config.contexts.clone(),
+            hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),
             groups: self.groups.clone(),
         }

@@ -25,7 +25,7 @@ pub(super) use servers::{Servers, Trial};
 pub(super) struct Inventoried {
     /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/federate", value_parser = inventory)]
-    applyset: Inventory,
+    pub(super) applyset: Inventory,
 }
 
 fn inventory(text: &str) -> Result<Inventory, &'static str> {

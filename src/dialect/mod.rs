@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::k8s::{Cluster, ClusterName, Finding, Live, Object, ObjectRef};
+use crate::k8s::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
 pub mod clean;
@@ -58,6 +58,13 @@ pub trait Dialect: Sync {
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
+
+    /// How its control plane reaches the cluster of one of its inventory objects, or why that cannot be told
+    /// from the object.
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        let _ = object;
+        Err("its inventory does not say how it is reached".to_owned())
+    }
 
     /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,
     /// though it carries no such mark. By default there is none.

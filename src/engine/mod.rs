@@ -3,10 +3,12 @@
 //! The engine asks the control planes and joins their answers; it spreads the work over all cores and
 //! brings everything into a fixed order, so that the same input gives the same bytes.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use crate::dialect::{ControlPlane, DIALECTS, Dialect, Hosts, Input, Plan, Previous};
-use crate::k8s::{Cluster, Finding, Live, Object, Severity};
+use crate::k8s::{Cluster, Connection, Finding, Live, Object, Severity};
 use crate::patch;
 use crate::repo::{Claims, Declared, Repo, Role};
 
@@ -68,6 +70,20 @@ pub fn inventory(repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding
         same
     });
     (clusters, findings)
+}
+
+/// How each cluster is reached, by what its inventory object says, or why that cannot be told.
+pub fn connections(repo: &Repo, clusters: &[Cluster]) -> BTreeMap<String, Result<Connection, String>> {
+    let mut known = BTreeMap::new();
+    for dialect in DIALECTS {
+        for object in repo.claimed(dialect.name(), Role::Inventory) {
+            let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
+            if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
+                known.insert(object.id.name.clone(), dialect.connection(object));
+            }
+        }
+    }
+    known
 }
 
 /// The control planes of all dialects over one repo.

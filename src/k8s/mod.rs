@@ -4,6 +4,7 @@
 //! Nothing here decides anything; the dialects do.
 
 pub mod cluster;
+pub mod connection;
 pub mod finding;
 pub mod image;
 pub mod kinds;
@@ -16,6 +17,7 @@ pub mod schema;
 pub mod selector;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
+pub use connection::Connection;
 pub use finding::{Finding, Severity};
 pub use live::Live;
 pub use object::{Labels, Object, ObjectRef, Origin};

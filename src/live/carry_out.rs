@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::kinds::path_of;
 use super::order::{Phase, phase, phases};
 use super::read::{Seen, finished, parent_path};

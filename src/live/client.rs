@@ -1,26 +1,36 @@
-//! Requests to one API server: a bounded number at a time, each with its own time limit, and again where
-//! the server is busy or the connection breaks.
+//! Requests to one API server: a bounded number at a time, each with its own time limits, and again where
+//! the server is busy, the connection breaks, or the credentials have expired.
 //!
 //! Facts: the API machinery answers 429 and 503 with `Retry-After`; an answer need not be an object
 //! `Status`, nor JSON. A patch that does not fit the schema is answered with 500, though it is the
-//! user's mistake.
+//! user's mistake. A token that has expired is answered with 401.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{Method, Request, StatusCode, header};
-use http_body_util::BodyExt;
-use kube::client::Body;
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Error;
+use super::answer::{Fault, Refusal};
+use super::call::Call;
+use super::target::Way;
 
 /// How often a request is sent until it is given up.
 const ATTEMPTS: u32 = 5;
-/// How long an answer may take.
+/// The same where the server asks to come again later.
+const INVITED: u32 = 10;
+/// How long a request is tried, waits included.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// How long an answer may take to begin.
 const ANSWER: Duration = Duration::from_secs(30);
+/// How long it may take to arrive.
+const ARRIVAL: Duration = Duration::from_mins(1);
+/// How many bytes an answer may have.
+const LARGEST: usize = 512 << 20;
 /// The wait before the second attempt where the server names none; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// The longest wait, whatever the server asks for.
@@ -30,137 +40,79 @@ const AT_ONCE: usize = 8;
 
 /// An API server.
 #[derive(Clone)]
-pub(super) struct Client {
-    inner: kube::Client,
-    slots: Arc<Semaphore>,
+pub(super) struct Client(Arc<Server>);
+
+struct Server {
+    way: Way,
+    /// With what was got by the way last, and how often that was.
+    inner: Mutex<(kube::Client, u32)>,
+    renewing: tokio::sync::Mutex<()>,
+    slots: Semaphore,
+    /// Until when the server asked to be left alone.
+    quiet: Mutex<Instant>,
+    /// Those that work at the same time, and the place among them.
+    places: Arc<Semaphore>,
+    place: OnceCell<OwnedSemaphorePermit>,
 }
 
-/// A request that can be sent again.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    method: Method,
-    path: String,
-    query: String,
-    content_type: &'static str,
-    body: Vec<u8>,
-    /// Whether what is sent or answered must not be repeated to anybody.
-    secret: bool,
-    /// Whether the resource may become known to the server in a moment.
-    awaited: bool,
-}
-
-/// A refusal of an API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The HTTP status.
-    pub code: u16,
-    /// One word; empty where the server gives none.
-    pub reason: String,
-    /// What went wrong; without values where they could be secrets.
-    pub message: String,
-}
-
-impl Refusal {
-    /// Whether there is no such object or resource.
-    pub(super) fn is_absent(&self) -> bool {
-        self.code == 404
-    }
-
-    /// Whether somebody else was faster.
-    pub(super) fn is_conflict(&self) -> bool {
-        self.code == 409
-    }
-}
-
-impl Call {
-    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
-        let path = path.into();
-        let secret = path.split('/').any(|part| part == "secrets");
-        Self {
-            method,
-            path,
-            query: String::new(),
-            content_type: "",
-            body: Vec::new(),
-            secret,
-            awaited: false,
-        }
-    }
-
-    pub(super) fn get(path: impl Into<String>) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    pub(super) fn query(mut self, key: &str, value: &str) -> Self {
-        let separator = if self.query.is_empty() { '?' } else { '&' };
-        self.query.push(separator);
-        self.query.push_str(key);
-        self.query.push('=');
-        self.query.push_str(&encoded(value));
-        self
-    }
-
-    pub(super) fn body(mut self, content_type: &'static str, body: &Value) -> Self {
-        self.content_type = content_type;
-        self.body = body.to_string().into_bytes();
-        self
-    }
-
-    /// The same, patient with a resource that was defined a moment ago.
-    pub(super) fn awaited(mut self) -> Self {
-        self.awaited = true;
-        self
-    }
-
-    fn request(&self) -> Result<Request<Body>, Error> {
-        let mut request = Request::builder().method(&self.method).uri(format!("{}{}", self.path, self.query));
-        request = request.header(header::ACCEPT, "application/json");
-        request = request.header(header::USER_AGENT, concat!("federate/", env!("CARGO_PKG_VERSION")));
-        if !self.content_type.is_empty() {
-            request = request.header(header::CONTENT_TYPE, self.content_type);
-        }
-        request.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
-    }
-}
-
-/// Text as it stands in a part of a URL.
-pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let letter = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(letter).collect()
-}
-
-/// What came of an attempt that may be repeated.
-struct Again {
-    error: Error,
-    /// How long the server asks to wait.
-    wait: Option<Duration>,
+/// What came of an attempt that brought no answer.
+enum Miss {
+    /// It would not go better the next time.
+    Lasting(Error),
+    /// It may.
+    Again(Error),
+    /// The server asks to wait.
+    Busy(Error, Duration),
+    /// The server does not know who asks.
+    Stranger(Error),
 }
 
 impl Client {
-    pub(super) fn new(inner: kube::Client) -> Self {
-        Self { inner, slots: Arc::new(Semaphore::new(AT_ONCE)) }
+    /// A cluster takes one of the `places` when it has answered for the first time, and keeps it: those that
+    /// cannot be reached hold up nobody.
+    pub(super) fn new(inner: kube::Client, way: Way, places: Arc<Semaphore>) -> Self {
+        Self(Arc::new(Server {
+            way,
+            inner: Mutex::new((inner, 0)),
+            renewing: tokio::sync::Mutex::new(()),
+            slots: Semaphore::new(AT_ONCE),
+            quiet: Mutex::new(Instant::now()),
+            places,
+            place: OnceCell::new(),
+        }))
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.
-    pub(super) fn namespace(&self) -> &str {
-        self.inner.default_namespace()
+    pub(super) fn namespace(&self) -> String {
+        self.current().0.default_namespace().to_owned()
     }
 
     /// The answer of the server; refusals are errors.
     pub(super) async fn send(&self, call: &Call) -> Result<Value, Error> {
+        let begun = Instant::now();
         let mut wait = FIRST_WAIT;
         let mut attempt = 1;
+        let mut renewed = false;
         loop {
-            match self.attempt(call).await? {
+            let (client, age) = self.current();
+            let (error, pause, most) = match self.attempt(&client, call).await {
                 Ok(answer) => return Ok(answer),
-                Err(again) if attempt == ATTEMPTS => return Err(again.error.after(ATTEMPTS)),
-                Err(again) => {
-                    sleep(again.wait.unwrap_or(wait).min(LONGEST_WAIT)).await;
-                    wait *= 2;
-                    attempt += 1;
+                Err(Miss::Lasting(error)) => return Err(error),
+                Err(Miss::Stranger(error)) if renewed => return Err(error),
+                Err(Miss::Stranger(_)) => {
+                    renewed = true;
+                    self.renew(age).await?;
+                    continue;
                 }
+                Err(Miss::Again(error)) => (error, wait, ATTEMPTS),
+                Err(Miss::Busy(error, asked)) => (error, asked, INVITED),
+            };
+            if attempt == most || begun.elapsed() + pause > PATIENCE {
+                return Err(error.after(attempt));
             }
+            sleep(pause).await;
+            wait *= 2;
+            attempt += 1;
         }
     }
 
@@ -173,42 +125,82 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, call: &Call) -> Result<Result<Value, Again>, Error> {
-        // Nobody closes the semaphore.
-        let _slot = self.slots.acquire().await.map_err(|e| Error::Unreachable(e.to_string()))?;
-        let request = call.request()?;
-        let exchange = async {
-            let response = self.inner.send(request).await.map_err(|e| fault(&e))?;
-            let (parts, body) = response.into_parts();
-            let bytes = body.collect().await.map_err(|e| Fault::Broken(chain(&e)))?.to_bytes();
-            Ok::<_, Fault>((parts, bytes))
-        };
-        let (parts, bytes) = match timeout(ANSWER, exchange).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(Fault::Lasting(why))) => return Err(Error::Access(why)),
-            Ok(Err(Fault::Broken(why))) => {
-                return Ok(Err(Again { error: Error::Unreachable(why), wait: None }));
-            }
-            Err(_) => {
-                let error = Error::Unreachable(format!("no answer within {} s", ANSWER.as_secs()));
-                return Ok(Err(Again { error, wait: None }));
-            }
-        };
-        if parts.status.is_success() {
-            return match serde_json::from_slice(&bytes) {
-                Ok(answer) => Ok(Ok(answer)),
-                Err(_) => Err(Error::Unreachable("the answer is no JSON: is this an API server?".to_owned())),
-            };
-        }
-        let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let error = Error::Refused(refusal(parts.status, &status, &bytes, call.secret));
-        if !repeatable(parts.status, &status, call) {
-            return Err(error);
-        }
-        let asked = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let wait = asked.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-        Ok(Err(Again { error, wait }))
+    fn current(&self) -> (kube::Client, u32) {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// Gets credentials anew, unless somebody did since.
+    async fn renew(&self, age: u32) -> Result<(), Error> {
+        let _one = self.0.renewing.lock().await;
+        if self.current().1 == age {
+            let client = self.0.way.client().await?;
+            *self.0.inner.lock().unwrap_or_else(PoisonError::into_inner) = (client, age + 1);
+        }
+        Ok(())
+    }
+
+    async fn attempt(&self, client: &kube::Client, call: &Call) -> Result<Value, Miss> {
+        // Nobody closes semaphores.
+        let closed = |error: tokio::sync::AcquireError| Miss::Lasting(Error::Unreachable(error.to_string()));
+        let _slot = self.0.slots.acquire().await.map_err(closed)?;
+        let quiet = *self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        sleep_until(quiet).await;
+        let (code, headers, bytes) = exchange(client, call).await?;
+        let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
+        let status: Value = if code.is_success() { Value::Null } else { refused() };
+        if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {
+            let place = || async { self.0.places.clone().acquire_owned().await };
+            self.0.place.get_or_try_init(place).await.map_err(closed)?;
+        }
+        if code.is_success() {
+            let strange = || Error::Unreachable("the answer is no JSON: is this an API server?".to_owned());
+            return serde_json::from_slice(&bytes).map_err(|_| Miss::Lasting(strange()));
+        }
+        let error = Error::Refused(Refusal::read(code, &status, &bytes, call.secret));
+        if code == StatusCode::UNAUTHORIZED {
+            return Err(Miss::Stranger(error));
+        }
+        if !repeatable(code, &status, call) {
+            return Err(Miss::Lasting(error));
+        }
+        let Some(asked) = retry_after(&headers) else { return Err(Miss::Again(error)) };
+        if code == StatusCode::TOO_MANY_REQUESTS {
+            // It concerns everybody who asks this server.
+            let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+            *quiet = (*quiet).max(Instant::now() + asked);
+        }
+        Err(Miss::Busy(error, asked))
+    }
+}
+
+async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Miss> {
+    let late = |what: &str, time: Duration| {
+        Miss::Again(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
+    };
+    let request = call.request().map_err(Miss::Lasting)?;
+    let response = match timeout(ANSWER, client.send(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            return Err(match Fault::from(error) {
+                Fault::Lasting(why) => Miss::Lasting(Error::Access(why)),
+                Fault::Broken(why) => Miss::Again(Error::Unreachable(why)),
+            });
+        }
+        Err(_) => return Err(late("no answer", ANSWER)),
+    };
+    let (parts, body) = response.into_parts();
+    match timeout(ARRIVAL, Limited::new(body, LARGEST).collect()).await {
+        Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes().to_vec())),
+        Ok(Err(error)) => Err(Miss::Again(Error::Unreachable(super::answer::chain(error.as_ref())))),
+        Err(_) => Err(late("the answer did not arrive", ARRIVAL)),
+    }
+}
+
+/// How long the server asks to wait; it may also name a date, which is not obeyed.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    let asked = text.trim().parse().ok().map(Duration::from_secs)?;
+    Some(asked.clamp(FIRST_WAIT, LONGEST_WAIT))
 }
 
 fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
@@ -217,80 +209,6 @@ fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
         404 => call.awaited && status.pointer("/details/name").is_none(),
         _ => false,
     }
-}
-
-fn refusal(code: StatusCode, status: &Value, body: &[u8], secret: bool) -> Refusal {
-    let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
-    let message = match (secret && code.as_u16() != 403 && code.as_u16() != 404, text("message")) {
-        (true, _) => withheld(status),
-        (false, "") => String::from_utf8_lossy(body).trim().chars().take(300).collect(),
-        (false, message) => message.to_owned(),
-    };
-    let message = if message.is_empty() { format!("HTTP {code}") } else { message };
-    Refusal { code: code.as_u16(), reason: text("reason").to_owned(), message }
-}
-
-/// Which fields are wrong, without their values: servers repeat those.
-fn withheld(status: &Value) -> String {
-    let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
-    let fields: Vec<&str> = causes.filter_map(|cause| cause.get("field")?.as_str()).collect();
-    let reason = status.get("reason").and_then(Value::as_str).unwrap_or("refused");
-    if fields.is_empty() {
-        return format!("{reason} (the server's words may hold values of the Secret and are not shown)");
-    }
-    format!("{reason} at {} (values are not shown)", fields.join(", "))
-}
-
-/// Why there is no answer.
-enum Fault {
-    /// It may go better the next time.
-    Broken(String),
-    /// It will not.
-    Lasting(String),
-}
-
-fn fault(error: &kube::Error) -> Fault {
-    match error {
-        kube::Error::Auth(error) => Fault::Lasting(credentials(error)),
-        // What middlewares answer: credentials that cannot be had, too.
-        kube::Error::Service(error) => match error.downcast_ref::<kube::client::AuthError>() {
-            Some(error) => Fault::Lasting(credentials(error)),
-            None => told(chain(error.as_ref())),
-        },
-        error => told(chain(error)),
-    }
-}
-
-/// A certificate that is not trusted stays so.
-fn told(why: String) -> Fault {
-    if why.contains("invalid peer certificate") { Fault::Lasting(why) } else { Fault::Broken(why) }
-}
-
-/// What a command for credentials printed may be credentials, and is not repeated.
-pub(super) fn credentials(error: &kube::client::AuthError) -> String {
-    match error {
-        kube::client::AuthError::AuthExecRun { cmd, out } => {
-            format!("the command `{cmd}`, which is to give credentials, failed ({})", out.status)
-        }
-        kube::client::AuthError::AuthExecStart(error) => {
-            format!("the command that is to give credentials does not start: {error}")
-        }
-        _ => "the kubeconfig's credentials cannot be used".to_owned(),
-    }
-}
-
-/// An error with its causes, each once.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -316,22 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_of_a_secret_is_not_repeated() {
-        let status = json!({
-            "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
-            "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},
-        });
-        let told = |path: &str| {
-            let call = Call::get(path);
-            refusal(StatusCode::UNPROCESSABLE_ENTITY, &status, b"", call.secret).message
+    fn servers_are_obeyed_within_reason() {
+        let asked = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers)
         };
-        assert_eq!(told("/api/v1/namespaces/a/secrets/s"), "Invalid at data[k] (values are not shown)");
-        assert!(told("/api/v1/namespaces/a/configmaps/s").contains("hunter2"));
-    }
-
-    #[test]
-    fn parts_of_urls_are_encoded() {
-        let call = Call::get("/api/v1/configmaps").query("labelSelector", "a/b=c").query("limit", "500");
-        assert_eq!(call.query, "?labelSelector=a%2Fb%3Dc&limit=500");
+        assert_eq!(asked("3"), Some(Duration::from_secs(3)));
+        assert_eq!(asked("0"), Some(FIRST_WAIT));
+        assert_eq!(asked("86400"), Some(LONGEST_WAIT));
+        assert_eq!(asked("Fri, 31 Dec 1999 23:59:59 GMT"), None);
     }
 }

@@ -7,7 +7,8 @@
 use serde_json::Value;
 
 use super::Error;
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::kinds::{definition, plain, version_path};
 use super::read::finished;
 use crate::server::Kind;

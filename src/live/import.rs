@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use super::Error;
-use super::client::Call;
+use super::call::Call;
 use super::discover;
 use super::kinds::path_of;
 use super::read::{List, object, objects};
-use super::target::Access;
+use super::target::{self, Access};
 use crate::k8s::{ClusterName, Object, ObjectRef};
 use crate::server::Kind;
 
@@ -85,15 +85,15 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
     runtime.block_on(async {
-        let client = ways.to(&place.context).await?;
+        let client = target::to(&ways, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
-        let namespace = place.namespace.as_deref().unwrap_or_else(|| client.namespace());
+        let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
         let names: Vec<&str> = asked.iter().map(Asked::kind).collect();
         let kinds = discover::kinds(&client, &names).await?;
         let mut fetched = Fetched::default();
         let mut seen = BTreeSet::new();
         for (asked, kind) in asked.iter().zip(kinds) {
-            let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.to_owned());
+            let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.clone());
             let (mut all, named) = match asked {
                 Asked::One { name, .. } => {
                     let id = ObjectRef {

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::client::{Call, Client, encoded};
+use super::call::{Call, encoded};
+use super::client::Client;
 use super::{Error, Job};
 use crate::actions::inventory::Members;
 use crate::k8s::ObjectRef;

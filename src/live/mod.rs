@@ -2,7 +2,7 @@
 //! done, and does it.
 //!
 //! ```text
-//!            a thread a cluster (at most 16)                              target: the way to it
+//!            a thread a cluster; 16 work at a time, once their servers answer    target: the way to it
 //! job ─► read (few lists) ─► decide (pure, elsewhere) ─► carry out ─► wait
 //!                 ▲                                          │ somebody was faster
 //!                 └──────────────────────────────────────────┘
@@ -13,6 +13,7 @@
 //! about to be made before it is made, and what was deleted after it is gone.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -24,17 +25,22 @@ use crate::actions::{Action, Inventory};
 use crate::dialect::Health;
 use crate::k8s::{ClusterName, Object, ObjectRef};
 
+mod answer;
+mod call;
 mod carry_out;
 mod client;
 mod discover;
+mod hub;
 pub mod import;
 mod kinds;
 mod order;
+mod proxy;
 mod read;
 mod target;
 mod wait;
 
-pub use client::Refusal;
+pub use answer::Refusal;
+pub use hub::Hub;
 pub use kinds::Kinds;
 pub use read::Seen;
 pub use target::Access;
@@ -42,8 +48,8 @@ pub use target::Access;
 use client::Client;
 use target::Ways;
 
-/// How many clusters are worked on at a time.
-const AT_ONCE: usize = 16;
+/// How many clusters are asked at a time whether they are there; [`target`] says how many are worked on.
+const ASKED_AT_ONCE: usize = 256;
 /// How often a cluster is read again because somebody else changed what was decided about.
 const ROUNDS: usize = 3;
 
@@ -193,7 +199,7 @@ pub fn apply(
 fn each<'j, T: Send>(
     access: &Access,
     jobs: &'j [Job<'j>],
-    one: impl Fn(&Runtime, &Ways, &'j Job<'j>) -> T + Sync,
+    one: impl Fn(&Runtime, &Arc<Ways>, &'j Job<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
     let ways = access.read(jobs.len())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -211,19 +217,21 @@ fn each<'j, T: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
+        let lanes: Vec<_> = (0..ASKED_AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
         let joined =
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
+    // A command for credentials may run on that nobody waits for any longer.
+    runtime.shutdown_background();
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, result)| result).collect())
 }
 
-fn one(runtime: &Runtime, ways: &Ways, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {
+fn one(runtime: &Runtime, ways: &Arc<Ways>, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {
     let mut outcome = Outcome { cluster: job.cluster.clone(), actions: Vec::new(), failures: Vec::new() };
     let worked = runtime.block_on(async {
-        let client = ways.to(&job.cluster).await?;
+        let client = target::to(ways, &job.cluster).await?;
         work(&client, job, decider, how, &mut outcome).await
     });
     if let Err(error) = worked {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinHandle};
 
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::kinds::{self, Kinds, path, path_of};
 use super::{Error, Job};
 use crate::actions::Inventory;
@@ -71,7 +72,7 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
 
 /// The path of the inventory's parent.
 pub(super) fn parent_path(inventory: &Inventory) -> String {
-    use super::client::encoded;
+    use super::call::encoded;
     format!("/api/v1/namespaces/{}/configmaps/{}", encoded(&inventory.namespace), encoded(&inventory.name))
 }
 
@@ -158,7 +159,11 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
     let mut all = Vec::new();
     let mut token = String::new();
     loop {
-        let mut call = Call::get(path(&list.kind, list.namespace.as_deref())).query("limit", PAGE);
+        let mut call = Call::get(path(&list.kind, list.namespace.as_deref()));
+        // Where pages expire faster than they are read, all is asked for at once.
+        if begun < LISTS {
+            call = call.query("limit", PAGE);
+        }
         if let Some(selector) = &list.selector {
             call = call.query("labelSelector", selector);
         }

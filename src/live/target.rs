@@ -1,19 +1,34 @@
-//! The ways to the clusters: contexts of a kubeconfig, or the pod that this runs in.
+//! The ways to the clusters: contexts of a kubeconfig, what the inventory knows of them, or the pod that this
+//! runs in.
 //!
-//! Certificates are verified unless the kubeconfig says otherwise.
+//! Certificates are verified unless the kubeconfig or the inventory says otherwise.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::timeout;
 
-use super::Error;
-use super::client::{Client, credentials};
+use super::answer::Fault;
+use super::call::Call;
+use super::client::Client;
+use super::hub::{self, Hub};
+use super::{Error, proxy};
 
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long a command may take that gives credentials: it may ask somebody.
+const CREDENTIALS: Duration = Duration::from_mins(2);
+/// How many clusters are worked on at a time.
+const AT_ONCE: usize = 16;
+
+/// What to do about a cluster that has no context of its name.
+const UNNAMED: &str = "; name the cluster's context below `contexts` in federate.yaml";
 
 /// How clusters are reached.
 #[derive(Clone, Debug, Default)]
@@ -22,21 +37,24 @@ pub struct Access {
     pub kubeconfig: Option<PathBuf>,
     /// The contexts of clusters whose context has another name.
     pub contexts: BTreeMap<String, String>,
-    /// As whom to act.
+    /// What the inventory knows; it holds for clusters that have no context above.
+    pub hub: Option<Hub>,
+    /// As whom to act in the clusters.
     pub user: Option<String>,
     /// As a member of which groups.
     pub groups: Vec<String>,
 }
 
 /// An [`Access`] whose files have been read.
-#[derive(Clone, Debug)]
 pub(super) struct Ways {
     access: Access,
-    source: Source,
+    source: Arc<Source>,
+    /// The hub, or why it cannot be reached: found out once, for all clusters.
+    hub: OnceCell<Result<Client, Error>>,
+    places: Arc<Semaphore>,
 }
 
-#[derive(Clone, Debug)]
-enum Source {
+pub(super) enum Source {
     File(Box<Kubeconfig>),
     /// The pod's own cluster.
     Pod,
@@ -45,7 +63,7 @@ enum Source {
 impl Access {
     /// Reads the files. Without a kubeconfig the cluster that this runs in is the only one that can be
     /// reached, so there must be only one that is `wanted`.
-    pub(super) fn read(&self, wanted: usize) -> Result<Ways, Error> {
+    pub(super) fn read(&self, wanted: usize) -> Result<Arc<Ways>, Error> {
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
@@ -55,18 +73,39 @@ impl Access {
             Err(error) if self.kubeconfig.is_some() || !is_missing(&error) => {
                 return Err(Error::Access(format!("the kubeconfig: {error}")));
             }
-            Err(_) if Config::incluster().is_err() => {
-                return Err(Error::Access("there is no kubeconfig: name one with --kubeconfig".to_owned()));
+            Err(_) if self.hub.is_some() => {
+                return Err(Error::Access(
+                    "there is no kubeconfig whose context could lead to the hub: name one with --kubeconfig"
+                        .to_owned(),
+                ));
             }
-            Err(_) if wanted > 1 => {
-                return Err(Error::Access(format!(
-                    "without a kubeconfig only the cluster that this runs in can be reached, but {wanted} are \
-                     wanted: name one with --cluster, or a kubeconfig with --kubeconfig"
-                )));
-            }
-            Err(_) => Source::Pod,
+            Err(_) => self.pod(wanted)?,
         };
-        Ok(Ways { access: self.clone(), source })
+        Ok(Arc::new(Ways {
+            access: self.clone(),
+            source: Arc::new(source),
+            hub: OnceCell::new(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+        }))
+    }
+
+    fn pod(&self, wanted: usize) -> Result<Source, Error> {
+        let name_one = "name a kubeconfig with --kubeconfig";
+        if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return Err(Error::Access(format!("there is no kubeconfig: {name_one}")));
+        }
+        if let Err(error) = Config::incluster() {
+            let why =
+                format!("there is no kubeconfig, and the pod's own credentials fail ({error}): {name_one}");
+            return Err(Error::Access(why));
+        }
+        if wanted > 1 {
+            return Err(Error::Access(format!(
+                "without a kubeconfig only the cluster that this runs in can be reached, but {wanted} are \
+                 wanted: choose one with --cluster, or {name_one}"
+            )));
+        }
+        Ok(Source::Pod)
     }
 }
 
@@ -78,49 +117,136 @@ fn is_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-impl Ways {
-    /// The API server of a cluster.
-    pub(super) async fn to(&self, cluster: &str) -> Result<Client, Error> {
-        let mut config = self.config(cluster).await?;
-        config.connect_timeout = Some(CONNECT);
-        // Requests are repeated here, where the server's wishes are known.
-        config.default_retry = false;
-        if let Some(user) = &self.access.user {
-            config.auth_info.impersonate = Some(user.clone());
-        }
-        if !self.access.groups.is_empty() {
-            config.auth_info.impersonate_groups = Some(self.access.groups.clone());
-        }
-        let client = kube::Client::try_from(config).map_err(|error| match &error {
-            kube::Error::Auth(error) => Error::Access(credentials(error)),
-            error => Error::Access(error.to_string()),
-        })?;
-        Ok(Client::new(client))
-    }
+/// The way to one API server.
+#[derive(Clone)]
+pub(super) enum Way {
+    Member { ways: Arc<Ways>, cluster: String },
+    Hub { source: Arc<Source>, context: String },
+}
 
+impl Way {
+    /// Goes it, with credentials as they are now.
+    pub(super) async fn client(&self) -> Result<kube::Client, Error> {
+        match self {
+            Self::Member { ways, cluster } => {
+                // On the heap, because the hub's client comes by a way, too.
+                let mut config = Box::pin(ways.member(cluster)).await?;
+                if let Some(user) = &ways.access.user {
+                    config.auth_info.impersonate = Some(user.clone());
+                }
+                if !ways.access.groups.is_empty() {
+                    config.auth_info.impersonate_groups = Some(ways.access.groups.clone());
+                }
+                connect(config).await
+            }
+            Self::Hub { source, context } => connect(source.context(context, "").await?).await,
+        }
+    }
+}
+
+/// The API server of a cluster.
+pub(super) async fn to(ways: &Arc<Ways>, cluster: &str) -> Result<Client, Error> {
+    let way = Way::Member { ways: ways.clone(), cluster: cluster.to_owned() };
+    Ok(Client::new(way.client().await?, way, ways.places.clone()))
+}
+
+impl Source {
+    /// What a context of the kubeconfig says; `help` is what to do if there is none.
+    async fn context(&self, context: &str, help: &str) -> Result<Config, Error> {
+        let Self::File(kubeconfig) = self else {
+            return Err(Error::Access("there is no kubeconfig".to_owned()));
+        };
+        if !kubeconfig.contexts.iter().any(|named| named.name == context) {
+            return Err(Error::Access(format!("the kubeconfig has no context `{context}`{help}")));
+        }
+        let read = config(kubeconfig, context).await;
+        read.map_err(|why| Error::Access(format!("the context `{context}` of the kubeconfig: {why}")))
+    }
+}
+
+impl Ways {
     /// The names of the contexts; none where no kubeconfig leads anywhere.
     pub(super) fn contexts(&self) -> Vec<&str> {
-        match &self.source {
+        match &*self.source {
             Source::File(kubeconfig) => kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect(),
             Source::Pod => Vec::new(),
         }
     }
 
-    async fn config(&self, cluster: &str) -> Result<Config, Error> {
-        let kubeconfig = match &self.source {
-            Source::File(kubeconfig) => kubeconfig,
-            Source::Pod => return Config::incluster().map_err(|e| Error::Access(e.to_string())),
-        };
-        let context = self.access.contexts.get(cluster).map_or(cluster, String::as_str);
-        if !kubeconfig.contexts.iter().any(|named| named.name == context) {
-            return Err(Error::Access(format!(
-                "the kubeconfig has no context `{context}`; name the cluster's context below `contexts` in \
-                 federate.yaml"
-            )));
+    async fn member(&self, cluster: &str) -> Result<Config, Error> {
+        let context = self.access.contexts.get(cluster);
+        match (&*self.source, &self.access.hub) {
+            (Source::Pod, _) => Config::incluster().map_err(|e| Error::Access(e.to_string())),
+            (Source::File(_), Some(hub)) if context.is_none() => self.by_inventory(hub, cluster).await,
+            _ => self.source.context(context.map_or(cluster, String::as_str), UNNAMED).await,
         }
-        let options = KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
-        Config::from_custom_kubeconfig((**kubeconfig).clone(), &options)
-            .await
-            .map_err(|e| Error::Access(format!("the context `{context}` of the kubeconfig: {e}")))
+    }
+
+    async fn by_inventory(&self, hub: &Hub, cluster: &str) -> Result<Config, Error> {
+        let connection = match hub.connections.get(cluster) {
+            Some(Ok(connection)) => connection,
+            other => {
+                let why = other.and_then(|other| other.as_ref().err());
+                let why = why.map_or("it is not in the inventory", String::as_str);
+                return Err(Error::Access(format!(
+                    "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"
+                )));
+            }
+        };
+        let client = self.hub.get_or_init(|| self.knock(hub)).await.as_ref().map_err(Clone::clone)?;
+        let kubeconfig = hub::kubeconfig(client, connection, self.access.user.is_some()).await?;
+        let read = config(&kubeconfig, hub::CONTEXT).await;
+        read.map_err(|why| Error::Access(format!("what its inventory and its Secret on the hub say: {why}")))
+    }
+
+    /// The hub, once it has answered anything.
+    async fn knock(&self, hub: &Hub) -> Result<Client, Error> {
+        let way = Way::Hub { source: self.source.clone(), context: hub.context.clone() };
+        let told = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
+        // It takes no place of a cluster.
+        let client = Client::new(way.client().await.map_err(told)?, way, Arc::new(Semaphore::new(1)));
+        match client.send(&Call::get("/version")).await {
+            Ok(_) | Err(Error::Refused(_)) => Ok(client),
+            Err(error) => Err(told(error)),
+        }
+    }
+}
+
+async fn config(kubeconfig: &Kubeconfig, context: &str) -> Result<Config, String> {
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
+    let read = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
+    let mut config = read.map_err(|error| error.to_string())?;
+    config.proxy_url =
+        proxy::of(kubeconfig, context, &config.cluster_url).map_err(|error| error.to_string())?;
+    Ok(config)
+}
+
+/// A client for a server; nothing is sent yet, but commands that give credentials have run.
+async fn connect(mut config: Config) -> Result<kube::Client, Error> {
+    config.connect_timeout = Some(CONNECT);
+    // Requests are repeated here, where the server's wishes are known.
+    config.default_retry = false;
+    if let Some(exec) = &mut config.auth_info.exec
+        && exec.interactive_mode != Some(ExecInteractiveMode::Always)
+        && !std::io::stdin().is_terminal()
+    {
+        exec.interactive_mode = Some(ExecInteractiveMode::Never);
+    }
+    // A command runs as long as it likes, but only so long for us. The client needs the runtime, too.
+    let runtime = tokio::runtime::Handle::current();
+    let made = tokio::task::spawn_blocking(move || {
+        let _entered = runtime.enter();
+        kube::Client::try_from(config)
+    });
+    match timeout(CREDENTIALS, made).await {
+        Ok(Ok(Ok(client))) => Ok(client),
+        Ok(Ok(Err(error))) => match Fault::from(error) {
+            Fault::Broken(why) | Fault::Lasting(why) => Err(Error::Access(why)),
+        },
+        Ok(Err(error)) => Err(Error::Access(error.to_string())),
+        Err(_) => Err(Error::Access(format!(
+            "the kubeconfig's command for credentials gave none within {} s",
+            CREDENTIALS.as_secs()
+        ))),
     }
 }

@@ -10,6 +10,7 @@
 )]
 #![cfg(feature = "live")]
 
+mod real;
 mod sandbox;
 #[path = "../support/mod.rs"]
 mod support;
@@ -18,6 +19,7 @@ mod adoption;
 mod apply;
 mod drift;
 mod import;
+mod reach;
 mod trouble;
 mod waiting;
 mod walkthrough;

@@ -1,13 +1,21 @@
 //! A repo in a temporary folder, the clusters that it is for, and the command run on both.
+//!
+//! [`Sandbox::new`] serves clusters of its own, whose requests are counted and which misbehave on demand.
+//! [`Sandbox::anywhere`] takes real ones where [`real`](crate::real) finds some, and asserts there on results
+//! only. The names that tests use (`shop`, `example.com`, the inventory's parent) stand there for names of
+//! each test's own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::apiserver::Fleet;
+use crate::real::Real;
+use crate::support::apiserver::{Cluster, Fleet, Request};
 
 /// Everything of the namespace `shop`, and what is beside namespaces, goes to every cluster.
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
@@ -61,13 +69,38 @@ pub(crate) const PARENT: &str = "/api/v1/namespaces/default/configmaps/federate"
 /// A repo and its clusters. Both are gone at the end of the test.
 pub(crate) struct Sandbox {
     folder: TempDir,
+    /// Without clusters where they are real.
     pub(crate) fleet: Fleet,
+    real: Option<Real>,
 }
 
 impl Sandbox {
     /// Clusters of these names, and a repo with a namespace and a Deployment for all of them.
     pub(crate) fn new(clusters: &[&str]) -> Self {
-        let sandbox = Self { folder: tempfile::tempdir().unwrap(), fleet: Fleet::start(clusters) };
+        Self::of(clusters, Fleet::start(clusters), None)
+    }
+
+    /// The same with real clusters, where there are some.
+    pub(crate) fn anywhere(clusters: &[&str]) -> Self {
+        match Real::find(clusters) {
+            Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
+            None => Self::new(clusters),
+        }
+    }
+
+    /// The same; clusters that are not real have nodes.
+    pub(crate) fn anywhere_with_nodes(clusters: &[&str]) -> Self {
+        match Real::find(clusters) {
+            Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
+            None => {
+                let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
+                Self::of(clusters, Fleet::serve(served), None)
+            }
+        }
+    }
+
+    fn of(clusters: &[&str], fleet: Fleet, real: Option<Real>) -> Self {
+        let sandbox = Self { folder: tempfile::tempdir().unwrap(), fleet, real };
         let mut inventory = String::new();
         for name in clusters {
             inventory += &format!(
@@ -75,7 +108,14 @@ impl Sandbox {
             );
         }
         fs::create_dir_all(sandbox.path("repo")).unwrap();
-        sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
+        if sandbox.is_real() {
+            let contexts =
+                clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), Real::context(at).into()));
+            let contexts: serde_json::Map<String, Value> = contexts.collect();
+            sandbox.write("federate.yaml", &json!({"contexts": contexts}).to_string());
+        } else {
+            sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
+        }
         sandbox
             .file("clusters.yaml", &inventory)
             .file("policy.yaml", POLICY)
@@ -90,6 +130,7 @@ impl Sandbox {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
+        let text = self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.own(text));
         fs::write(self.path("repo").join(name), text).unwrap();
     }
 
@@ -110,7 +151,11 @@ impl Sandbox {
 
     /// `federate apply repo` with more arguments.
     pub(crate) fn apply(&self, arguments: &str) -> Ran {
-        Ran::of(&self.command(arguments).output().unwrap())
+        let ran = Ran::of(&self.command(arguments).output().unwrap());
+        match &self.real {
+            Some(real) => Ran { code: ran.code, out: real.known(&ran.out), err: real.known(&ran.err) },
+            None => ran,
+        }
     }
 
     /// Another command of `federate` on the repo, with more arguments.
@@ -133,7 +178,16 @@ impl Sandbox {
 
     pub(crate) fn runs(&self, name: &str, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.args([name, "repo", "--kubeconfig", "kubeconfig"]).args(arguments.split_whitespace());
+        command.args([name, "repo", "--kubeconfig"]);
+        match &self.real {
+            Some(real) => {
+                command.arg(&real.kubeconfig).args(real.own(arguments).split_whitespace());
+                if !arguments.contains("--applyset") {
+                    command.args(["--applyset", &real.applyset()]);
+                }
+            }
+            None => drop(command.arg("kubeconfig").args(arguments.split_whitespace())),
+        }
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
@@ -141,11 +195,88 @@ impl Sandbox {
     /// An object of a cluster.
     #[track_caller]
     pub(crate) fn get(&self, cluster: &str, path: &str) -> Value {
-        self.fleet.cluster(cluster).get(path).unwrap_or_else(|| panic!("{path} is not in {cluster}"))
+        self.find(cluster, path).unwrap_or_else(|| panic!("{path} is not in {cluster}"))
     }
 
     pub(crate) fn has(&self, cluster: &str, path: &str) -> bool {
-        self.fleet.cluster(cluster).get(path).is_some()
+        self.find(cluster, path).is_some()
+    }
+
+    fn find(&self, cluster: &str, path: &str) -> Option<Value> {
+        match &self.real {
+            Some(real) => real.get(cluster, path),
+            None => self.fleet.cluster(cluster).get(path),
+        }
+    }
+
+    /// Makes an object as a field manager.
+    #[track_caller]
+    pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
+        let code = match &self.real {
+            Some(real) => {
+                let path = format!("{path}?fieldManager={manager}");
+                real.request(cluster, "POST", &path, "application/json", body).0
+            }
+            None => {
+                let request = Request::new("POST", path).query("fieldManager", manager);
+                self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
+            }
+        };
+        assert_eq!(code, 201, "{path}");
+    }
+
+    pub(crate) fn create_namespace(&self, cluster: &str) {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        self.create(cluster, "/api/v1/namespaces", "test", &body);
+    }
+
+    /// Whether somebody else runs the clusters, so that neither their requests can be counted nor versions
+    /// tell what was written when.
+    pub(crate) fn is_real(&self) -> bool {
+        self.real.is_some()
+    }
+
+    /// Whether pods become ready in a cluster that has the namespace already.
+    pub(crate) fn runs_pods(&self, cluster: &str) -> bool {
+        self.real.as_ref().is_none_or(|real| real.has_nodes(cluster) && real.controlled(cluster))
+    }
+
+    /// What may not change when nothing restarts: the Deployment with its generation and template, its pods
+    /// with their restarts. Where controllers run, they get the time to make what they will.
+    pub(crate) fn running(&self, cluster: &str) -> Value {
+        let replicas = 2;
+        let end = Instant::now() + Duration::from_mins(1);
+        loop {
+            let web = self.get(cluster, WEB);
+            let pods = self.get(cluster, "/api/v1/namespaces/shop/pods");
+            let pod = |pod: &Value| {
+                let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+                let restarts: Vec<&Value> = statuses.map(|status| &status["restartCount"]).collect();
+                (pod["metadata"]["uid"].as_str().unwrap().to_owned(), json!(restarts))
+            };
+            let pods: BTreeMap<String, Value> = pods["items"].as_array().unwrap().iter().map(pod).collect();
+            let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
+            let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
+            let settled = pods.len() == replicas && (!nodes || web["status"]["readyReplicas"] == replicas);
+            let bare =
+                self.real.is_none() && pods.is_empty() && web["status"]["observedGeneration"].is_null();
+            if settled || !controlled || bare || Instant::now() >= end {
+                let meta = &web["metadata"];
+                return json!({
+                    "uid": meta["uid"], "generation": meta["generation"],
+                    "template": web["spec"]["template"], "pods": pods,
+                });
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Checks how many requests a cluster has answered that write, where they can be counted.
+    #[track_caller]
+    pub(crate) fn wrote(&self, cluster: &str, times: usize) {
+        if !self.is_real() {
+            assert_eq!(self.writes(cluster), times);
+        }
     }
 
     /// How many requests of a verb a cluster has answered since the last call.
@@ -161,8 +292,27 @@ impl Sandbox {
             .sum()
     }
 
+    /// Checks how many lists and single objects a cluster was asked for, where that can be counted.
+    #[track_caller]
+    pub(crate) fn read(&self, cluster: &str, lists: usize, gets: usize) {
+        if !self.is_real() {
+            assert_eq!((self.count(cluster, "list"), self.count(cluster, "get")), (lists, gets));
+        }
+    }
+
+    /// Waits until a cluster serves widgets.
+    pub(crate) fn established(&self, cluster: &str) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.real.as_ref().is_some_and(|real| real.get(cluster, "/apis/example.com/v1").is_none()) {
+            assert!(Instant::now() < end, "widgets are not served");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     pub(crate) fn forget(&self, cluster: &str) {
-        self.fleet.cluster(cluster).reset_counts();
+        if !self.is_real() {
+            self.fleet.cluster(cluster).reset_counts();
+        }
     }
 }
 

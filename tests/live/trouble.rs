@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::sandbox::{PARENT, Sandbox, WEB, config, deployment};
-use crate::support::apiserver::{Fault, Mishap, User};
+use crate::support::apiserver::{Fault, Mishap, Request, User};
 
 #[test]
 fn busy_servers_and_broken_connections_are_asked_again() {
@@ -220,4 +220,113 @@ fn values_of_secrets_are_told_to_nobody() {
     sandbox.fleet.cluster("m1").fault(refusal);
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Secret shop/s: ") && !ran.err.contains("out of order on demand"), "{ran:#?}");
+}
+
+#[test]
+fn a_storm_of_refusals_is_sat_out() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in 0..30 {
+        sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
+    }
+    sandbox
+        .fleet
+        .cluster("m1")
+        .fault(Fault::new("patch", Mishap::TooMany { seconds: 1 }).times(40).on("shop/"));
+    let start = Instant::now();
+    sandbox.apply("").code(0);
+    // While the server wants to be left alone nobody asks it: eight at a time are refused.
+    assert!(start.elapsed() >= Duration::from_secs(40 / 8 - 1));
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn answers_that_are_lost_are_asked_for_again() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for name in ["a", "b", "c"] {
+        sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
+    }
+    let lose = |verb: &str, path: &str| {
+        sandbox.fleet.cluster("m1").fault(Fault::new(verb, Mishap::Lose).on(path));
+    };
+    lose("patch", "configmaps/a");
+    lose("patch", "configmaps/federate");
+    lose("list", "deployments");
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/a")["data"]["k"], "1");
+
+    sandbox.remove("a.yaml");
+    lose("delete", "configmaps/a");
+    sandbox.apply("--prune-limit 100").code(0);
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
+    // One that somebody holds is still there when it is asked for again, in another version.
+    let held = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/held"]}]);
+    let path = "/api/v1/namespaces/shop/configmaps/b";
+    let request = Request::new("PATCH", path).body("application/json-patch+json", held.to_string());
+    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    sandbox.remove("b.yaml");
+    lose("delete", "configmaps/b");
+    sandbox.apply("--prune-limit 100").code(0);
+    assert!(sandbox.get("m1", path)["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[test]
+fn lists_whose_pages_expire_are_begun_anew() {
+    let sandbox = Sandbox::new(&["m1"]);
+    let all: String = (0..510).map(|n| config(&format!("c{n}"), "1") + "---\n").collect();
+    sandbox.write("many.yaml", &all);
+    sandbox.apply("").code(0);
+    for times in [1, 2, 9] {
+        sandbox.fleet.cluster("m1").fault(Fault::new("list", Mishap::Gone).times(times).on("continue="));
+        sandbox.forget("m1");
+        let ran = sandbox.apply("-o json").code(0);
+        assert!(!ran.out.contains("\"create\""), "{times}");
+        assert_eq!(sandbox.writes("m1"), 0, "{times}");
+    }
+}
+
+#[test]
+fn a_silent_cluster_holds_up_no_other() {
+    let names: Vec<String> = (0..24).map(|at| format!("m{at:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let sandbox = Sandbox::new(&names);
+    // It takes connections, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    sandbox.kubeconfig(|config| {
+        for at in 0..20 {
+            config["clusters"][at]["cluster"]["server"] = json!(format!("https://{address}"));
+        }
+    });
+    let mut run = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    for name in &names[20..] {
+        while !sandbox.has(name, WEB) {
+            assert!(Instant::now() < end, "{name} waits for those that are silent");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
+#[test]
+fn without_a_kubeconfig_the_pods_credentials_are_wanted() {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    let home = sandbox.path("home");
+    std::fs::create_dir(&home).unwrap();
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.args(["apply", "repo"]).current_dir(sandbox.path("")).env("HOME", &home);
+        command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(run(&[]).contains("there is no kubeconfig: name a kubeconfig with --kubeconfig"));
+    let missing = sandbox.path("none");
+    assert!(run(&[("KUBECONFIG", missing.to_str().unwrap())]).contains("kubeconfig"));
+    let pod = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];
+    if !std::path::Path::new("/var/run/secrets/kubernetes.io").exists() {
+        assert!(run(&pod).contains("the pod's own credentials fail"), "{}", run(&pod));
+    }
 }

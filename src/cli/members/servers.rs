@@ -60,7 +60,7 @@ mod reached {
                 wait: self.wait,
                 progress: &lines,
             };
-            let access = self.access.access(&plane.loaded.repo.config);
+            let access = self.access.access(&plane.loaded.repo, &plane.loaded.clusters);
             let outcomes = live::apply(&access, &jobs, &Asked::of(plane), &how);
             lines.clear();
             let mut all = Outcome::default();

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role, Template};
 
 use super::import::Importer;
@@ -19,6 +19,7 @@ use super::{
 mod affinity;
 mod api;
 mod cluster;
+mod connection;
 mod decide;
 mod defaults;
 mod dependencies;
@@ -77,6 +78,10 @@ impl Dialect for Karmada {
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
     }
 
     fn health(&self, live: &Object) -> Health {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Repo, Role, Template};
 
 use super::import::Importer;
@@ -22,6 +22,7 @@ mod affinity;
 mod api;
 mod cluster;
 mod complete;
+mod connection;
 mod decide;
 mod explain;
 mod followers;
@@ -89,6 +90,10 @@ impl Dialect for KubeAdmiral {
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {

@@ -7,7 +7,7 @@ use crate::k8s::{Cluster, Finding, Object};
 use crate::repo::Repo;
 
 /// The control plane's own namespace.
-const SYSTEM: &str = "kube-admiral-system";
+pub(super) const SYSTEM: &str = "kube-admiral-system";
 
 /// The key in `federate.yaml` for the control plane's flag that keeps namespaces out.
 pub(super) const EXCLUDE: &str = "excludeNamespaces";

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::k8s::{Cluster, Finding, Object, ObjectRef, Severity};
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Declared, Role, Template};
 
 use super::import::Importer;
@@ -23,6 +23,7 @@ use super::{
 mod api;
 mod cluster;
 mod config;
+mod connection;
 mod decide;
 mod division;
 mod dns;
@@ -99,6 +100,10 @@ impl Dialect for KubeFed {
         let invalid: Vec<Finding> =
             validate::check(object, Role::Inventory).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use crate::k8s::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
+use crate::k8s::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef, Severity};
 use crate::repo::{Claimed, Role};
 
 use super::import::Importer;
@@ -95,6 +95,10 @@ impl Dialect for KubeFleet {
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, _: &Object) -> Result<Connection, String> {
+        Err("its MemberCluster does not say how it is reached: an agent in the cluster pulls".to_owned())
     }
 
     fn health(&self, live: &Object) -> Health {

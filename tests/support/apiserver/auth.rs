@@ -35,15 +35,28 @@ pub struct Action<'a> {
 }
 
 impl Cluster {
+    /// Who asks, or as whom.
     pub(super) fn user(&self, request: &Request) -> Result<User, Failure> {
-        match &request.credentials {
-            Credentials::Certificate => Ok(User::new("admin", &["system:masters", "system:authenticated"])),
-            Credentials::None => Ok(User::new("system:anonymous", &["system:unauthenticated"])),
+        let user = match &request.credentials {
+            Credentials::Certificate => User::new("admin", &["system:masters", "system:authenticated"]),
+            Credentials::None => User::new("system:anonymous", &["system:unauthenticated"]),
             Credentials::Token(token) => {
                 let found = self.tokens.get(token).cloned();
-                found.ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized"))
+                found.ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized"))?
             }
+        };
+        let Some(name) = request.headers.get("impersonate-user") else { return Ok(user) };
+        let groups = request.headers.get("impersonate-group").map_or("", String::as_str);
+        let groups: Vec<&str> = groups.split(',').filter(|group| !group.is_empty()).collect();
+        let wanted =
+            [("users", name.as_str())].into_iter().chain(groups.iter().map(|group| ("groups", *group)));
+        for (resource, name) in wanted {
+            let (verb, none) = ("impersonate", "");
+            let action = Action { verb, group: none, resource, subresource: none, namespace: none, name };
+            self.authorize(&user, &action)?;
         }
+        let groups: Vec<&str> = groups.into_iter().chain(["system:authenticated"]).collect();
+        Ok(User::new(name, &groups))
     }
 
     pub(super) fn authorize(&self, user: &User, action: &Action<'_>) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use federate::server::{Failure, Kind};
 use serde_json::{Value, json};
 
 use super::auth::{Action, User};
-use super::faults::{Fault, Faults};
+use super::faults::{DROPPED, Fault, Faults};
 use super::http::{Request, Response};
 use super::store::{Key, Store};
 
@@ -135,7 +135,7 @@ impl Cluster {
     pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
-        self.faults.delay(verb, &request.path)
+        self.faults.delay(verb, &request.target())
     }
 
     /// How many requests of each verb were answered.
@@ -174,11 +174,12 @@ impl Cluster {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         *self.counts.entry(verb.to_owned()).or_default() += 1;
-        if let Some(response) = self.faults.strike(verb, &request.path) {
+        if let Some(response) = self.faults.strike(verb, &request.target()) {
             return response;
         }
         self.control(request);
-        self.quietly(request)
+        let response = self.quietly(request);
+        if self.faults.lost(verb, &request.target()) { Response::text(DROPPED, "") } else { response }
     }
 
     /// Answers a request that nobody counts and that nothing befalls.

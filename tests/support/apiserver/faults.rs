@@ -11,7 +11,7 @@ use super::http::Response;
 pub struct Fault {
     /// `*` for any.
     pub verb: String,
-    /// Only requests whose path holds this.
+    /// Only requests whose path, with what is queried, holds this.
     pub path: String,
     /// How many requests it strikes.
     pub times: usize,
@@ -28,8 +28,12 @@ pub enum Mishap {
     Conflict,
     /// The answer comes late.
     Slow(Duration),
-    /// The connection ends without an answer.
+    /// The connection ends without an answer, and nothing was done.
     Drop,
+    /// The connection ends without an answer, though all was done.
+    Lose,
+    /// 401, as if the credentials had expired.
+    Stranger,
     /// A watch ends with 410.
     Gone,
 }
@@ -79,9 +83,14 @@ impl Faults {
         }
     }
 
+    /// Whether the right answer is lost on the way.
+    pub fn lost(&mut self, verb: &str, path: &str) -> bool {
+        self.take(verb, path, |what| *what == Mishap::Lose).is_some()
+    }
+
     /// The answer instead of the right one.
     pub fn strike(&mut self, verb: &str, path: &str) -> Option<Response> {
-        let what = self.take(verb, path, |what| !matches!(what, Mishap::Slow(_)))?;
+        let what = self.take(verb, path, |what| !matches!(what, Mishap::Slow(_) | Mishap::Lose))?;
         Some(match what {
             Mishap::TooMany { seconds } => {
                 Response::text(429, "Too many requests, please try again later.\n")
@@ -102,7 +111,8 @@ impl Faults {
             }
             Mishap::Drop => Response::text(DROPPED, ""),
             Mishap::Gone => Failure::new(410, "Expired", "too old resource version: 1 (2)").into(),
-            Mishap::Slow(_) => return None,
+            Mishap::Stranger => Failure::new(401, "Unauthorized", "Unauthorized").into(),
+            Mishap::Slow(_) | Mishap::Lose => return None,
         })
     }
 }

@@ -64,6 +64,12 @@ impl Request {
         matches!(self.param(key), Some("true" | "1" | ""))
     }
 
+    /// The path with what is queried.
+    pub fn target(&self) -> String {
+        let pairs = self.query.iter().map(|(key, value)| format!("{key}={value}"));
+        format!("{}?{}", self.path, pairs.collect::<Vec<_>>().join("&"))
+    }
+
     /// The content type without its parameters.
     pub fn content_type(&self) -> &str {
         let all = self.headers.get("content-type").map_or("", String::as_str);

@@ -178,7 +178,10 @@ async fn read(request: hyper::Request<Incoming>, known: bool) -> Result<Request,
         read.query.push((decoded(key, true), decoded(value, true)));
     }
     for (key, value) in &parts.headers {
-        read = read.header(key.as_str(), &String::from_utf8_lossy(value.as_bytes()));
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        // A header that is there several times.
+        let all = read.headers.get(key.as_str()).map(|before| format!("{before},{value}"));
+        read = read.header(key.as_str(), all.as_ref().unwrap_or(&value));
     }
     let bearer = read.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
     read.credentials = match bearer {

@@ -1,0 +1,100 @@
+//! A request to an API server, which can be sent again.
+//!
+//! Each is safe to send again when nobody knows what became of it. Reading is. An apply says what is to be,
+//! however often. A patch and a deletion name the version that they are about, so that the second one is
+//! refused where the first one was heard, and the cluster is read anew.
+
+use http::{Method, Request, header};
+use kube::client::Body;
+use serde_json::Value;
+
+use super::Error;
+
+/// A request that can be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    query: String,
+    content_type: &'static str,
+    body: Vec<u8>,
+    /// Whether what is sent or answered must not be repeated to anybody.
+    pub(super) secret: bool,
+    /// Whether the resource may become known to the server in a moment.
+    pub(super) awaited: bool,
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
+        let path = path.into();
+        let secret = path.split('/').any(|part| part == "secrets");
+        Self {
+            method,
+            path,
+            query: String::new(),
+            content_type: "",
+            body: Vec::new(),
+            secret,
+            awaited: false,
+        }
+    }
+
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(super) fn query(mut self, key: &str, value: &str) -> Self {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        self.query.push(separator);
+        self.query.push_str(key);
+        self.query.push('=');
+        self.query.push_str(&encoded(value));
+        self
+    }
+
+    pub(super) fn body(mut self, content_type: &'static str, body: &Value) -> Self {
+        self.content_type = content_type;
+        self.body = body.to_string().into_bytes();
+        self
+    }
+
+    /// The same, patient with a resource that was defined a moment ago.
+    pub(super) fn awaited(mut self) -> Self {
+        self.awaited = true;
+        self
+    }
+
+    pub(super) fn request(&self) -> Result<Request<Body>, Error> {
+        let mut request = Request::builder().method(&self.method).uri(format!("{}{}", self.path, self.query));
+        request = request.header(header::ACCEPT, "application/json");
+        request = request.header(header::USER_AGENT, concat!("federate/", env!("CARGO_PKG_VERSION")));
+        if !self.content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, self.content_type);
+        }
+        request.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
+    }
+}
+
+/// Text as it stands in a part of a URL.
+pub(super) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let letter = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_urls_are_encoded() {
+        let call = Call::get("/api/v1/configmaps").query("labelSelector", "a/b=c").query("limit", "500");
+        assert_eq!(call.query, "?labelSelector=a%2Fb%3Dc&limit=500");
+    }
+
+    #[test]
+    fn requests_about_secrets_are_known() {
+        assert!(Call::get("/api/v1/namespaces/a/secrets/s").secret);
+        assert!(!Call::get("/api/v1/namespaces/a/configmaps/secrets.s").secret);
+    }
+}

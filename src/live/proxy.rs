@@ -1,0 +1,39 @@
+//! The proxy on the way to an API server: the one that the cluster's entry in the kubeconfig names, or else
+//! that of the environment.
+//!
+//! Facts: clients of Kubernetes take `proxy-url` whatever else there is, and otherwise `HTTPS_PROXY` unless
+//! `NO_PROXY` excepts the server; servers on the machine itself are never reached by the environment's.
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
+use kube::config::Kubeconfig;
+
+use super::Error;
+
+/// The proxy to a server, for a context of a kubeconfig.
+pub(super) fn of(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result<Option<Uri>, Error> {
+    let named = |url: String| {
+        // The address may hold a password, and is not repeated.
+        url.parse().map(Some).map_err(|error| Error::Access(format!("the proxy's address: {error}")))
+    };
+    if let Some(url) = of_context(kubeconfig, context) {
+        return named(url);
+    }
+    let environment = ["HTTPS_PROXY", "https_proxy"];
+    let url = environment.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
+    match url {
+        Some(url) if !is_near(server) && Matcher::from_env().intercept(server).is_some() => named(url),
+        _ => Ok(None),
+    }
+}
+
+fn of_context(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    cluster.proxy_url.clone().filter(|url| !url.is_empty())
+}
+
+fn is_near(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}

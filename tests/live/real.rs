@@ -1,0 +1,170 @@
+//! Clusters that somebody else runs: the contexts `member-1`, `member-2`, … of the kubeconfig that
+//! `FEDERATE_TEST_KUBECONFIG` names. Whatever a test makes there has a name of the test's own, and goes when
+//! the test ends, also by a failure.
+//!
+//! Nothing is taken for granted but the API server: without a controller manager namespaces are finalised
+//! here, and without nodes there are no pods to look at.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// Names the kubeconfig.
+const VARIABLE: &str = "FEDERATE_TEST_KUBECONFIG";
+/// How long a controller manager may take to show that there is one.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
+/// How many tests of this process have asked for clusters.
+static TESTS: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) struct Real {
+    runtime: Runtime,
+    clients: BTreeMap<String, kube::Client>,
+    pub(crate) kubeconfig: PathBuf,
+    /// What stands for names that several tests use.
+    name: String,
+}
+
+impl Real {
+    /// The clusters, if there are any: the first is `member-1`, whatever it is called here.
+    pub(crate) fn find(clusters: &[&str]) -> Option<Self> {
+        let kubeconfig = PathBuf::from(std::env::var_os(VARIABLE)?).canonicalize().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let read = Kubeconfig::read_from(&kubeconfig).unwrap();
+        let client = |context: String| {
+            let options = KubeConfigOptions { context: Some(context), ..KubeConfigOptions::default() };
+            runtime.block_on(async {
+                let config = kube::Config::from_custom_kubeconfig(read.clone(), &options).await.unwrap();
+                kube::Client::try_from(config).unwrap()
+            })
+        };
+        let clients =
+            clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), client(Self::context(at))));
+        let clients = clients.collect();
+        let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let test = TESTS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fed-{nanoseconds:x}-{:x}-{test}", std::process::id());
+        Some(Self { runtime, clients, kubeconfig, name })
+    }
+
+    /// The context of a cluster by its number.
+    pub(crate) fn context(at: usize) -> String {
+        format!("member-{at}")
+    }
+
+    /// Text with names of the test's own.
+    pub(crate) fn own(&self, text: &str) -> String {
+        text.replace("configmaps/federate", &format!("configmaps/{}", self.name))
+            .replace("example.com", &format!("{}.example.com", self.name))
+            .replace("shop", &self.name)
+    }
+
+    /// Text with the names that the tests know.
+    pub(crate) fn known(&self, text: &str) -> String {
+        text.replace(&format!("{}.example.com", self.name), "example.com").replace(&self.name, "shop")
+    }
+
+    /// The inventory's parent, for the command line.
+    pub(crate) fn applyset(&self) -> String {
+        format!("default/{}", self.name)
+    }
+
+    /// The code of an answer, and the answer with the names that the tests know.
+    pub(crate) fn request(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let body = if body.is_null() { Vec::new() } else { self.own(&body.to_string()).into_bytes() };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(self.own(path))
+            .header("Content-Type", content_type)
+            .body(Body::from(body))
+            .unwrap();
+        let client = &self.clients[cluster];
+        self.runtime.block_on(async {
+            use http_body_util::BodyExt;
+            let response = client.send(request).await.unwrap();
+            let code = response.status().as_u16();
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            let text = self.known(&String::from_utf8_lossy(&bytes));
+            (code, serde_json::from_str(&text).unwrap_or_default())
+        })
+    }
+
+    pub(crate) fn get(&self, cluster: &str, path: &str) -> Option<Value> {
+        let (code, object) = self.request(cluster, "GET", path, "application/json", &Value::Null);
+        assert!(matches!(code, 200 | 404), "{path}: {code} {object}");
+        (code == 200).then_some(object)
+    }
+
+    /// Whether controllers look after the test's namespace.
+    pub(crate) fn controlled(&self, cluster: &str) -> bool {
+        let end = Instant::now() + SIGN_OF_LIFE;
+        loop {
+            if self.get(cluster, "/api/v1/namespaces/shop/serviceaccounts/default").is_some() {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Whether pods can become ready.
+    pub(crate) fn has_nodes(&self, cluster: &str) -> bool {
+        let nodes = self.get(cluster, "/api/v1/nodes").unwrap_or_default();
+        nodes["items"].as_array().is_some_and(|nodes| !nodes.is_empty())
+    }
+
+    /// Takes away what the test has made.
+    fn tidy(&self, cluster: &str) {
+        let delete = |path: &str| {
+            let options =
+                json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+            self.request(cluster, "DELETE", path, "application/json", &options)
+        };
+        delete("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hook-shop");
+        delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com");
+        delete("/api/v1/namespaces/default/configmaps/federate");
+        let Some(namespace) = self.get(cluster, "/api/v1/namespaces/shop") else { return };
+        let controlled = self.controlled(cluster);
+        if !controlled {
+            for kind in ["apis/apps/v1/namespaces/shop/deployments", "api/v1/namespaces/shop/configmaps"] {
+                delete(&format!("/{kind}"));
+            }
+            delete("/api/v1/namespaces/shop/secrets");
+        }
+        delete("/api/v1/namespaces/shop");
+        if !controlled {
+            let mut last = namespace;
+            last["spec"]["finalizers"] = json!([]);
+            last["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+            self.request(cluster, "PUT", "/api/v1/namespaces/shop/finalize", "application/json", &last);
+        }
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        for cluster in self.clients.keys() {
+            // A test that fails is not to fail twice, which would end the whole run.
+            let tidied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.tidy(cluster)));
+            if tidied.is_err() {
+                println!("{} may have left something in {cluster}", self.name);
+            }
+        }
+    }
+}
