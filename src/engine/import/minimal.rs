@@ -35,6 +35,11 @@ pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     settle::create(complete(kind, body), &write).ok()
 }
 
+/// A volume without a source is an empty folder, but reads like a mistake.
+fn is_kept(place: &str) -> bool {
+    KEPT.contains(&place) || place.ends_with("/emptyDir")
+}
+
 struct Stripping<'k> {
     kind: &'k Kind,
     /// What the server makes of the object as it was given.
@@ -53,7 +58,7 @@ impl Stripping<'_> {
         };
         let is_list = self.body.pointer(place).is_some_and(Value::is_array);
         for part in parts {
-            if is_list || KEPT.contains(&part.as_str()) || !self.removes(&part) {
+            if is_list || is_kept(&part) || !self.removes(&part) {
                 self.below(&part);
             }
         }
