@@ -90,13 +90,11 @@ impl Sandbox {
 
     /// The same; clusters that are not real have nodes.
     pub(crate) fn anywhere_with_nodes(clusters: &[&str]) -> Self {
-        match Real::find(clusters) {
-            Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
-            None => {
-                let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
-                Self::of(clusters, Fleet::serve(served), None)
-            }
+        if let Some(real) = Real::find(clusters) {
+            return Self::of(clusters, Fleet::start(&[]), Some(real));
         }
+        let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
+        Self::of(clusters, Fleet::serve(served), None)
     }
 
     fn of(clusters: &[&str], fleet: Fleet, real: Option<Real>) -> Self {
@@ -194,15 +192,12 @@ impl Sandbox {
     /// Makes an object as a field manager.
     #[track_caller]
     pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
-        let code = match &self.real {
-            Some(real) => {
-                let path = format!("{path}?fieldManager={manager}");
-                real.request(cluster, "POST", &path, "application/json", body).0
-            }
-            None => {
-                let request = Request::new("POST", path).query("fieldManager", manager);
-                self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
-            }
+        let code = if let Some(real) = &self.real {
+            let path = format!("{path}?fieldManager={manager}");
+            real.request(cluster, "POST", &path, "application/json", body).0
+        } else {
+            let request = Request::new("POST", path).query("fieldManager", manager);
+            self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
         };
         assert_eq!(code, 201, "{path}");
     }
@@ -223,13 +218,13 @@ impl Sandbox {
         self.real.as_ref().is_none_or(|real| real.has_nodes(cluster) && real.controlled(cluster))
     }
 
-    /// What may not change when nothing restarts: the Deployment's template, its ReplicaSets, its pods with
+    /// What may not change when nothing restarts: the Deployment's template, its `ReplicaSet`s, its pods with
     /// their restarts. (Its generation also counts annotations.) Controllers get the time to make what they
     /// will.
     pub(crate) fn running(&self, cluster: &str) -> Value {
-        let end = Instant::now() + Duration::from_mins(1);
         let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
         let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
+        let end = Instant::now() + Duration::from_secs(if nodes { 60 } else { 10 });
         loop {
             let web = self.get(cluster, WEB);
             let sets = self.named(cluster, "/apis/apps/v1/namespaces/shop/replicasets", |_| Value::Null);
