@@ -79,7 +79,7 @@ impl Access {
                         .to_owned(),
                 ));
             }
-            Err(_) => self.pod(wanted)?,
+            Err(_) => pod(wanted)?,
         };
         Ok(Arc::new(Ways {
             access: self.clone(),
@@ -88,25 +88,25 @@ impl Access {
             places: Arc::new(Semaphore::new(AT_ONCE)),
         }))
     }
+}
 
-    fn pod(&self, wanted: usize) -> Result<Source, Error> {
-        let name_one = "name a kubeconfig with --kubeconfig";
-        if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-            return Err(Error::Access(format!("there is no kubeconfig: {name_one}")));
-        }
-        if let Err(error) = Config::incluster() {
-            let why =
-                format!("there is no kubeconfig, and the pod's own credentials fail ({error}): {name_one}");
-            return Err(Error::Access(why));
-        }
-        if wanted > 1 {
-            return Err(Error::Access(format!(
-                "without a kubeconfig only the cluster that this runs in can be reached, but {wanted} are \
-                 wanted: choose one with --cluster, or {name_one}"
-            )));
-        }
-        Ok(Source::Pod)
+/// The pod's own cluster, if this runs in a pod.
+fn pod(wanted: usize) -> Result<Source, Error> {
+    let name_one = "name a kubeconfig with --kubeconfig";
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+        return Err(Error::Access(format!("there is no kubeconfig: {name_one}")));
     }
+    if let Err(error) = Config::incluster() {
+        let why = format!("there is no kubeconfig, and the pod's own credentials fail ({error}): {name_one}");
+        return Err(Error::Access(why));
+    }
+    if wanted > 1 {
+        return Err(Error::Access(format!(
+            "without a kubeconfig only the cluster that this runs in can be reached, but {wanted} are \
+             wanted: choose one with --cluster, or {name_one}"
+        )));
+    }
+    Ok(Source::Pod)
 }
 
 fn is_missing(error: &KubeconfigError) -> bool {

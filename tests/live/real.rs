@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 /// Names the kubeconfig.
 const VARIABLE: &str = "FEDERATE_TEST_KUBECONFIG";
 /// How long a controller manager may take to show that there is one.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// How many tests of this process have asked for clusters.
 static TESTS: AtomicU32 = AtomicU32::new(0);

@@ -90,13 +90,11 @@ impl Sandbox {
 
     /// The same; clusters that are not real have nodes.
     pub(crate) fn anywhere_with_nodes(clusters: &[&str]) -> Self {
-        match Real::find(clusters) {
-            Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
-            None => {
-                let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
-                Self::of(clusters, Fleet::serve(served), None)
-            }
+        if let Some(real) = Real::find(clusters) {
+            return Self::of(clusters, Fleet::start(&[]), Some(real));
         }
+        let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
+        Self::of(clusters, Fleet::serve(served), None)
     }
 
     fn of(clusters: &[&str], fleet: Fleet, real: Option<Real>) -> Self {
@@ -212,15 +210,12 @@ impl Sandbox {
     /// Makes an object as a field manager.
     #[track_caller]
     pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
-        let code = match &self.real {
-            Some(real) => {
-                let path = format!("{path}?fieldManager={manager}");
-                real.request(cluster, "POST", &path, "application/json", body).0
-            }
-            None => {
-                let request = Request::new("POST", path).query("fieldManager", manager);
-                self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
-            }
+        let code = if let Some(real) = &self.real {
+            let path = format!("{path}?fieldManager={manager}");
+            real.request(cluster, "POST", &path, "application/json", body).0
+        } else {
+            let request = Request::new("POST", path).query("fieldManager", manager);
+            self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
         };
         assert_eq!(code, 201, "{path}");
     }
@@ -241,34 +236,37 @@ impl Sandbox {
         self.real.as_ref().is_none_or(|real| real.has_nodes(cluster) && real.controlled(cluster))
     }
 
-    /// What may not change when nothing restarts: the Deployment with its generation and template, its pods
-    /// with their restarts. Where controllers run, they get the time to make what they will.
+    /// What may not change when nothing restarts: the Deployment's template, its `ReplicaSet`s, its pods with
+    /// their restarts. (Its generation also counts annotations.) Controllers get the time to make what they
+    /// will.
     pub(crate) fn running(&self, cluster: &str) -> Value {
-        let replicas = 2;
-        let end = Instant::now() + Duration::from_mins(1);
+        let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
+        let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
+        let end = Instant::now() + Duration::from_secs(if nodes { 60 } else { 10 });
         loop {
             let web = self.get(cluster, WEB);
-            let pods = self.get(cluster, "/api/v1/namespaces/shop/pods");
-            let pod = |pod: &Value| {
+            let sets = self.named(cluster, "/apis/apps/v1/namespaces/shop/replicasets", |_| Value::Null);
+            let pods = self.named(cluster, "/api/v1/namespaces/shop/pods", |pod| {
                 let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-                let restarts: Vec<&Value> = statuses.map(|status| &status["restartCount"]).collect();
-                (pod["metadata"]["uid"].as_str().unwrap().to_owned(), json!(restarts))
-            };
-            let pods: BTreeMap<String, Value> = pods["items"].as_array().unwrap().iter().map(pod).collect();
-            let controlled = self.real.as_ref().is_none_or(|real| real.controlled(cluster));
-            let nodes = self.real.as_ref().is_none_or(|real| real.has_nodes(cluster));
-            let settled = pods.len() == replicas && (!nodes || web["status"]["readyReplicas"] == replicas);
-            let bare =
-                self.real.is_none() && pods.is_empty() && web["status"]["observedGeneration"].is_null();
-            if settled || !controlled || bare || Instant::now() >= end {
-                let meta = &web["metadata"];
-                return json!({
-                    "uid": meta["uid"], "generation": meta["generation"],
-                    "template": web["spec"]["template"], "pods": pods,
-                });
+                statuses.map(|status| status["restartCount"].clone()).collect()
+            });
+            // The clusters of a test's own count pods without making them.
+            let counted = if nodes { web["status"]["readyReplicas"] == 2 } else { pods.len() == 2 };
+            let bare = !self.is_real() && web["status"]["observedGeneration"].is_null();
+            if counted || bare || !controlled || Instant::now() >= end {
+                let uid = &web["metadata"]["uid"];
+                let template = &web["spec"]["template"];
+                return json!({"uid": uid, "template": template, "replicaSets": sets, "pods": pods});
             }
             std::thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// What there is to say of each object of a list, by uid.
+    fn named(&self, cluster: &str, path: &str, say: impl Fn(&Value) -> Value) -> BTreeMap<String, Value> {
+        let list = self.get(cluster, path);
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|item| (item["metadata"]["uid"].as_str().unwrap().to_owned(), say(item))).collect()
     }
 
     /// Checks how many requests a cluster has answered that write, where they can be counted.

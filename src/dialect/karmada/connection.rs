@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::k8s::{ObjectRef, Origin};
 
-    fn cluster(spec: Value) -> Object {
+    fn cluster(spec: &Value) -> Object {
         let id = ObjectRef {
             api_version: "cluster.karmada.io/v1alpha1".to_owned(),
             kind: "Cluster".to_owned(),
@@ -65,7 +65,7 @@ mod tests {
                 "secretRef": {"namespace": "karmada-cluster", "name": "a"},
             });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            read(&cluster(spec))
+            read(&cluster(&spec))
         };
         assert_eq!(of(json!({})).unwrap().authority, Authority::Secret("caBundle"));
         assert_eq!(of(json!({"insecureSkipTLSVerification": true})).unwrap().authority, Authority::Nobody);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let why = |spec: Value| read(&cluster(spec)).unwrap_err();
+        let why = |spec: Value| read(&cluster(&spec)).unwrap_err();
         assert!(why(json!({})).contains("apiEndpoint"));
         assert!(why(json!({"apiEndpoint": "a", "syncMode": "Pull"})).contains("its agent pulls"));
         assert!(!why(json!({"apiEndpoint": "a", "secretRef": {"name": "s"}})).contains("agent"));
