@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::decide::{Decision, Rules, Send, Wanted, decide};
 use super::drift::{Drift, Known};
-use super::ownership::PART_OF;
+use super::ownership;
 use super::{Action, Deed};
 use crate::dialect::{self, Placement};
 use crate::engine::{self, Engine, Manifest, Rendering};
@@ -153,6 +153,14 @@ impl Deciding<'_> {
         Decided { decisions, stopped }
     }
 
+    /// Decides anew about an update, which the API server says comes to `answer`. What puts drift back
+    /// stays as it was decided.
+    pub fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
+        if self.drift.is_none() {
+            decision.judge(live, answer, self.rules);
+        }
+    }
+
     /// Decides about what is ours and no longer wanted; and says where that is too much.
     fn surplus(
         &self,
@@ -210,7 +218,7 @@ impl Deciding<'_> {
         prune: &Prune,
     ) -> (Vec<Decision>, Option<String>) {
         let id = self.rules.inventory.id();
-        let is_member = |object: &&Object| object.label(PART_OF) == Some(id.as_str());
+        let is_member = |object: &&Object| ownership::is_member(&object.body, &id);
         let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
         let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
         let mut decisions: Vec<Decision> = unwanted

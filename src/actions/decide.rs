@@ -78,6 +78,20 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Decides by what the API server says of an update.
+    pub(super) fn judge(&mut self, live: &Value, answer: Value, rules: &Rules<'_>) {
+        let same = |key: &str| live.get(key) == answer.get(key);
+        let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
+        let unchanged = keys(live).into_iter().chain(keys(&answer)).flatten().all(|key| same(&key));
+        if unchanged {
+            self.send = None;
+            self.action.action = Deed::Unchanged;
+        }
+        self.action.diffs = diffs(live, &answer, rules.key);
+        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
+        self.action.result = Some(readable(answer, rules));
+    }
+
     /// Leaves undone what would be done.
     pub(super) fn skip(&mut self, why: &str) {
         if self.send.take().is_some() {

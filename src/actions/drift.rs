@@ -4,6 +4,8 @@
 //! scale`, which is a person. What others add (defaults, sidecars, annotations such as `restartedAt`) is in
 //! no rendered field and never differs.
 
+use serde_json::Value;
+
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
 use super::{Deed, FieldDiff, blame, steps, unmarked};
@@ -81,10 +83,12 @@ impl Drift<'_> {
         let id = decision.action.object.clone();
         let there = known.object(&id)?;
         let scaled = !known.rules.full && is_scaled(known, there);
+        let kind = (known.kind)(&id);
         let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(unmarked);
         let counts = |diff: &FieldDiff| {
             let scaled = scaled && diff.path == "/spec/replicas";
-            !scaled && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+            let told = !filled(&kind, diff) && !is_nothing(diff);
+            !scaled && told && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
         };
         decision.action.diffs = diffs.filter(counts).collect();
         if decision.action.diffs.is_empty() {
@@ -105,9 +109,21 @@ impl Drift<'_> {
             (decision.action.restarts_pods, decision.action.result) = (false, None);
             return Some(Decision { send: None, ..decision });
         }
-        let kind = (known.kind)(&id);
         Some(corrected(decision, &complete(&kind, &there.body), &kind, known.rules))
     }
+}
+
+/// Whether a field may be what the server filled in: of a kind that we know nothing of, nobody else can tell.
+fn filled(kind: &Kind, diff: &FieldDiff) -> bool {
+    !kind.is_known() && diff.desired.is_none()
+}
+
+/// Whether there is nothing on both sides: servers keep some empty lists as null.
+fn is_nothing(diff: &FieldDiff) -> bool {
+    let none = |value: &Option<Value>| {
+        value.as_ref().is_some_and(|value| value.is_null() || value.as_array().is_some_and(Vec::is_empty))
+    };
+    none(&diff.desired) && none(&diff.live)
 }
 
 /// Whether a rule is about an object.

@@ -49,8 +49,24 @@ pub fn whose(live: &Value, set: &str) -> Whose {
         return Whose::Other(format!("Helm (release {release})"));
     }
     let managed = Managed::read(live).unwrap_or_default();
-    let applied = |owner: &Owner| owner.manager == MANAGER && owner.operation == Operation::Apply;
-    if managed.0.keys().any(applied) { Whose::Ours } else { Whose::Nobodys }
+    if managed.0.keys().any(is_ours) { Whose::Ours } else { Whose::Nobodys }
+}
+
+fn is_ours(owner: &Owner) -> bool {
+    owner.manager == MANAGER && owner.operation == Operation::Apply
+}
+
+/// Whether a live object is in the apply set because we applied it. The label alone does not say so:
+/// controllers copy the labels of what they serve, as those of a Service to its EndpointSlices.
+pub fn is_member(live: &Value, set: &str) -> bool {
+    let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
+    let managed = Managed::read(live).unwrap_or_default();
+    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let made =
+        || owners.into_iter().flatten().any(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    // A dump may leave out who wrote what.
+    let applied = if managed.0.is_empty() { !made() } else { managed.0.keys().any(is_ours) };
+    label.and_then(Value::as_str) == Some(set) && applied
 }
 
 /// The object with the fields that client-side `kubectl apply` owns handed over to us, so that those we do
@@ -106,6 +122,25 @@ mod tests {
         let helm = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}});
         assert_eq!(other(helm), "Helm (release r)");
         assert_eq!(with(json!({"labels": {"app": "web"}})), Whose::Nobodys);
+    }
+
+    #[test]
+    fn copied_labels_make_no_members() {
+        let object = |metadata: Value| {
+            let mut metadata = metadata;
+            metadata["labels"] = json!({PART_OF: "applyset-us"});
+            json!({"metadata": metadata})
+        };
+        let by = |manager: &str, operation: &str| {
+            object(json!({"managedFields": [{"manager": manager, "operation": operation, "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]}))
+        };
+        assert!(is_member(&by(MANAGER, "Apply"), "applyset-us"));
+        assert!(!is_member(&by(MANAGER, "Apply"), "applyset-them"));
+        assert!(!is_member(&by("kube-controller-manager", "Update"), "applyset-us"));
+        assert!(is_member(&object(json!({})), "applyset-us"));
+        let made = json!({"ownerReferences": [{"kind": "Service", "name": "a", "controller": true}]});
+        assert!(!is_member(&object(made), "applyset-us"));
     }
 
     #[test]

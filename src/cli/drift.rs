@@ -113,6 +113,7 @@ impl Drift {
 
     fn show(&self, drifted: &[Action]) -> Result<(), Fault> {
         match self.output {
+            Output::Table if drifted.is_empty() => print("no drift\n"),
             Output::Table => print(&actions::table(drifted, look(self.args.verbose))),
             Output::Markdown => print(&actions::markdown(drifted)),
             Output::Junit => print(&actions::junit(drifted)),

@@ -23,7 +23,7 @@ use crate::actions::inventory::Members;
 use crate::actions::{Decision, Deed, Inventory, MANAGER, Send};
 use crate::k8s::{ClusterName, ObjectRef};
 
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
 /// How long a definition may take until its kind is served.
 const ESTABLISHED: Duration = Duration::from_secs(30);

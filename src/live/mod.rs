@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::actions::cluster::Decided;
-use crate::actions::{Action, Inventory};
+use crate::actions::{Action, Decision, Inventory};
 use crate::dialect::Health;
 use crate::k8s::{ClusterName, Object, ObjectRef};
 
@@ -32,6 +32,7 @@ mod client;
 mod discover;
 mod hub;
 pub mod import;
+mod judge;
 mod kinds;
 mod order;
 mod proxy;
@@ -66,6 +67,9 @@ pub struct Job<'j> {
 pub trait Decider: Sync {
     /// What is to be done in a cluster.
     fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
+
+    /// Decides anew about an update, which the API server says comes to `answer`.
+    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value);
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -255,7 +259,10 @@ async fn work(
     for round in 1..=ROUNDS {
         how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how.inventory).await?;
-        let Decided { decisions, stopped } = decider.decide(&job.cluster, &seen);
+        let Decided { mut decisions, stopped } = decider.decide(&job.cluster, &seen);
+        if how.dry_run != Some(DryRun::Client) {
+            judge::judge(client, job, &seen, &mut decisions, decider).await?;
+        }
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),

@@ -12,7 +12,7 @@ use super::kinds::{self, Kinds, path, path_of};
 use super::{Error, Job};
 use crate::actions::Inventory;
 use crate::actions::inventory::Members;
-use crate::actions::ownership::PART_OF;
+use crate::actions::ownership::{PART_OF, is_member};
 use crate::k8s::{ClusterName, Live, Object, ObjectRef, Origin};
 use crate::server::Kind;
 
@@ -30,7 +30,7 @@ pub struct Seen {
     pub kinds: Kinds,
     /// The inventory's parent.
     pub parent: Option<Value>,
-    /// What carries the label of the inventory.
+    /// What we applied.
     pub members: Vec<ObjectRef>,
 }
 
@@ -62,12 +62,13 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
     let mut found: BTreeSet<Key> = BTreeSet::new();
     // An object that is not wanted is read once, in whatever version.
     objects.retain(|object| found.insert(key(&object.id)));
-    let labelled = objects.iter().map(|object| object.id.clone()).collect();
+    let ours = objects.iter().filter(|object| is_member(&object.body, &inventory.id()));
+    let members = ours.map(|object| object.id.clone()).collect();
 
     objects.extend(missing(client, job, &kinds, &found).await?);
     let mut live = Live::default();
     live.insert(job.cluster.clone(), objects);
-    Ok(Seen { live, kinds, parent, members: labelled })
+    Ok(Seen { live, kinds, parent, members })
 }
 
 /// The path of the inventory's parent.

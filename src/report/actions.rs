@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::table::Look;
+use super::table::{Look, counted};
 use crate::actions::{Action, Deed, FieldDiff};
 
 /// A table of what is done: a row an object, and below it the fields that change.
@@ -44,8 +44,11 @@ pub fn summary(actions: &[Action]) -> String {
     let clusters: std::collections::BTreeSet<_> = actions.iter().map(|action| &action.cluster).collect();
     let restarts = actions.iter().filter(|action| action.restarts_pods).count();
     let counts: Vec<String> = counts.iter().map(|(deed, n)| format!("{n} {}", word(*deed))).collect();
-    let counts = if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") };
-    format!("{counts} in {} clusters, {restarts} with restarts of pods", clusters.len())
+    if counts.is_empty() {
+        return "nothing to do".to_owned();
+    }
+    let clusters = counted(clusters.len(), "cluster");
+    format!("{} in {clusters}, {restarts} with restarts of pods", counts.join(", "))
 }
 
 /// Drift as Markdown.
@@ -53,7 +56,7 @@ pub fn markdown(actions: &[Action]) -> String {
     if actions.is_empty() {
         return "### federate: no drift\n".to_owned();
     }
-    let mut out = format!("### federate: {} objects drifted\n\n", actions.len());
+    let mut out = format!("### federate: {} drifted\n\n", counted(actions.len(), "object"));
     out.push_str(
         "| cluster | object | field | desired | live | who | when |\n|---|---|---|---|---|---|---|\n",
     );

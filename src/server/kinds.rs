@@ -67,6 +67,11 @@ impl Kind {
         unknown
     }
 
+    /// Whether anything is known of what its objects look like.
+    pub fn is_known(&self) -> bool {
+        self.schema != Type::Any
+    }
+
     fn from_row(row: &Row) -> Self {
         let &(group, version, kind, plural, short, traits) = row;
         Self {

@@ -40,6 +40,9 @@ mod reached {
     use super::super::progress::Lines;
     use super::super::{Outcome, Plane};
     use super::{Servers, Trial};
+    use serde_json::Value;
+
+    use crate::actions::Decision;
     use crate::actions::cluster::Decided;
     use crate::cli::Fault;
     use crate::dialect::{DIALECTS, Dialect, Health};
@@ -116,6 +119,10 @@ mod reached {
             };
             let kind = |object: &ObjectRef| seen.kinds.of(object).cloned().unwrap_or_else(|| nowhere(object));
             self.plane.deciding.cluster(cluster, &seen.live, &kind)
+        }
+
+        fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
+            self.plane.deciding.judged(decision, live, answer);
         }
 
         fn wave(&self, object: &ObjectRef) -> u32 {

@@ -19,6 +19,7 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "CronJob" => workloads::cron_job(below(object, "spec")),
         "HorizontalPodAutoscaler" => workloads::autoscaler(below(object, "spec")),
         "Pod" => pods::pod(object),
+        "Endpoints" => endpoints(object),
         "PodTemplate" => pods::template(below(object, "template")),
         "Service" => service(below(object, "spec")),
         "NetworkPolicy" => network_policy(below(object, "spec")),
@@ -71,6 +72,14 @@ fn items<'v>(value: &'v mut Value, key: &str) -> impl Iterator<Item = &'v mut Va
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn endpoints(object: &mut Value) {
+    for subset in items(object, "subsets") {
+        for port in items(subset, "ports") {
+            default(port, "protocol", || json!("TCP"));
+        }
+    }
 }
 
 fn service(spec: &mut Value) {

@@ -173,7 +173,9 @@ impl Cluster {
     pub fn handle(&mut self, request: &Request) -> Response {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
-        *self.counts.entry(verb.to_owned()).or_default() += 1;
+        // Whatever is tried is not done.
+        let counted = if request.param("dryRun").is_some() { "dry run" } else { verb };
+        *self.counts.entry(counted.to_owned()).or_default() += 1;
         if let Some(response) = self.faults.strike(verb, &request.target()) {
             return response;
         }
