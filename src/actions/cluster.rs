@@ -153,12 +153,9 @@ impl Deciding<'_> {
         Decided { decisions, stopped }
     }
 
-    /// Decides anew about an update, which the API server says comes to `answer`. What puts drift back
-    /// stays as it was decided.
+    /// Decides anew about an update, which the API server says comes to `answer`.
     pub fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
-        if self.drift.is_none() {
-            decision.judge(live, answer, self.rules);
-        }
+        decision.judge(live, answer, self.rules);
     }
 
     /// Decides about what is ours and no longer wanted; and says where that is too much.

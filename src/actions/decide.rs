@@ -135,7 +135,7 @@ pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
         Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
         Whose::Other(who) if !rules.force => {
             let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
-            nothing(wanted, Deed::Conflict, why)
+            conflict(wanted, live, why, rules)
         }
         Whose::Other(_) | Whose::Nobodys => take_over(wanted, live, rules),
     }
@@ -200,9 +200,17 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         },
     };
     match refused {
-        Some(reason) => nothing(wanted, Deed::Conflict, reason),
+        Some(reason) => conflict(wanted, live, reason, rules),
         None => taken,
     }
+}
+
+/// The object is left to whoever has it; told is what differs from what is rendered.
+fn conflict(wanted: &Wanted<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
+    let mut decision = nothing(wanted, Deed::Conflict, reason);
+    let taken = bring(wanted, live, live, Deed::Adopt, rules);
+    decision.action.diffs = taken.action.diffs.into_iter().filter_map(unmarked).collect();
+    decision
 }
 
 /// Why the control plane does not take an object over, what of its own settings would have it do so, and what

@@ -105,9 +105,10 @@ impl Apply {
             reader: self.reader()?,
         };
         let Some(mut done) = members.run()? else { return Ok(Exit::Error) };
-        // What could not be taken over does not run as it is rendered; a dry run has told so.
-        let conflicts = done.actions.iter().filter(|action| action.action == Deed::Conflict);
-        let left: Vec<String> = conflicts.filter(|_| self.dry_run.is_none()).map(members::why).collect();
+        // What could not be taken over may not run as it is rendered; a dry run has told so.
+        let wrong = |action: &&Action| action.action == Deed::Conflict && !action.diffs.is_empty();
+        let wrong = done.actions.iter().filter(|action| self.dry_run.is_none() && wrong(action));
+        let left: Vec<String> = wrong.map(members::why).collect();
         members::tell(&left);
         self.show(std::mem::take(&mut done.actions))?;
         Ok(if left.is_empty() { done.exit() } else { Exit::Error })

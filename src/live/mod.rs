@@ -114,6 +114,8 @@ pub struct How<'h> {
     pub inventory: &'h Inventory,
     /// What is only tried.
     pub dry_run: Option<DryRun>,
+    /// Whether the API servers say what updates come to before they are made.
+    pub judged: bool,
     /// How long to wait until everything is healthy; `None` not to.
     pub wait: Option<Duration>,
     /// Who is told how far it is.
@@ -260,7 +262,7 @@ async fn work(
         how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how.inventory).await?;
         let Decided { mut decisions, stopped } = decider.decide(&job.cluster, &seen);
-        if how.dry_run != Some(DryRun::Client) {
+        if how.judged && how.dry_run != Some(DryRun::Client) {
             judge::judge(client, job, &seen, &mut decisions, decider).await?;
         }
         let news = decisions.iter().map(|decision| &decision.action);

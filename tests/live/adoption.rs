@@ -65,9 +65,10 @@ fn what_would_restart_is_left() {
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     let running = sandbox.running("m1");
     let before = sandbox.get("m1", WEB);
-    let ran = sandbox.apply("--adopt if-no-restart -o json").code(0);
+    let ran = sandbox.apply("--adopt if-no-restart -o json").code(2);
     let action = ran.action("m1", "Deployment", "web");
     assert_eq!(action["action"], "conflict");
+    assert!(ran.err.contains("Deployment shop/web: it is there already"), "{ran:#?}");
     assert!(action["reason"].as_str().unwrap().contains("restart"), "{action}");
     let after = sandbox.get("m1", WEB);
     assert_eq!(

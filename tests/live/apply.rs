@@ -172,8 +172,9 @@ fn dry_runs_store_nothing() {
     sandbox.wrote("m1", 0);
     let ran = sandbox.apply("--dry-run=server -o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
+    sandbox.wrote("m1", 0);
     // The Deployment's namespace is not there yet, so it cannot be tried.
-    sandbox.wrote("m1", 1);
+    sandbox.tried("m1", 1);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop") && !sandbox.has("m1", PARENT));
 }
 

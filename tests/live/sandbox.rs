@@ -277,6 +277,14 @@ impl Sandbox {
         }
     }
 
+    /// Checks how many requests a cluster has answered that only try something, where they can be counted.
+    #[track_caller]
+    pub(crate) fn tried(&self, cluster: &str, times: usize) {
+        if !self.is_real() {
+            assert_eq!(self.count(cluster, "dry run"), times);
+        }
+    }
+
     /// How many requests of a verb a cluster has answered since the last call.
     pub(crate) fn count(&self, cluster: &str, verb: &str) -> usize {
         self.fleet.cluster(cluster).counts().get(verb).copied().unwrap_or(0)

@@ -60,6 +60,8 @@ mod reached {
                     Trial::Read => DryRun::Client,
                     Trial::Judge => DryRun::Server,
                 }),
+                // What puts drift back is decided field by field.
+                judged: plane.deciding.drift.is_none(),
                 wait: self.wait,
                 progress: &lines,
             };

@@ -174,8 +174,8 @@ impl Cluster {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         // Whatever is tried is not done.
-        let counted = if request.param("dryRun").is_some() { "dry run" } else { verb };
-        *self.counts.entry(counted.to_owned()).or_default() += 1;
+        let verb = if request.param("dryRun").is_some() { "dry run" } else { verb };
+        *self.counts.entry(verb.to_owned()).or_default() += 1;
         if let Some(response) = self.faults.strike(verb, &request.target()) {
             return response;
         }
