@@ -113,9 +113,10 @@ impl Drift<'_> {
     }
 }
 
-/// Whether a field may be what the server filled in: of a kind that we know nothing of, nobody else can tell.
+/// Whether a field may be what the server filled in: of a kind that we know nothing of, nobody else can tell,
+/// and pods are given more at their admission, such as tolerations.
 fn filled(kind: &Kind, diff: &FieldDiff) -> bool {
-    !kind.is_known() && diff.desired.is_none()
+    (!kind.is_known() || kind.is("Pod")) && diff.desired.is_none()
 }
 
 /// Whether there is nothing on both sides: servers keep some empty lists as null.

@@ -20,6 +20,20 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
         "HorizontalPodAutoscaler" => workloads::autoscaler(below(object, "spec")),
         "Pod" => pods::pod(object),
         "Endpoints" => endpoints(object),
+        "EndpointSlice" => {
+            for port in items(object, "ports") {
+                default(port, "name", || json!(""));
+                default(port, "protocol", || json!("TCP"));
+            }
+        }
+        "ValidatingAdmissionPolicy" => {
+            let spec = below(object, "spec");
+            default(spec, "failurePolicy", || json!("Fail"));
+            match_resources(spec.get_mut("matchConstraints"));
+        }
+        "ValidatingAdmissionPolicyBinding" => {
+            match_resources(below(object, "spec").get_mut("matchResources"));
+        }
         "PodTemplate" => pods::template(below(object, "template")),
         "Service" => service(below(object, "spec")),
         "NetworkPolicy" => network_policy(below(object, "spec")),
@@ -154,6 +168,18 @@ fn namespace(object: &mut Value) {
     let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
     let labels = below(below(object, "metadata"), "labels");
     labels["kubernetes.io/metadata.name"] = name;
+}
+
+fn match_resources(resources: Option<&mut Value>) {
+    let Some(resources) = resources else { return };
+    default(resources, "matchPolicy", || json!("Equivalent"));
+    default(resources, "namespaceSelector", || json!({}));
+    default(resources, "objectSelector", || json!({}));
+    for rules in ["resourceRules", "excludeResourceRules"] {
+        for rule in items(resources, rules) {
+            default(rule, "scope", || json!("*"));
+        }
+    }
 }
 
 fn webhooks(object: &mut Value, kind: &str) {

@@ -9,37 +9,16 @@ pub(super) fn template(template: &mut Value) {
     pod_spec(below(template, "spec"));
 }
 
-/// A pod itself; it asks for what it is limited to, and stays for a while on a node that is in trouble.
+/// A pod itself; it asks for what it is limited to.
 pub(super) fn pod(pod: &mut Value) {
     let spec = below(pod, "spec");
     pod_spec(spec);
-    tolerations(spec);
     default(spec, "enableServiceLinks", || json!(true));
     for kind in ["containers", "initContainers"] {
         for container in items(spec, kind) {
             let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
             for (name, amount) in limits.into_iter().flatten() {
                 default(below(below(container, "resources"), "requests"), &name, || amount);
-            }
-        }
-    }
-}
-
-/// Fact: the admission plugin `DefaultTolerationSeconds`, which is on by default.
-fn tolerations(spec: &mut Value) {
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerates = |toleration: &mut Value| {
-            let is = |field: &str, value: &str| {
-                text(toleration, field).is_empty() || text(toleration, field) == value
-            };
-            is("key", key) && is("effect", "NoExecute")
-        };
-        if !items(spec, "tolerations").any(|toleration| tolerates(toleration)) {
-            let toleration =
-                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
-            match spec.get_mut("tolerations").and_then(Value::as_array_mut) {
-                Some(list) => list.push(toleration),
-                None => spec["tolerations"] = json!([toleration]),
             }
         }
     }

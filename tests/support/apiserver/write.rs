@@ -257,6 +257,13 @@ impl Cluster {
                 spec[key] = value;
             }
         }
+        let tolerations = spec.as_object_mut().unwrap().entry("tolerations").or_insert_with(|| json!([]));
+        for taint in ["not-ready", "unreachable"] {
+            tolerations.as_array_mut().unwrap().push(json!({
+                "key": format!("node.kubernetes.io/{taint}"), "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }));
+        }
         Ok(())
     }
 
