@@ -148,7 +148,9 @@ fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -
     hide(&mut [&mut from, &mut to], key);
     let blame = blame::Blame::of(live);
     let diff = |change: crate::change::PathChange| {
-        let (manager, time) = blame.last(&change.path).unzip();
+        // Whoever removed a field left no trace.
+        let last = change.from.as_ref().and_then(|_| blame.last(&change.path));
+        let (manager, time) = last.unzip();
         FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
     };
     paths(&from, &to).into_iter().map(diff).collect()
