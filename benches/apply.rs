@@ -101,6 +101,7 @@ fn with_kubectl(folder: &Path) -> Option<Duration> {
             &name,
             "apply",
             "--server-side",
+            "--validate=false",
             "-R",
             "-f",
         ]);

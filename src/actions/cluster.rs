@@ -147,7 +147,9 @@ impl Deciding<'_> {
         }
         // Whoever takes so much out of a repo by mistake may have changed the rest by mistake, too.
         if let Some(why) = &stopped {
-            decisions.iter_mut().for_each(|decision| decision.skip(why));
+            for decision in &mut decisions {
+                decision.skip(why);
+            }
         }
         decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
         Decided { decisions, stopped }
@@ -238,7 +240,9 @@ impl Deciding<'_> {
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
         let too_many = prune.refuses(deleted, members.len());
         if let Some(why) = &too_many {
-            decisions.iter_mut().for_each(|decision| decision.skip(why));
+            for decision in &mut decisions {
+                decision.skip(why);
+            }
         }
         (decisions, too_many)
     }

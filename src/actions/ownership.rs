@@ -57,7 +57,7 @@ fn is_ours(owner: &Owner) -> bool {
 }
 
 /// Whether a live object is in the apply set because we applied it. The label alone does not say so:
-/// controllers copy the labels of what they serve, as those of a Service to its EndpointSlices.
+/// controllers copy the labels of what they serve, as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
     let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
     let managed = Managed::read(live).unwrap_or_default();
