@@ -14,9 +14,9 @@ use crate::report::actions as report;
 /// Apply what is rendered to the member clusters
 ///
 /// Every cluster is read, everything is decided, and only what differs is applied: server-side, in order
-/// (namespaces and definitions first, webhooks last). Objects that run already are adopted without a
-/// restart; fields that others own are left to them. What federate applied and what is no longer wanted
-/// is deleted. A cluster that fails or cannot be reached holds up no other.
+/// (namespaces and definitions first, webhooks last). Objects that run already are taken over where their
+/// policies or --adopt say so; fields that others own are left to them. What federate applied and what is
+/// no longer wanted is deleted. A cluster that fails or cannot be reached holds up no other.
 ///
 /// A cluster is reached by the kubeconfig's context of its name, or the one that `contexts` in federate.yaml
 /// names. With --live DIR no cluster is reached: --dry-run=client then shows what would be done.
