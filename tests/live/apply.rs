@@ -115,9 +115,12 @@ fn what_is_no_longer_wanted_is_deleted() {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
     sandbox.create_namespace("m1");
-    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "foreign"}});
-    sandbox.create("m1", "/api/v1/namespaces/shop/configmaps", "test", &foreign);
     sandbox.apply("--adopt if-no-restart").code(0);
+    // Controllers copy labels to what they make.
+    let label = &sandbox.get("m1", PARENT)["metadata"]["labels"]["applyset.kubernetes.io/id"];
+    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "foreign", "labels": {"applyset.kubernetes.io/part-of": label}}});
+    sandbox.create("m1", "/api/v1/namespaces/shop/configmaps", "test", &foreign);
 
     sandbox.remove("a.yaml");
     let left = sandbox.apply("--no-prune -o json").code(0);
