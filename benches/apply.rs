@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 
 use support::apiserver::Fleet;
 
+// As in the binary, whose rules the servers follow.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CLUSTERS: usize = 10;
 /// A Deployment, a Service and a `ConfigMap` each; with their namespaces 1,000 objects in a cluster.
 const APPS: usize = 330;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::decide::{Decision, Rules, Send, Wanted, decide};
+use super::decide::{Decision, Fresh, Rules, Send, Wanted, decide};
 use super::drift::{Drift, Known};
 use super::ownership;
 use super::{Action, Deed};
@@ -26,17 +26,20 @@ const PRUNE: &str = "federate.dev/prune";
 pub struct Desired {
     /// Its identity.
     pub object: ObjectRef,
-    /// The clusters.
+    /// The clusters, sorted by name.
     pub clusters: Vec<ClusterName>,
     /// Its body.
     pub body: Value,
+    /// What it is where it is new.
+    fresh: Fresh,
 }
 
 /// Reads what is rendered, once for all clusters that share it.
 pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
     let read = |manifest: &Manifest| {
         let body = crate::yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
-        Some(Desired { object: manifest.object.clone(), clusters: manifest.clusters.clone(), body })
+        let clusters = manifest.clusters.clone();
+        Some(Desired { object: manifest.object.clone(), clusters, body, fresh: Fresh::default() })
     };
     manifests.par_iter().filter_map(read).collect()
 }
@@ -121,7 +124,7 @@ impl Deciding<'_> {
         let placements: BTreeMap<&ObjectRef, &Placement> =
             self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
         let wanted: Vec<&Desired> =
-            self.desired.iter().filter(|desired| desired.clusters.contains(&cluster.name)).collect();
+            self.desired.iter().filter(|desired| desired.clusters.binary_search(&cluster.name).is_ok()).collect();
         let known = Known { cluster, live, kind, rules: self.rules };
         let mut decisions: Vec<Decision> = wanted
             .par_iter()
@@ -188,8 +191,14 @@ impl Deciding<'_> {
         kind: &Kind,
     ) -> Decision {
         let act = |ours: bool| self.act(cluster, placement?, there, ours);
-        let wanted =
-            Wanted { cluster: &cluster.name, object: &desired.object, body: &desired.body, kind, act: &act };
+        let wanted = Wanted {
+            cluster: &cluster.name,
+            object: &desired.object,
+            body: &desired.body,
+            kind,
+            fresh: &desired.fresh,
+            act: &act,
+        };
         decide(&wanted, there.map(|object| &object.body), self.rules)
     }
 

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::decide::{Decision, Rules, Send, readable, refusal};
+use super::decide::{Decision, Rules, Send, refusal};
 use super::restart::restarts_pods;
 use super::{Deed, FieldDiff, diffs, unmarked};
 use crate::change::partly;
@@ -41,8 +41,8 @@ pub(super) fn corrected(
                 return inseparable(decision, &other);
             }
             decision.action.restarts_pods = restarts_pods(live, &result, rules.rolling);
-            decision.action.result = Some(readable(result, rules));
-            decision.send = Some(Send::Apply { body, owners: None });
+            decision.action.result = rules.shown(result);
+            decision.send = Some(Send::Apply { body: body.into(), owners: None });
             decision
         }
     }

@@ -1,5 +1,7 @@
 //! The decision about one object in one cluster.
 
+use std::sync::{Arc, OnceLock};
+
 use serde_json::{Map, Value};
 
 use super::ownership::{Whose, handed_over, whose};
@@ -35,6 +37,8 @@ pub struct Rules<'r> {
     pub force: bool,
     /// Whether what nobody rendered is a difference, too: defaults, status, what others have added.
     pub full: bool,
+    /// Whether actions tell what objects will be.
+    pub results: bool,
     /// What we own.
     pub inventory: &'r Inventory,
     /// Further kinds that roll out their pod template, as `Kind.group`.
@@ -50,6 +54,11 @@ impl Rules<'_> {
     pub(super) fn write<'w>(&'w self, kind: &'w Kind) -> Write<'w> {
         Write { kind, manager: MANAGER, subresource: None, force: true, now: self.now }
     }
+
+    /// An object as it is shown, if it is.
+    pub(super) fn shown(&self, object: Value) -> Option<Arc<Value>> {
+        self.results.then(|| Arc::new(readable(object, self.key)))
+    }
 }
 
 /// An object that is wanted in a cluster.
@@ -62,8 +71,29 @@ pub struct Wanted<'w> {
     pub body: &'w Value,
     /// Its kind.
     pub kind: &'w Kind,
+    /// What it is where it is new.
+    pub fresh: &'w Fresh,
     /// What its control plane does about it, if the live object is its own (or is not known to be).
     pub act: &'w dyn Fn(bool) -> Option<dialect::Action>,
+}
+
+/// An object where nothing is yet: computed once for all clusters that know its kind alike.
+#[derive(Clone, Debug, Default)]
+pub struct Fresh(OnceLock<Created>);
+
+/// What is applied, and what becomes of it as it is shown.
+type Created = (Arc<Value>, Result<Option<Arc<Value>>, Failure>);
+
+impl Fresh {
+    fn of(&self, wanted: &Wanted<'_>, rules: &Rules<'_>) -> Created {
+        let create = || {
+            let body = rules.inventory.labelled(wanted.body);
+            let result = applied(None, &body, &rules.write(wanted.kind));
+            (Arc::new(body), result.map(|result| rules.shown(result)))
+        };
+        // What a custom kind looks like is each cluster's own affair.
+        if wanted.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
+    }
 }
 
 /// What is to be done about an object.
@@ -89,7 +119,7 @@ impl Decision {
         }
         self.action.diffs = diffs(live, &answer, rules.key);
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
-        self.action.result = Some(readable(answer, rules));
+        self.action.result = rules.shown(answer);
     }
 
     /// Leaves undone what would be done.
@@ -109,7 +139,7 @@ pub enum Send {
     /// The object is applied.
     Apply {
         /// What is applied.
-        body: Value,
+        body: Arc<Value>,
         /// The entries of `managedFields` that are put in place first, with the resource version that they
         /// were read at.
         owners: Option<(Value, String)>,
@@ -127,7 +157,7 @@ pub enum Send {
 pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
     let Some(live) = live else { return create(wanted, rules) };
     // A dump may lack what a server fills in; what it answers never does.
-    let live = &complete(wanted.kind, live);
+    let live = &complete(wanted.kind, live.clone());
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
         return nothing(wanted, Deed::Skip, "it is being deleted; apply again when it is gone".to_owned());
     }
@@ -142,13 +172,14 @@ pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
 }
 
 fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
-    if let Some(reason) = held_back(wanted, false) {
+    if let Some(reason) = held_back((wanted.act)(false).as_ref()) {
         return nothing(wanted, Deed::Skip, reason);
     }
-    let body = rules.inventory.labelled(wanted.body);
-    match applied(None, &body, &rules.write(wanted.kind)) {
+    let (body, result) = wanted.fresh.of(wanted, rules);
+    match result {
         Ok(result) => {
-            shown(wanted, Deed::Create, None, result, Some(Send::Apply { body, owners: None }), rules)
+            let send = Some(Send::Apply { body, owners: None });
+            Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
         }
         Err(failure) => refused(wanted, &failure),
     }
@@ -156,10 +187,11 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
 
 /// The object is ours, or becomes so: `before` is what it is applied to.
 fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &Rules<'_>) -> Decision {
-    if let Some(reason) = held_back(wanted, true) {
+    let action = (wanted.act)(true);
+    if let Some(reason) = held_back(action.as_ref()) {
         return nothing(wanted, Deed::Skip, reason);
     }
-    let body = rules.inventory.labelled(&retained(wanted, live));
+    let body = rules.inventory.labelled(&retained(wanted, action.as_ref(), live));
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
         Err(failure) => {
@@ -167,12 +199,12 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
         }
     };
     if deed == Deed::Update && result == *live {
-        return shown(wanted, Deed::Unchanged, Some(live), result, None, rules);
+        return shown(wanted, Deed::Unchanged, live, result, None, rules);
     }
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
     let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
-    shown(wanted, deed, Some(live), result, Some(Send::Apply { body, owners }), rules)
+    shown(wanted, deed, live, result, Some(Send::Apply { body: Arc::new(body), owners }), rules)
 }
 
 /// The object is not ours.
@@ -225,16 +257,16 @@ fn untaken(action: &dialect::Action) -> String {
 }
 
 /// Why the control plane sends nothing now.
-fn held_back(wanted: &Wanted<'_>, there: bool) -> Option<String> {
-    let action = (wanted.act)(there)?;
+fn held_back(action: Option<&dialect::Action>) -> Option<String> {
+    let action = action?;
     let holds = matches!(action.deed, dialect::Deed::Nothing) && action.status != SETTLED;
     holds.then(|| format!("its control plane holds it back: {}", action.status))
 }
 
 /// What is rendered, with what the members own left as it is: where the control plane would send
 /// something else for a field, that is sent.
-fn retained(wanted: &Wanted<'_>, live: &Value) -> Value {
-    let Some(action) = (wanted.act)(true) else { return wanted.body.clone() };
+fn retained(wanted: &Wanted<'_>, action: Option<&dialect::Action>, live: &Value) -> Value {
+    let Some(action) = action else { return wanted.body.clone() };
     match &action.deed {
         dialect::Deed::Update(sent) | dialect::Deed::Create(sent) => project(wanted.body, &plain(sent)),
         // It would send what is there.
@@ -258,20 +290,18 @@ fn project(shape: &Value, values: &Value) -> Value {
 fn shown(
     wanted: &Wanted<'_>,
     deed: Deed,
-    live: Option<&Value>,
+    live: &Value,
     result: Value,
     send: Option<Send>,
     rules: &Rules<'_>,
 ) -> Decision {
-    let diffs = match live {
-        None => Vec::new(),
-        Some(live) if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
-        Some(live) => diffs(live, &result, rules.key),
+    let diffs = match deed {
+        _ if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
+        Deed::Unchanged => Vec::new(),
+        _ => diffs(live, &result, rules.key),
     };
-    let restarts_pods = live.is_some_and(|live| restarts_pods(live, &result, rules.rolling));
-    let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
-    let result = Some(readable(result, rules));
-    let action = Action { cluster, object, action: deed, restarts_pods, diffs, reason: None, result };
+    let restarts_pods = deed != Deed::Unchanged && restarts_pods(live, &result, rules.rolling);
+    let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(wanted, deed) };
     Decision { action, send, refused: false }
 }
 
@@ -291,13 +321,12 @@ fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
     part
 }
 
-/// An object as it is shown.
-pub(super) fn readable(mut object: Value, rules: &Rules<'_>) -> Value {
+fn readable(mut object: Value, key: &DigestKey) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         // Who owns what says nothing to a reader.
         metadata.remove("managedFields");
     }
-    crate::change::hide(&mut [&mut object], rules.key);
+    crate::change::hide(&mut [&mut object], key);
     object
 }
 
@@ -320,15 +349,19 @@ pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
 }
 
 fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
-    let (cluster, object) = (wanted.cluster.clone(), wanted.object.clone());
-    let action = Action {
-        cluster,
-        object,
+    let action = Action { reason: Some(reason), ..bare(wanted, deed) };
+    Decision { action, send: None, refused: false }
+}
+
+/// An action about which nothing more is known.
+fn bare(wanted: &Wanted<'_>, deed: Deed) -> Action {
+    Action {
+        cluster: wanted.cluster.clone(),
+        object: wanted.object.clone(),
         action: deed,
         restarts_pods: false,
         diffs: Vec::new(),
-        reason: Some(reason),
+        reason: None,
         result: None,
-    };
-    Decision { action, send: None, refused: false }
+    }
 }

@@ -109,7 +109,7 @@ impl Drift<'_> {
             (decision.action.restarts_pods, decision.action.result) = (false, None);
             return Some(Decision { send: None, ..decision });
         }
-        Some(corrected(decision, &complete(&kind, &there.body), &kind, known.rules))
+        Some(corrected(decision, &complete(&kind, there.body.clone()), &kind, known.rules))
     }
 }
 

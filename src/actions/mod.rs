@@ -5,6 +5,8 @@
 //! server or from files: `apply`, its dry runs and `drift` decide by the same code. What an apply makes
 //! of an object is computed by the server's own rules ([`crate::server`]).
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,7 +26,7 @@ pub mod ownership;
 pub mod restart;
 mod steps;
 
-pub use decide::{Adopt, Decision, Rules, Send, Wanted, decide};
+pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
 pub use inventory::Inventory;
 
 /// The field manager that everything is applied as.
@@ -68,9 +70,9 @@ pub struct Action {
     /// Why, where it is a conflict or skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The object as it will stand afterwards; absent where it will be gone.
+    /// The object as it will stand afterwards; absent where it will be gone, or where nobody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<Value>,
+    pub result: Option<Arc<Value>>,
 }
 
 /// A field that is not as it is wanted.

@@ -91,7 +91,7 @@ pub fn handed_over(live: &Value) -> Option<Value> {
     for owner in theirs {
         let Some(given) = managed.0.remove(&owner) else { continue };
         let merged = match managed.0.remove(&ours) {
-            Some(own) => Owned { fields: own.fields.union(&given.fields), ..own },
+            Some(own) => Owned { fields: own.fields.union(given.fields), ..own },
             None => given,
         };
         managed.0.insert(ours.clone(), merged);

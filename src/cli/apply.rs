@@ -102,6 +102,7 @@ impl Apply {
             inventory: &self.inventory,
             prune: &self.prune,
             purpose: Purpose::Apply { adopt: self.adopt.map(Adopt::rule), force: self.force },
+            results: self.output != Format::Table,
             reader: self.reader()?,
         };
         let Some(mut done) = members.run()? else { return Ok(Exit::Error) };

@@ -76,6 +76,7 @@ impl Drift {
             inventory: &self.inventory,
             prune: &self.prune,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
+            results: matches!(self.output, Output::Json | Output::Yaml),
             reader: self.reader()?,
         };
         let Some(done) = members.run()? else { return Ok(Exit::Error) };

@@ -71,6 +71,8 @@ pub(super) struct Members<'m> {
     pub(super) inventory: &'m Inventoried,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
+    /// Whether actions tell what objects will be.
+    pub(super) results: bool,
     pub(super) reader: Reader<'m>,
 }
 
@@ -149,6 +151,7 @@ impl Members<'_> {
             adopt,
             force,
             full,
+            results: self.results,
             inventory: &self.inventory.applyset,
             rolling: &loaded.repo.config.apply.rolling,
             key: &key,

@@ -4,6 +4,7 @@
 //! however often. A patch and a deletion name the version that they are about, so that the second one is
 //! refused where the first one was heard, and the cluster is read anew.
 
+use bytes::Bytes;
 use http::{Method, Request, header};
 use kube::client::Body;
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub(super) struct Call {
     path: String,
     query: String,
     content_type: &'static str,
-    body: Vec<u8>,
+    body: Bytes,
     /// Whether what is sent or answered must not be repeated to anybody.
     pub(super) secret: bool,
     /// Whether the resource may become known to the server in a moment.
@@ -33,7 +34,7 @@ impl Call {
             path,
             query: String::new(),
             content_type: "",
-            body: Vec::new(),
+            body: Bytes::new(),
             secret,
             awaited: false,
         }
@@ -54,7 +55,7 @@ impl Call {
 
     pub(super) fn body(mut self, content_type: &'static str, body: &Value) -> Self {
         self.content_type = content_type;
-        self.body = body.to_string().into_bytes();
+        self.body = body.to_string().into();
         self
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::Method;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -251,7 +252,7 @@ async fn run(
 
 async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
     for call in &steps.calls {
-        match client.send(call).await {
+        match client.send::<IgnoredAny>(call).await {
             Err(error) if steps.may_be_gone && error.is_absent() => {}
             result => drop(result?),
         }
@@ -266,7 +267,7 @@ async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
 async fn established(client: &Client, call: &Call) -> Result<(), Error> {
     let end = Instant::now() + ESTABLISHED;
     loop {
-        let definition = client.send(call).await?;
+        let definition: Value = client.send(call).await?;
         let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
         let holds = |condition: &Value| {
             condition.get("type") == Some(&json!("Established"))
@@ -323,7 +324,7 @@ impl<'p> Parent<'p> {
         }
         let call = Call::new(Method::PATCH, parent_path(self.inventory)).query("fieldManager", MANAGER);
         let call = call.query("force", "true").body(APPLY, &self.inventory.parent(&members));
-        client.send(&call).await?;
+        client.send::<IgnoredAny>(&call).await?;
         self.there = Some(members);
         Ok(())
     }

@@ -8,8 +8,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -87,8 +89,8 @@ impl Client {
         self.current().0.default_namespace().to_owned()
     }
 
-    /// The answer of the server; refusals are errors.
-    pub(super) async fn send(&self, call: &Call) -> Result<Value, Error> {
+    /// The answer of the server, or as much as is wanted of it; refusals are errors.
+    pub(super) async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         let begun = Instant::now();
         let mut wait = FIRST_WAIT;
         let mut attempt = 1;
@@ -139,7 +141,7 @@ impl Client {
         Ok(())
     }
 
-    async fn attempt(&self, client: &kube::Client, call: &Call) -> Result<Value, Miss> {
+    async fn attempt<T: DeserializeOwned>(&self, client: &kube::Client, call: &Call) -> Result<T, Miss> {
         // Nobody closes semaphores.
         let closed = |error: tokio::sync::AcquireError| Miss::Lasting(Error::Unreachable(error.to_string()));
         let _slot = self.0.slots.acquire().await.map_err(closed)?;
@@ -173,7 +175,7 @@ impl Client {
     }
 }
 
-async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Miss> {
+async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, HeaderMap, Bytes), Miss> {
     let late = |what: &str, time: Duration| {
         Miss::Again(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
     };
@@ -190,7 +192,7 @@ async fn exchange(client: &kube::Client, call: &Call) -> Result<(StatusCode, Hea
     };
     let (parts, body) = response.into_parts();
     match timeout(ARRIVAL, Limited::new(body, LARGEST).collect()).await {
-        Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes().to_vec())),
+        Ok(Ok(body)) => Ok((parts.status, parts.headers, body.to_bytes())),
         Ok(Err(error)) => Err(Miss::Again(Error::Unreachable(super::answer::chain(error.as_ref())))),
         Err(_) => Err(late("the answer did not arrive", ARRIVAL)),
     }

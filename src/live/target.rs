@@ -205,7 +205,7 @@ impl Ways {
         let told = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It takes no place of a cluster.
         let client = Client::new(way.client().await.map_err(told)?, way, Arc::new(Semaphore::new(1)));
-        match client.send(&Call::get("/version")).await {
+        match client.send::<serde_json::Value>(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(told(error)),
         }

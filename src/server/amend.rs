@@ -16,7 +16,7 @@ use super::typed::{compare, extract};
 pub fn amendment(live: &Value, target: &Value, write: &Write<'_>) -> Value {
     let (before, after) = (bare(live), bare(target));
     let found = compare(write.schema(), &before, &after).without(&write.kind.untouched(write.subresource));
-    let named = owned(live, write).difference(&found.removed).union(&found.changed());
+    let named = owned(live, write).difference(&found.removed).union(found.changed());
     let mut body = only(&after, &named, write);
     for field in ["uid", "resourceVersion"] {
         if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
@@ -79,7 +79,7 @@ mod tests {
         live["metadata"]["resourceVersion"] = json!("7");
         let mut edited = live.clone();
         edited["data"] = json!({"a": "2", "b": "2", "c": "1", "d": "2"});
-        let live = update(Some(&live), &complete(&kind, &edited), &write(&kind, "edit"));
+        let live = update(Some(&live), &complete(&kind, edited), &write(&kind, "edit"));
         assert_eq!(owners(&live, "us"), r#"{"f:data":{"f:c":{}}}"#);
 
         let mut target = live.clone();

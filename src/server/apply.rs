@@ -67,30 +67,33 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
         let first = Write { manager: "before-first-apply", subresource: None, ..*write };
         track(&mut managed, &blank(write.kind, applied), &before, &first);
     }
-    let last = managed.0.get(&owner).map(|owned| owned.fields.clone()).unwrap_or_default();
     let named = fields(write.schema(), &body).without_below(&write.kind.untouched(write.subresource));
-    let owned = Owned {
-        api_version: write.kind.api_version(),
-        time: managed.0.get(&owner).and_then(|owned| owned.time.clone()),
-        fields: named,
-    };
+    let merged = merge(write.schema(), &before, body);
+    let last = managed.0.remove(&owner).unwrap_or_default();
+    let whole = last.fields.is_within(&named);
+    let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
-    let merged = merge(write.schema(), &before, &body);
-    let merged = prune(write.schema(), merged, &managed, &last);
-    let conflicts = take(&mut managed, &owner, &before, &merged, write);
+    // What is applied as ever leaves nothing behind, and what changes nothing takes nothing from anybody.
+    let merged = if whole { merged } else { prune(write.schema(), merged, &managed, &last.fields) };
+    let changed = !same(&merged, &before);
+    let conflicts = if changed {
+        take(&mut managed, &owner, &before, &merged, write)
+    } else {
+        BTreeMap::new()
+    };
     if !write.force && !conflicts.is_empty() {
         return Err(conflict(&conflicts));
     }
-    let changed = !same(&merged, &before);
     if let Some(owned) = managed.0.get_mut(&owner) {
-        owned.fields = owned.fields.difference(&identity());
+        owned.fields = std::mem::take(&mut owned.fields).difference(&identity());
         if changed {
             owned.time = Some(write.now.to_owned());
         }
     }
     managed.cap();
-    let mut object = if changed {
-        complete(write.kind, &named_as(merged, write.kind))
+    // A new object is completed whatever is said of it.
+    let mut object = if changed || live.is_none() {
+        complete(write.kind, named_as(merged, write.kind))
     } else {
         named_as(before, write.kind)
     };
@@ -101,7 +104,7 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
 /// The new object with its owners after a write that is no apply. `new` has been completed. What it
 /// says of owners counts unless it says nothing; an empty list, or a list of one empty entry, clears.
 pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
-    let mut object = named_as(bare(new), write.kind);
+    let after = bare(new);
     let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
     let cleared = match given.map(Vec::as_slice) {
         Some([]) => true,
@@ -119,9 +122,10 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
     // Where nothing was tracked, tracking does not begin with an update.
     if live.is_none() || !managed.0.is_empty() {
         let before = live.map_or_else(|| blank(write.kind, new), bare);
-        track(&mut managed, &before, &bare(new), write);
+        track(&mut managed, &before, &after, write);
         managed.cap();
     }
+    let mut object = named_as(after, write.kind);
     managed.store(&mut object);
     object
 }
@@ -129,17 +133,18 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
 /// Notes what an update changes as its manager's.
 fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
     let found = compare(write.schema(), before, after).without(&write.kind.untouched(write.subresource));
+    let changed = found.changed();
     for owned in managed.0.values_mut() {
-        owned.fields = owned.fields.difference(&found.changed()).difference(&found.removed);
+        owned.fields = std::mem::take(&mut owned.fields).difference(&changed).difference(&found.removed);
     }
-    let mine = found.changed().difference(&identity());
+    let mine = changed.difference(&identity());
     if !mine.is_empty() {
         let owner = write.owner(Operation::Update);
-        let old = managed.0.get(&owner).map(|owned| owned.fields.clone()).unwrap_or_default();
+        let old = managed.0.remove(&owner).unwrap_or_default();
         let owned = Owned {
             api_version: write.kind.api_version(),
             time: Some(write.now.to_owned()),
-            fields: old.union(&mine),
+            fields: old.fields.union(mine),
         };
         managed.0.insert(owner, owned);
     }
@@ -154,12 +159,15 @@ fn take(
     merged: &Value,
     write: &Write<'_>,
 ) -> BTreeMap<Owner, FieldSet> {
+    let mut conflicts = BTreeMap::new();
+    if managed.0.keys().all(|other| other == owner) {
+        return conflicts;
+    }
     let found = compare(write.schema(), before, merged).without(&write.kind.untouched(write.subresource));
     let changed = found.changed();
-    let mut conflicts = BTreeMap::new();
     for (other, owned) in managed.0.iter_mut().filter(|(other, _)| *other != owner) {
         let lost = owned.fields.intersection(&changed);
-        owned.fields = owned.fields.difference(&lost).difference(&found.removed);
+        owned.fields = std::mem::take(&mut owned.fields).difference(&lost).difference(&found.removed);
         if !lost.is_empty() {
             conflicts.insert(other.clone(), lost);
         }
@@ -170,17 +178,14 @@ fn take(
 
 /// Takes out what was applied last time and is owned by nobody now.
 fn prune(ty: &Type, merged: Value, managed: &Managed, last: &FieldSet) -> Value {
-    if last.is_empty() {
-        return merged;
-    }
     let last = with_named(ty, last);
     let all = with_named(ty, &fields(ty, &merged));
     let left = |value: &Value| with_named(ty, &fields(ty, value));
     let pruned = remove(ty, &merged, &last);
     // What somebody owns comes back,
-    let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
-    let kept = left(&pruned).union(&with_named(ty, &owned));
-    let pruned = remove(ty, &merged, &all.difference(&kept));
+    let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
+    let kept = left(&pruned).union(with_named(ty, &owned));
+    let pruned = remove(ty, &merged, &all.clone().difference(&kept));
     // and what went only because it lay in something that went.
     remove(ty, &merged, &all.difference(&left(&pruned)).intersection(&last))
 }
@@ -246,26 +251,29 @@ fn identity() -> FieldSet {
 
 /// The object without `apiVersion` and `kind`.
 fn body(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(map) = object.as_object_mut() {
-        map.shift_remove("apiVersion");
-        map.shift_remove("kind");
-    }
-    object
+    without(object, &["apiVersion", "kind"], Value::clone)
 }
 
 /// The same without its owners.
 pub(super) fn bare(object: &Value) -> Value {
-    let mut object = body(object);
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.shift_remove("managedFields");
-    }
-    object
+    let metadata = |metadata: &Value| without(metadata, &["managedFields"], Value::clone);
+    without(object, &["apiVersion", "kind"], metadata)
+}
+
+/// A copy of a mapping without these keys; `metadata` copies what is below that key.
+fn without(value: &Value, keys: &[&str], metadata: impl Fn(&Value) -> Value) -> Value {
+    let Some(map) = value.as_object() else { return value.clone() };
+    let kept = map.iter().filter(|(key, _)| !keys.contains(&key.as_str()));
+    let copied = kept.map(|(key, value)| {
+        let copy = if key == "metadata" { metadata(value) } else { value.clone() };
+        (key.clone(), copy)
+    });
+    Value::Object(copied.collect())
 }
 
 /// The object with its API version and kind.
 pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
-    let mut named = Map::new();
+    let mut named = Map::with_capacity(8);
     named.insert("apiVersion".to_owned(), json!(kind.api_version()));
     named.insert("kind".to_owned(), json!(kind.kind));
     if let Value::Object(map) = object {
@@ -282,6 +290,9 @@ fn blank(kind: &Kind, like: &Value) -> Value {
             metadata.insert(key.to_owned(), value.clone());
         }
     }
-    let blank = json!({ "metadata": metadata });
-    if kind.custom.is_some() { blank } else { super::canonical::canonical(&kind.schema, &blank) }
+    let mut blank = json!({ "metadata": metadata });
+    if kind.custom.is_none() {
+        super::canonical::canonical(&kind.schema, &mut blank);
+    }
+    blank
 }

@@ -6,48 +6,73 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, Type, Written};
+use super::schema::{Field, Struct, Type, Written};
 
-/// A built-in object as the server writes it. What its schema does not declare is dropped.
-pub fn canonical(ty: &Type, value: &Value) -> Value {
+/// Brings a built-in object into the form in which the server writes it. What its schema does not declare
+/// is dropped.
+pub fn canonical(ty: &Type, value: &mut Value) {
     match ty.resolve() {
-        Type::Struct(s) if s.rest.is_none() => {
-            let fields = s.fields.iter().filter_map(|(name, field)| {
-                let value = written(field, value.get(name).filter(|v| !v.is_null()))?;
-                Some((name.clone(), value))
-            });
-            Value::Object(fields.collect())
-        }
+        Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value)),
         Type::Map { value: ty, .. } => {
-            let map = value.as_object().into_iter().flatten().map(|(key, value)| {
-                (key.clone(), if value.is_null() { zero(ty) } else { canonical(ty, value) })
-            });
-            Value::Object(map.collect())
+            mapping(value).into_iter().flat_map(Map::values_mut).for_each(|value| part(ty, value));
         }
-        Type::List { item, .. } => {
-            let items = value.as_array().into_iter().flatten();
-            items.map(|v| if v.is_null() { zero(item) } else { canonical(item, v) }).collect()
+        Type::List { item, .. } => match value {
+            Value::Array(items) => items.iter_mut().for_each(|value| part(item, value)),
+            other => *other = Value::Array(Vec::new()),
+        },
+        Type::Quantity => {
+            if let Some(text) = quantity(value) {
+                *value = Value::from(text);
+            }
         }
-        Type::Quantity => quantity(value).map_or_else(|| value.clone(), Value::from),
         Type::Number => match value.as_f64() {
             #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
             Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
-                Value::from(float as i64)
+                *value = Value::from(float as i64);
             }
-            _ => value.clone(),
+            _ => {}
         },
-        _ => value.clone(),
+        _ => {}
     }
 }
 
-fn written(field: &Field, value: Option<&Value>) -> Option<Value> {
-    let value = value.map(|value| canonical(&field.ty, value));
-    match field.written {
-        Written::Given => value,
-        Written::Nullable => Some(value.unwrap_or_default()),
-        Written::Always => Some(value.unwrap_or_else(|| zero(&field.ty))),
-        Written::Filled => value.filter(|value| *value != zero(&field.ty) && !empty(value)),
+fn structure(s: &Struct, map: Option<&mut Map<String, Value>>) {
+    let Some(map) = map else { return };
+    map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value)));
+    for (name, field) in &s.fields {
+        if matches!(field.written, Written::Always | Written::Nullable)
+            && !map.contains_key(name)
+            && let Some(value) = blank(field)
+        {
+            map.insert(name.clone(), value);
+        }
     }
+}
+
+/// A key's value or an item.
+fn part(ty: &Type, value: &mut Value) {
+    if value.is_null() {
+        *value = zero(ty);
+    } else {
+        canonical(ty, value);
+    }
+}
+
+/// A mapping; what is none has nothing in it.
+fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+/// Whether what was given for a field, which is brought into form, is written.
+fn written(field: &Field, value: &mut Value) -> bool {
+    if value.is_null() {
+        return field.written == Written::Nullable;
+    }
+    canonical(&field.ty, value);
+    field.written != Written::Filled || !(empty(value) || is_zero(&field.ty, value))
 }
 
 /// What nobody has filled, as it stands in a new object.
@@ -62,6 +87,31 @@ fn empty(value: &Value) -> bool {
     }
 }
 
+/// Whether a value, in the server's form, is [`zero`].
+fn is_zero(ty: &Type, value: &Value) -> bool {
+    match (ty, value) {
+        (Type::Named(_), Value::Object(map)) => map.iter().all(|(key, value)| {
+            let field = ty.parts().and_then(|parts| parts.field(key));
+            field.is_some_and(|field| match field.written {
+                Written::Always => is_zero(&field.ty, value),
+                Written::Nullable => value.is_null(),
+                Written::Given | Written::Filled => false,
+            })
+        }),
+        (Type::Named(_), _) => false,
+        _ => *value == zero(ty),
+    }
+}
+
+/// What stands in a field for which nothing was given, if anything does.
+pub(super) fn blank(field: &Field) -> Option<Value> {
+    match field.written {
+        Written::Always => Some(zero(&field.ty)),
+        Written::Nullable => Some(Value::Null),
+        Written::Given | Written::Filled => None,
+    }
+}
+
 /// The value of a type that nobody gave.
 pub(super) fn zero(ty: &Type) -> Value {
     match ty {
@@ -69,7 +119,11 @@ pub(super) fn zero(ty: &Type) -> Value {
         Type::Number | Type::Port => Value::from(0),
         Type::Truth => Value::Bool(false),
         Type::Quantity => Value::from("0"),
-        Type::Named(_) => canonical(ty, &Value::Object(Map::new())),
+        Type::Named(_) => {
+            let mut value = Value::Object(Map::new());
+            canonical(ty, &mut value);
+            value
+        }
         _ => Value::Null,
     }
 }
@@ -181,7 +235,7 @@ mod tests {
 
     #[test]
     fn empty_fields_go_and_fixed_ones_stay() {
-        let given = json!({
+        let mut given = json!({
             "metadata": {"name": "web", "labels": {}},
             "spec": {"type": "", "ports": [{"port": 80, "name": ""}], "ipFamilyPolicy": null, "unknown": 1},
         });
@@ -190,6 +244,7 @@ mod tests {
             "spec": {"ports": [{"port": 80, "targetPort": 0}]},
             "status": {"loadBalancer": {}},
         });
-        assert_eq!(canonical(builtin("Service").unwrap(), &given), want);
+        canonical(builtin("Service").unwrap(), &mut given);
+        assert_eq!(given, want);
     }
 }

@@ -7,32 +7,30 @@ use super::defaults;
 use super::kinds::Kind;
 
 /// Completes an object. What its kind does not declare is dropped.
-pub fn complete(kind: &Kind, object: &Value) -> Value {
+pub fn complete(kind: &Kind, object: Value) -> Value {
+    // An empty list of owners means that they are to be forgotten; none at all, that they stay.
+    let forgotten = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let forgotten = forgotten.is_some_and(Vec::is_empty);
     let mut stored = match &kind.custom {
         Some(custom) => custom.complete(object),
         None => builtin(kind, object),
     };
-    // An empty list of owners means that they are to be forgotten; none at all, that they stay.
-    let owners = object
-        .pointer("/metadata/managedFields")
-        .filter(|owners| owners.as_array().is_some_and(Vec::is_empty));
-    if let (Some(owners), Some(metadata)) =
-        (owners, stored.get_mut("metadata").and_then(Value::as_object_mut))
-    {
-        metadata.insert("managedFields".to_owned(), owners.clone());
+    if forgotten && let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("managedFields".to_owned(), Value::Array(Vec::new()));
     }
     stored
 }
 
-fn builtin(kind: &Kind, object: &Value) -> Value {
-    let mut stored = canonical(&kind.schema, object);
-    defaults::fill(&kind.kind, &mut stored);
-    if let (Some(stored), Some(given)) = (stored.as_object_mut(), object.as_object()) {
-        for key in ["kind", "apiVersion"] {
-            if let Some(value) = given.get(key) {
-                stored.shift_insert(0, key.to_owned(), value.clone());
-            }
+fn builtin(kind: &Kind, mut object: Value) -> Value {
+    // They are in no schema.
+    let names = ["kind", "apiVersion"]
+        .map(|key| Some((key, object.as_object_mut().and_then(|map| map.shift_remove(key))?)));
+    canonical(&kind.schema, &mut object);
+    defaults::fill(&kind.kind, &mut object);
+    if let Some(map) = object.as_object_mut() {
+        for (key, value) in names.into_iter().flatten() {
+            map.shift_insert(0, key.to_owned(), value);
         }
     }
-    stored
+    object
 }

@@ -101,20 +101,21 @@ impl Kind {
 
 impl Custom {
     /// An object as it is stored: pruned, with defaults, without nulls that nobody allows.
-    pub(super) fn complete(&self, object: &Value) -> Value {
-        let mut stored = object.clone();
-        let Some(map) = stored.as_object_mut() else { return stored };
-        let metadata = map.get("metadata").map(|m| canonical(&Type::Named("ObjectMeta"), m));
-        let kept: Vec<(String, Value)> = ["apiVersion", "kind"]
-            .iter()
-            .filter_map(|key| Some(((*key).to_owned(), map.get(*key)?.clone())))
-            .chain(metadata.map(|m| ("metadata".to_owned(), m)))
-            .collect();
-        fill(&self.schema, &mut stored);
-        if let Some(map) = stored.as_object_mut() {
-            map.extend(kept);
+    pub(super) fn complete(&self, mut object: Value) -> Value {
+        let Some(map) = object.as_object_mut() else { return object };
+        // What every object has is not the schema's.
+        let mut stored = Map::new();
+        for key in ["apiVersion", "kind", "metadata"] {
+            stored.extend(map.shift_remove_entry(key));
         }
-        stored
+        if let Some(metadata) = stored.get_mut("metadata") {
+            canonical(&Type::Named("ObjectMeta"), metadata);
+        }
+        fill(&self.schema, &mut object);
+        for (key, value) in object.as_object_mut().into_iter().flat_map(std::mem::take) {
+            stored.entry(key).or_insert(value);
+        }
+        Value::Object(stored)
     }
 }
 

@@ -46,7 +46,7 @@ impl Owner {
 }
 
 /// An owner's fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owned {
     /// The API version in which they are named.
     pub api_version: String,
@@ -142,7 +142,7 @@ impl Managed {
             if let Some(newer) = self.0.remove(&owner)
                 && let Some(all) = self.0.get_mut(&bucket)
             {
-                all.fields = all.fields.union(&newer.fields);
+                all.fields = std::mem::take(&mut all.fields).union(newer.fields);
                 all.time = newer.time;
             }
             left -= 1;

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::apply::Write;
-use super::canonical::canonical;
+use super::canonical::blank;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::typed::same;
@@ -53,18 +53,30 @@ pub fn update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Valu
 
 /// Whether two objects differ at most in their versions and in when their fields were written.
 pub fn unchanged(live: &Value, object: &Value) -> bool {
-    let timeless = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.shift_remove("resourceVersion");
-            let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
-            for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-                entry.shift_remove("time");
-            }
-        }
-        object
+    let timeless = |a: &Value, b: &Value| same_but(a, b, &[("time", None)]);
+    let owners = |a: &Value, b: &Value| match (a.as_array(), b.as_array()) {
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| timeless(a, b)),
+        _ => same(a, b),
     };
-    same(&timeless(live), &timeless(object))
+    let metadata =
+        |a: &Value, b: &Value| same_but(a, b, &[("resourceVersion", None), ("managedFields", Some(&owners))]);
+    same_but(live, object, &[("metadata", Some(&metadata))])
+}
+
+/// How the values of a field are compared; `None` where it does not count.
+type Compared<'c> = (&'static str, Option<&'c dyn Fn(&Value, &Value) -> bool>);
+
+/// Whether two values are the same where these fields are compared in another way.
+fn same_but(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return same(a, b) };
+    let of = |key: &str| fields.iter().find(|(name, _)| *name == key).map(|(_, compared)| compared);
+    let counts = |key: &&String| !matches!(of(key), Some(None));
+    let both = |key: &String| match (a.get(key), b.get(key), of(key)) {
+        (Some(a), Some(b), Some(Some(compared))) => compared(a, b),
+        (Some(a), Some(b), _) => same(a, b),
+        _ => false,
+    };
+    a.keys().filter(counts).all(both) && b.keys().filter(counts).all(|key| a.contains_key(key))
 }
 
 /// What an update cannot change stays as it is, without a word.
@@ -76,8 +88,8 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
             object.as_object_mut().map(|map| map.shift_remove(key));
         }
     };
-    let managed = object.pointer("/metadata/managedFields").cloned();
     if write.subresource == Some("status") {
+        let managed = object.pointer("/metadata/managedFields").cloned();
         let keys: Vec<String> =
             object.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
         let old = live.as_object().into_iter().flatten().map(|(key, _)| key.clone());
@@ -103,7 +115,7 @@ fn keep(live: &Value, object: &mut Value, write: &Write<'_>) {
         "generateName",
         "resourceVersion",
     ] {
-        let value = live.pointer(&format!("/metadata/{key}")).cloned();
+        let value = live.get("metadata").and_then(|metadata| metadata.get(key)).cloned();
         set(object, key, value);
     }
     if kind.is("Service") {
@@ -145,8 +157,7 @@ fn raises(kind: &Kind, live: &Value, object: &Value) -> bool {
     let differs =
         |key: &str| !same(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null));
     if kind.custom.is_none() && kind.kind == "Deployment" {
-        let annotations = |o: &Value| o.pointer("/metadata/annotations").cloned().unwrap_or_default();
-        return differs("spec") || !same(&annotations(live), &annotations(object));
+        return differs("spec") || validate::differs(live, object, "/metadata/annotations");
     }
     if kind.custom.is_none() && (live.get("spec").is_some() || object.get("spec").is_some()) {
         return differs("spec");
@@ -169,9 +180,9 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
     }
-    let blank = canonical(&kind.schema, &json!({}));
-    if let Some(status) = blank.get("status") {
-        object["status"] = status.clone();
+    let field = kind.schema.parts().and_then(|parts| parts.field("status"));
+    if let Some(status) = field.and_then(blank) {
+        object["status"] = status;
     }
     if kind.is("CustomResourceDefinition") {
         let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
@@ -251,9 +262,8 @@ fn job_labels(object: &mut Value) {
 /// A daemon set counts the changes of its template in an annotation.
 fn template_generation(live: &Value, object: &mut Value) {
     const KEY: &str = "deprecated.daemonset.template.generation";
-    let template = |o: &Value| o.pointer("/spec/template").cloned().unwrap_or_default();
     let old = live.pointer("/metadata/annotations").and_then(|a| a.get(KEY)).and_then(Value::as_str);
     let count: i64 = old.and_then(|text| text.parse().ok()).unwrap_or(1);
-    let count = count + i64::from(!same(&template(live), &template(object)));
+    let count = count + i64::from(validate::differs(live, object, "/spec/template"));
     object["metadata"]["annotations"][KEY] = json!(count.to_string());
 }

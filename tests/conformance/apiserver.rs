@@ -129,7 +129,7 @@ fn request(step: &Value, names: &mut Names) -> Request {
 fn complete(live: &Value) -> Result<(), String> {
     let text = |key: &str| live[key].as_str().unwrap_or_default();
     let Some(kind) = Kind::builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
-    diff::compare(live, &federate::server::complete(&kind, live)).map_err(|why| format!("completed:\n{why}"))
+    diff::compare(live, &federate::server::complete(&kind, live.clone())).map_err(|why| format!("completed:\n{why}"))
 }
 
 /// The path of the case's object.
@@ -179,7 +179,7 @@ fn compare(
         }
     }
     let body = match got.body {
-        Body::Json(value) => value,
+        Body::Json(value) => Value::clone(&value),
         Body::Text(text) => Value::String(text),
         Body::Watch(mut watch) => Value::Array(watch.events(cluster)),
     };

@@ -47,7 +47,7 @@ impl Member for Plain {
     }
 
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
-        let written = server::update(live, &complete(&self.kind, &object), &self.write(false));
+        let written = server::update(live, &complete(&self.kind, object.clone()), &self.write(false));
         Ok(self.named(written, &object))
     }
 }

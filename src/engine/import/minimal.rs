@@ -32,7 +32,7 @@ pub(super) fn minimal(kind: &Kind, body: &Value) -> Vec<Edit> {
 /// The object as it would be stored anew; `None` where the server would refuse it.
 pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
-    settle::create(complete(kind, body), &write).ok()
+    settle::create(complete(kind, body.clone()), &write).ok()
 }
 
 /// A volume without a source is an empty folder, but reads like a mistake.

@@ -98,9 +98,10 @@ impl Ord for Element {
             (Self::Item(a), Self::Item(b)) => compare_values(a, b),
             (Self::Place(a), Self::Place(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => {
-                let pairs =
-                    a.iter().zip(b).map(|(a, b)| a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1)));
-                pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+                let pair = |a: &(String, Value), b: &(String, Value)| {
+                    a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1))
+                };
+                in_turn(a, b, pair)
             }
             _ => self.rank().cmp(&other.rank()),
         }
@@ -127,21 +128,25 @@ pub(in crate::server) fn compare_values(a: &Value, b: &Value) -> Ordering {
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => {
-            let pairs = a.iter().zip(b).map(|(a, b)| compare_values(a, b));
-            pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+            in_turn(a, b, compare_values)
         }
         (Value::Object(a), Value::Object(b)) => {
-            let sorted = |map: &Map<String, Value>| {
-                let mut entries: Vec<(String, Value)> = map.clone().into_iter().collect();
-                entries.sort_by(|a, b| a.0.cmp(&b.0));
-                entries
-            };
-            let (a, b) = (sorted(a), sorted(b));
-            let pairs = a.iter().zip(&b).map(|(a, b)| a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1)));
-            pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+            in_turn(&sorted(a), &sorted(b), |a, b| a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1)))
         }
         _ => rank(a).cmp(&rank(b)),
     }
+}
+
+fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_by(|a, b| a.0.cmp(b.0));
+    entries
+}
+
+/// The order of the first items that differ; the shorter list comes first.
+fn in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering {
+    let first = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
+    first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
 /// How an item of a list is told from the others; `Err` says why it cannot be.

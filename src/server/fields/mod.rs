@@ -3,8 +3,6 @@
 //! Facts: the format `FieldsV1` of Kubernetes: `f:name` is a field, `k:{…}` the item of a list with
 //! these keys, `v:…` the item of a set, `i:n` an item by its place; `.` stands for the thing itself.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 mod element;
@@ -19,8 +17,8 @@ pub(super) use element::{compare_values, element_of};
 pub struct FieldSet {
     /// Whether the thing itself is in the set.
     own: bool,
-    /// What is in the set below it.
-    below: BTreeMap<Element, FieldSet>,
+    /// What is in the set below it, sorted: most of it has few parts.
+    below: Vec<(Element, FieldSet)>,
 }
 
 impl FieldSet {
@@ -35,7 +33,7 @@ impl FieldSet {
             }
             let mut below = Self::parse(value)?;
             below.own |= below.below.is_empty();
-            set.below.insert(Element::parse(key)?, below);
+            *set.enter(Element::parse(key)?) = below;
         }
         Some(set)
     }
@@ -52,7 +50,7 @@ impl FieldSet {
 
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
-        !self.own && self.below.values().all(Self::is_empty)
+        !self.own && self.below.iter().all(|(_, below)| below.is_empty())
     }
 
     /// Whether the thing itself is in it.
@@ -62,17 +60,25 @@ impl FieldSet {
 
     /// Whether the item or field itself is in it.
     pub fn has(&self, element: &Element) -> bool {
-        self.below.get(element).is_some_and(|below| below.own)
+        self.below(element).is_some_and(|below| below.own)
     }
 
     /// What is in it below an item or field.
     pub fn below(&self, element: &Element) -> Option<&FieldSet> {
-        self.below.get(element)
+        self.place(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)
+    }
+
+    fn place(&self, element: &Element) -> Result<usize, usize> {
+        // Most come in order.
+        match self.below.last() {
+            Some((last, _)) if last < element => Err(self.below.len()),
+            _ => self.below.binary_search_by(|(other, _)| other.cmp(element)),
+        }
     }
 
     /// What is in it, one by one.
     pub fn entries(&self) -> impl Iterator<Item = (&Element, &FieldSet)> {
-        self.below.iter()
+        self.below.iter().map(|(element, below)| (element, below))
     }
 
     /// Adds the thing itself.
@@ -82,7 +88,11 @@ impl FieldSet {
 
     /// The set below an item or field, to add to it.
     pub fn enter(&mut self, element: Element) -> &mut FieldSet {
-        self.below.entry(element).or_default()
+        let place = self.place(&element).unwrap_or_else(|place| {
+            self.below.insert(place, (element, Self::default()));
+            place
+        });
+        &mut self.below[place].1
     }
 
     /// Adds a path of fields.
@@ -93,24 +103,24 @@ impl FieldSet {
 
     /// What is in either.
     #[must_use]
-    pub fn union(&self, other: &Self) -> Self {
-        let mut union = self.clone();
-        union.own |= other.own;
-        for (element, below) in &other.below {
-            let merged = match union.below.get(element) {
-                Some(mine) => mine.union(below),
-                None => below.clone(),
-            };
-            union.below.insert(element.clone(), merged);
+    pub fn union(mut self, other: Self) -> Self {
+        self.own |= other.own;
+        if self.below.is_empty() {
+            self.below = other.below;
+            return self;
         }
-        union
+        for (element, theirs) in other.below {
+            let mine = self.enter(element);
+            *mine = std::mem::take(mine).union(theirs);
+        }
+        self
     }
 
     /// What is in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = self.below.iter().filter_map(|(element, below)| {
-            let both = below.intersection(other.below.get(element)?);
+            let both = below.intersection(other.below(element)?);
             (!both.is_empty()).then(|| (element.clone(), both))
         });
         Self { own: self.own && other.own, below: both.collect() }
@@ -118,29 +128,37 @@ impl FieldSet {
 
     /// What is in this and not in the other. What lies below something in the other stays.
     #[must_use]
-    pub fn difference(&self, other: &Self) -> Self {
-        let rest = self.below.iter().filter_map(|(element, below)| {
-            let rest = match other.below.get(element) {
-                Some(theirs) => below.difference(theirs),
-                None => below.clone(),
-            };
-            (!rest.is_empty()).then(|| (element.clone(), rest))
-        });
-        Self { own: self.own && !other.own, below: rest.collect() }
+    pub fn difference(mut self, other: &Self) -> Self {
+        self.own &= !other.own;
+        self.shrink(other, |mine, theirs| Some(mine.difference(theirs)))
     }
 
     /// What is in this and neither in the other nor below something that is.
     #[must_use]
-    pub fn without_below(&self, other: &Self) -> Self {
-        let rest = self.below.iter().filter_map(|(element, below)| {
-            let rest = match other.below.get(element) {
-                Some(theirs) if theirs.own => return None,
-                Some(theirs) => below.without_below(theirs),
-                None => below.clone(),
-            };
-            (!rest.is_empty()).then(|| (element.clone(), rest))
-        });
-        Self { own: self.own && !other.own, below: rest.collect() }
+    pub fn without_below(mut self, other: &Self) -> Self {
+        self.own &= !other.own;
+        self.shrink(other, |mine, theirs| (!theirs.own).then(|| mine.without_below(theirs)))
+    }
+
+    /// The set with what `rest` leaves of each part that the other has some of, too.
+    fn shrink(mut self, other: &Self, rest: impl Fn(Self, &Self) -> Option<Self>) -> Self {
+        for (element, theirs) in &other.below {
+            let Ok(place) = self.place(element) else { continue };
+            let (element, mine) = self.below.remove(place);
+            if let Some(rest) = rest(mine, theirs).filter(|rest| !rest.is_empty()) {
+                self.below.insert(place, (element, rest));
+            }
+        }
+        self
+    }
+
+    /// Whether all of it is in the other.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let within = |(element, below): &(Element, Self)| match other.below(element) {
+            Some(theirs) => below.is_within(theirs),
+            None => below.is_empty(),
+        };
+        (!self.own || other.own) && self.below.iter().all(within)
     }
 
     /// The paths in it as texts, as messages about conflicts name them.

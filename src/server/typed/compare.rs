@@ -1,6 +1,6 @@
 //! Where two objects differ, field by field.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::fields::{Element, FieldSet};
 use super::super::schema::{Shape, Type};
@@ -26,12 +26,12 @@ impl Comparison {
 
     /// What is added or modified.
     pub fn changed(&self) -> FieldSet {
-        self.added.union(&self.modified)
+        self.added.clone().union(self.modified.clone())
     }
 
     /// The comparison as far as these fields, and what lies below them, are not concerned.
     #[must_use]
-    pub fn without(&self, fields: &FieldSet) -> Self {
+    pub fn without(self, fields: &FieldSet) -> Self {
         Self {
             added: self.added.without_below(fields),
             modified: self.modified.without_below(fields),
@@ -50,7 +50,7 @@ impl Comparison {
         found
     }
 
-    fn put(&mut self, element: &Element, below: Self) {
+    fn put(&mut self, element: impl Fn() -> Element, below: Self) {
         let parts = [
             (&mut self.added, below.added),
             (&mut self.modified, below.modified),
@@ -58,7 +58,7 @@ impl Comparison {
         ];
         for (set, below) in parts {
             if !below.is_empty() {
-                *set.enter(element.clone()) = below;
+                *set.enter(element()) = below;
             }
         }
     }
@@ -69,7 +69,16 @@ pub fn compare(ty: &Type, old: &Value, new: &Value) -> Comparison {
     visit(ty, Some(old), Some(new))
 }
 
+fn list(value: Option<&Value>) -> Option<&[Value]> {
+    value.and_then(Value::as_array).map(Vec::as_slice)
+}
+
 fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
+    if let (Some(old), Some(new)) = (old, new)
+        && same(old, new)
+    {
+        return Comparison::default();
+    }
     let empty = |value: Option<&Value>| value.is_none_or(hollow);
     let Some(any) = new.filter(|v| !v.is_null()).or(old) else { return Comparison::leaf(old, new) };
     if empty(old) && empty(new) {
@@ -80,17 +89,18 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
     match shapes {
         (None | Some(Shape::Map(_)), Shape::Map(parts)) => {
             let maps = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-            let keys = maps.0.into_iter().chain(maps.1).flat_map(|map| map.keys());
-            for key in keys {
+            let come = |key: &&String| !maps.0.is_some_and(|map| map.contains_key(*key));
+            let keys = maps.0.into_iter().flat_map(Map::keys);
+            for key in keys.chain(maps.1.into_iter().flat_map(Map::keys).filter(come)) {
                 let (old, new) = (maps.0.and_then(|m| m.get(key)), maps.1.and_then(|m| m.get(key)));
                 if let Some(ty) = parts.get(key) {
-                    found.put(&Element::field(key), visit(ty, old, new));
+                    found.put(|| Element::field(key), visit(ty, old, new));
                 }
             }
         }
         (None | Some(Shape::List(..)), Shape::List(ty, relation)) => {
-            let before = indexed(old.and_then(Value::as_array), ty, relation);
-            let after = indexed(new.and_then(Value::as_array), ty, relation);
+            let before = indexed(list(old), ty, relation);
+            let after = indexed(list(new), ty, relation);
             for element in before.keys().chain(after.keys().filter(|e| !before.contains_key(*e))) {
                 let (old, new) = (before.get(element), after.get(element));
                 let repeated = [old, new].iter().flatten().any(|items| items.len() > 1);
@@ -99,7 +109,7 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
                 } else {
                     visit(ty, old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()))
                 };
-                found.put(element, below);
+                found.put(|| element.clone(), below);
             }
         }
         _ => return Comparison::leaf(old, new),

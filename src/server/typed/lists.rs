@@ -9,7 +9,7 @@ use super::super::schema::{Relation, Type};
 
 /// The items by what tells them apart, those that are the same one together.
 pub(super) fn indexed<'v>(
-    items: Option<&'v Vec<Value>>,
+    items: Option<&'v [Value]>,
     ty: &Type,
     relation: &Relation,
 ) -> BTreeMap<Element, Vec<&'v Value>> {

@@ -3,53 +3,61 @@
 use serde_json::{Map, Value};
 
 use super::super::fields::element_of;
-use super::super::schema::{Relation, Shape, Type};
+use super::super::schema::{Parts, Relation, Shape, Type};
 use super::hollow;
 use super::lists::{Pick, indexed, interleave};
 
 /// The live object with what is applied in its place.
-pub fn merge(ty: &Type, live: &Value, applied: &Value) -> Value {
-    if hollow(live) && hollow(applied) {
-        return applied.clone();
+pub fn merge(ty: &Type, live: &Value, applied: Value) -> Value {
+    if hollow(live) && hollow(&applied) {
+        return applied;
     }
-    let any = if applied.is_null() { live } else { applied };
-    match (ty.shape(live), ty.shape(any)) {
-        (Shape::Map(_), Shape::Map(parts)) => {
-            let mut merged: Map<String, Value> = live.as_object().cloned().unwrap_or_default();
-            for (key, value) in applied.as_object().into_iter().flatten() {
-                let below = match (merged.get(key), parts.get(key)) {
-                    (Some(live), Some(ty)) => merge(ty, live, value),
-                    _ => value.clone(),
-                };
-                merged.insert(key.clone(), below);
-            }
-            Value::Object(merged)
+    let shape = ty.shape(if applied.is_null() { live } else { &applied });
+    match (ty.shape(live), shape, applied) {
+        (Shape::Map(_), Shape::Map(parts), Value::Object(applied)) => {
+            Value::Object(merge_maps(parts, live, applied))
         }
-        (Shape::List(..), Shape::List(ty, relation)) => {
-            let none = Vec::new();
-            let lists = (live.as_array().unwrap_or(&none), applied.as_array().unwrap_or(&none));
-            Value::Array(merge_lists(ty, relation, lists.0, lists.1))
+        (Shape::List(..), Shape::List(ty, relation), Value::Array(applied)) => {
+            let live = live.as_array().map_or(&[][..], Vec::as_slice);
+            Value::Array(merge_lists(ty, relation, live, applied))
         }
-        _ => applied.clone(),
+        // Nothing is applied, and the live one is a mapping or a list.
+        (Shape::Map(_), Shape::Map(_), _) | (Shape::List(..), Shape::List(..), _) => live.clone(),
+        (_, _, applied) => applied,
     }
 }
 
-fn merge_lists(ty: &Type, relation: &Relation, live: &Vec<Value>, applied: &Vec<Value>) -> Vec<Value> {
+fn merge_maps(parts: Parts<'_>, live: &Value, mut applied: Map<String, Value>) -> Map<String, Value> {
+    let Some(live) = live.as_object() else { return applied };
+    let mut merged = Map::with_capacity(live.len() + applied.len());
+    for (key, live) in live {
+        let below = match (applied.get_mut(key), parts.get(key)) {
+            (Some(value), Some(ty)) => merge(ty, live, value.take()),
+            (Some(value), None) => value.take(),
+            (None, _) => live.clone(),
+        };
+        merged.insert(key.clone(), below);
+    }
+    merged.extend(applied.into_iter().filter(|(key, _)| !live.contains_key(key)));
+    merged
+}
+
+fn merge_lists(ty: &Type, relation: &Relation, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
     // What cannot be told apart was refused for the applied list; in the live one it stays out.
-    let marked = |items: &Vec<Value>| {
+    let marked = |items: &[Value]| {
         let marks = items.iter().map(|item| element_of(item, ty, relation).ok());
         marks.collect::<Option<Vec<_>>>()
     };
-    let (Some(old), Some(new)) = (marked(live), marked(applied)) else { return applied.clone() };
+    let (Some(old), Some(new)) = (marked(live), marked(&applied)) else { return applied };
     let index = indexed(Some(live), ty, relation);
     let picks = interleave(&old, &new).into_iter().filter_map(|pick| match pick {
         Pick::Old(place) => live.get(place).cloned(),
         Pick::New(place) => {
-            let item = applied.get(place)?;
+            let item = applied.get_mut(place)?.take();
             // An item that is there more than once is no one's to merge with.
             match new.get(place).and_then(|mark| index.get(mark)).map(Vec::as_slice) {
                 Some([one]) => Some(merge(ty, one, item)),
-                _ => Some(item.clone()),
+                _ => Some(item),
             }
         }
     });

@@ -15,7 +15,7 @@ fn env(names: &[&str]) -> Value {
 }
 
 fn merged(live: &[&str], applied: &[&str]) -> Vec<String> {
-    let merged = merge(deployment(), &env(live), &env(applied));
+    let merged = merge(deployment(), &env(live), env(applied));
     let list = merged.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
     list.iter().map(|e| e["name"].as_str().unwrap().to_owned()).collect()
 }

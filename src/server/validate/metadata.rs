@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::Cause;
 use super::super::kinds::Kind;
-use super::super::typed::same;
-use super::{IMMUTABLE, text};
+use super::{IMMUTABLE, differs, text};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
     or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
@@ -61,22 +60,22 @@ pub fn invalid_name(kind: &Kind, name: &str) -> Option<&'static str> {
 
 fn keys(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for field in ["labels", "annotations"] {
-        let map = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object);
-        let field = format!("metadata.{field}");
+    for field in ["metadata.labels", "metadata.annotations"] {
+        let kept = field.trim_start_matches("metadata.");
+        let map = object.get("metadata").and_then(|metadata| metadata.get(kept)).and_then(Value::as_object);
         for (key, value) in map.into_iter().flatten() {
             // Annotations are held to lower case first, so only their shape matters.
             if let Some(why) = invalid_key(key) {
-                causes.push(Cause::invalid(&field, &json!(key), why));
+                causes.push(Cause::invalid(field, &json!(key), why));
             }
             let value = value.as_str().unwrap_or_default();
             if field.ends_with("labels") {
                 if value.len() > 63 {
                     let message = "Too long: may not be more than 63 bytes";
-                    causes.push(Cause::new("FieldValueTooLong", &field, message));
+                    causes.push(Cause::new("FieldValueTooLong", field, message));
                 }
                 if !value.is_empty() && !qualified(value) {
-                    causes.push(Cause::invalid(&field, &json!(value), LABEL_VALUE));
+                    causes.push(Cause::invalid(field, &json!(value), LABEL_VALUE));
                 }
             }
         }
@@ -109,15 +108,15 @@ fn invalid_key(key: &str) -> Option<&'static str> {
 /// What is wrong with a change of metadata.
 pub(super) fn change(_kind: &Kind, live: &Value, object: &Value) -> Vec<Cause> {
     let mut causes = keys(object);
-    let at =
-        |object: &Value, key: &str| object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
-    for key in ["name", "namespace"] {
-        if !same(&at(live, key), &at(object, key)) {
-            causes.push(Cause::invalid(format!("metadata.{key}"), &at(object, key), IMMUTABLE));
+    for (key, pointer) in [("name", "/metadata/name"), ("namespace", "/metadata/namespace")] {
+        if differs(live, object, pointer) {
+            let value = object.pointer(pointer).unwrap_or(&Value::Null);
+            causes.push(Cause::invalid(format!("metadata.{key}"), value, IMMUTABLE));
         }
     }
     if live.pointer("/metadata/deletionTimestamp").is_some() {
-        let (old, new) = (at(live, "finalizers"), at(object, "finalizers"));
+        let at = |object: &Value| object.pointer("/metadata/finalizers").cloned().unwrap_or_default();
+        let (old, new) = (at(live), at(object));
         let known = |name: &&Value| !old.as_array().is_some_and(|old| old.contains(name));
         let added: Vec<String> =
             new.as_array().into_iter().flatten().filter(known).map(Value::to_string).collect();

@@ -209,9 +209,9 @@ fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn differs(live: &Value, object: &Value, pointer: &str) -> bool {
-    let at = |object: &Value| object.pointer(pointer).cloned().unwrap_or_default();
-    !same(&at(live), &at(object))
+/// Whether two objects differ at a pointer.
+pub(super) fn differs(live: &Value, object: &Value, pointer: &str) -> bool {
+    !same(live.pointer(pointer).unwrap_or(&Value::Null), object.pointer(pointer).unwrap_or(&Value::Null))
 }
 
 fn dotted(pointer: &str) -> String {

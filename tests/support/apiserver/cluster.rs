@@ -1,6 +1,7 @@
 //! A cluster: what it holds, and the way of a request through it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use federate::server::{Failure, Kind};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ pub type Count = BTreeMap<String, usize>;
 pub struct Cluster {
     pub name: String,
     pub(super) store: Store,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<Arc<Kind>>,
     pub(super) tokens: BTreeMap<String, User>,
     pub(super) faults: Faults,
     /// Definitions whose kinds are not served yet, and those that were asked for too early.
@@ -51,7 +52,7 @@ impl Cluster {
         let mut cluster = Self {
             name: name.to_owned(),
             store: Store::new(seed),
-            kinds: Kind::builtins().collect(),
+            kinds: Kind::builtins().map(Arc::new).collect(),
             tokens: BTreeMap::new(),
             faults: Faults::default(),
             establishing: Vec::new(),
@@ -135,7 +136,7 @@ impl Cluster {
     pub fn delay(&mut self, request: &Request) -> Option<std::time::Duration> {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.is_some_and(|t| !t.name.is_empty()));
-        self.faults.delay(verb, &request.target())
+        self.faults.delay(verb, request)
     }
 
     /// How many requests of each verb were answered.
@@ -176,12 +177,12 @@ impl Cluster {
         // Whatever is tried is not done.
         let verb = if request.param("dryRun").is_some() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
-        if let Some(response) = self.faults.strike(verb, &request.target()) {
+        if let Some(response) = self.faults.strike(verb, request) {
             return response;
         }
         self.control(request);
         let response = self.quietly(request);
-        if self.faults.lost(verb, &request.target()) { Response::text(DROPPED, "") } else { response }
+        if self.faults.lost(verb, request) { Response::text(DROPPED, "") } else { response }
     }
 
     /// Answers a request that nobody counts and that nothing befalls.
@@ -249,7 +250,7 @@ impl Cluster {
         self.kinds.iter().any(|kind| kind.group == group)
     }
 
-    pub(super) fn kind(&self, target: &Target) -> Option<Kind> {
+    pub(super) fn kind(&self, target: &Target) -> Option<Arc<Kind>> {
         let found = self.kinds.iter().find(|kind| {
             (&kind.group, &kind.version, &kind.plural) == (&target.group, &target.version, &target.plural)
         });
@@ -258,7 +259,7 @@ impl Cluster {
             .cloned()
     }
 
-    pub(super) fn stored(&self, target: &Target, kind: &Kind) -> Result<Value, Failure> {
+    pub(super) fn stored(&self, target: &Target, kind: &Kind) -> Result<Arc<Value>, Failure> {
         let found = self.store.objects.get(&target.key());
         found.cloned().ok_or_else(|| Failure::not_found(kind, &target.name))
     }

@@ -107,8 +107,15 @@ pub fn unsupported(accepted: &str) -> Failure {
     Failure::new(415, "UnsupportedMediaType", message)
 }
 
-/// The object of an apply; JSON is YAML, too.
-pub fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
+/// The object of an apply, and whether anything in it is odd. JSON is YAML, too.
+pub fn applied(bytes: &[u8]) -> Result<(Value, bool), Failure> {
+    match json(bytes) {
+        Ok((value, doubled)) if doubled.is_empty() => Ok((value, false)),
+        _ => Ok((yaml(bytes)?, !federate::yaml::read(bytes).errors.is_empty())),
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
     let mut read = federate::yaml::read(bytes);
     let wrong = || Failure::bad_request("error decoding YAML: error converting YAML to JSON");
     if read.documents.is_empty() {
@@ -121,15 +128,23 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
 pub fn json(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
     let mut doubled = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Doubles { path: String::new(), doubled: &mut doubled };
+    let seed = Doubles { doubled: &mut doubled };
     let value = seed.deserialize(&mut deserializer).map_err(|e| e.to_string())?;
     deserializer.end().map_err(|e| e.to_string())?;
     Ok((value, doubled))
 }
 
 struct Doubles<'d> {
-    path: String,
     doubled: &'d mut Vec<String>,
+}
+
+impl Doubles<'_> {
+    /// Puts a step before the paths that were found below it.
+    fn below(&mut self, known: usize, step: impl Fn(&str) -> String) {
+        for path in self.doubled.iter_mut().skip(known) {
+            *path = step(path);
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Doubles<'_> {
@@ -171,28 +186,37 @@ impl<'de> Visitor<'de> for Doubles<'_> {
         Ok(Value::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, list.len());
-            match items.next_element_seed(Doubles { path, doubled: self.doubled })? {
-                Some(item) => list.push(item),
-                None => return Ok(Value::Array(list)),
-            }
+            let known = self.doubled.len();
+            let Some(item) = items.next_element_seed(Doubles { doubled: self.doubled })? else {
+                return Ok(Value::Array(list));
+            };
+            self.below(known, |path| {
+                let dot = if path.starts_with('[') { "" } else { "." };
+                format!("[{}]{dot}{path}", list.len())
+            });
+            list.push(item);
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
-            let value = entries.next_value_seed(Doubles { path: path.clone(), doubled: self.doubled })?;
-            if map.insert(key, value).is_some() {
+            let known = self.doubled.len();
+            let value = entries.next_value_seed(Doubles { doubled: self.doubled })?;
+            self.below(known, |path| {
+                let dot = if path.starts_with('[') { "" } else { "." };
+                format!("{key}{dot}{path}")
+            });
+            if map.contains_key(&key) {
                 if self.doubled.len() > 100 {
                     return Err(de::Error::custom("too many keys stand twice"));
                 }
-                self.doubled.push(path);
+                self.doubled.push(key.clone());
             }
+            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }

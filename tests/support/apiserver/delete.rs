@@ -144,7 +144,7 @@ impl Cluster {
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
             raise(&mut object);
-            return self.store.put(target.key(), object);
+            return Value::clone(&self.store.put(target.key(), object));
         }
         if kind.is("Pod") {
             object["metadata"]["deletionTimestamp"] = json!(self.now());
@@ -184,7 +184,7 @@ impl Cluster {
         object["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
         object["metadata"]["deletionTimestamp"] = json!(self.now());
         object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        let shown = self.store.put(target.key(), object.clone());
+        let shown = Value::clone(&self.store.put(target.key(), object.clone()));
         let group = text(&object, "/spec/group").to_owned();
         let plural = text(&object, "/spec/names/plural").to_owned();
         let keys: Vec<_> =
@@ -226,7 +226,7 @@ impl Cluster {
         }
         if object.pointer("/status/conditions").is_some_and(|c| !c.as_array().is_none_or(Vec::is_empty)) {
             self.unmade(kind, object);
-            self.kinds.extend(Kind::customs(object));
+            self.kinds.extend(Kind::customs(object).into_iter().map(std::sync::Arc::new));
         } else {
             self.establishing.push(text(object, "/metadata/name").to_owned());
         }

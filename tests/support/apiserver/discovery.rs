@@ -143,7 +143,7 @@ impl Cluster {
                     .iter()
                     .map(|version| {
                         let kinds = self.kinds.iter().filter(|k| k.group == *group && k.version == *version);
-                        let resources: Vec<Value> = kinds.map(resource).collect();
+                        let resources: Vec<Value> = kinds.map(|kind| resource(kind)).collect();
                         json!({"version": version, "resources": resources, "freshness": "Current"})
                     })
                     .collect();

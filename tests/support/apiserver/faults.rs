@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use federate::server::Failure;
 
-use super::http::Response;
+use super::http::{Request, Response};
 
 /// What goes wrong with the next requests of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,11 @@ impl Faults {
         self.0.push(fault);
     }
 
-    fn take(&mut self, verb: &str, path: &str, fits: impl Fn(&Mishap) -> bool) -> Option<Mishap> {
+    fn take(&mut self, verb: &str, request: &Request, fits: impl Fn(&Mishap) -> bool) -> Option<Mishap> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let path = request.target();
         let at = self.0.iter().position(|fault| {
             (fault.verb == "*" || fault.verb == verb) && path.contains(&fault.path) && fits(&fault.what)
         })?;
@@ -76,21 +80,21 @@ impl Faults {
     }
 
     /// How long the answer to a request has to wait.
-    pub fn delay(&mut self, verb: &str, path: &str) -> Option<Duration> {
-        match self.take(verb, path, |what| matches!(what, Mishap::Slow(_)))? {
+    pub fn delay(&mut self, verb: &str, request: &Request) -> Option<Duration> {
+        match self.take(verb, request, |what| matches!(what, Mishap::Slow(_)))? {
             Mishap::Slow(time) => Some(time),
             _ => None,
         }
     }
 
     /// Whether the right answer is lost on the way.
-    pub fn lost(&mut self, verb: &str, path: &str) -> bool {
-        self.take(verb, path, |what| *what == Mishap::Lose).is_some()
+    pub fn lost(&mut self, verb: &str, request: &Request) -> bool {
+        self.take(verb, request, |what| *what == Mishap::Lose).is_some()
     }
 
     /// The answer instead of the right one.
-    pub fn strike(&mut self, verb: &str, path: &str) -> Option<Response> {
-        let what = self.take(verb, path, |what| !matches!(what, Mishap::Slow(_) | Mishap::Lose))?;
+    pub fn strike(&mut self, verb: &str, request: &Request) -> Option<Response> {
+        let what = self.take(verb, request, |what| !matches!(what, Mishap::Slow(_) | Mishap::Lose))?;
         Some(match what {
             Mishap::TooMany { seconds } => {
                 Response::text(429, "Too many requests, please try again later.\n")

@@ -1,6 +1,7 @@
 //! Requests and answers, without sockets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use federate::server::Failure;
 use serde_json::Value;
@@ -87,7 +88,7 @@ impl Request {
 
 #[derive(Debug)]
 pub enum Body {
-    Json(Value),
+    Json(Arc<Value>),
     Text(String),
     Watch(Box<Watch>),
 }
@@ -100,8 +101,8 @@ pub struct Response {
 }
 
 impl Response {
-    pub fn json(status: u16, body: Value) -> Self {
-        Self { status, headers: Vec::new(), body: Body::Json(body) }
+    pub fn json(status: u16, body: impl Into<Arc<Value>>) -> Self {
+        Self { status, headers: Vec::new(), body: Body::Json(body.into()) }
     }
 
     pub fn text(status: u16, body: &str) -> Self {

@@ -221,7 +221,7 @@ fn written(response: Response, served: Arc<Served>) -> Answer {
         answer = answer.header("Content-Type", "application/json");
     }
     let body = match response.body {
-        Body::Json(value) => Full::new(Bytes::from(value.to_string())).boxed(),
+        Body::Json(value) => Full::new(Bytes::from(serde_json::to_vec(&value).unwrap())).boxed(),
         Body::Text(text) => Full::new(Bytes::from(text)).boxed(),
         Body::Watch(watch) => {
             let (sender, channel) = Channel::new(16);

@@ -62,7 +62,7 @@ impl Cluster {
         let now = self.now();
         let subresource = Some(target.subresource.as_str()).filter(|s| !s.is_empty());
         let write = Write { kind, manager: &manager, subresource, force: false, now: &now };
-        let object = complete(kind, &patched);
+        let object = complete(kind, patched);
         let object = update(Some(live), &object, &write);
         Ok(Response::json(200, self.change(request, kind, target, live, object, &write)?))
     }
@@ -79,11 +79,10 @@ impl Cluster {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(decode::option("PatchOptions", &[cause]));
         };
-        let read = federate::yaml::read(&request.body);
-        if strictness == Strictness::Strict && !read.errors.is_empty() {
+        let (applied, odd) = decode::applied(&request.body)?;
+        if strictness == Strictness::Strict && odd {
             return Err(Failure::bad_request("error strict decoding YAML: error converting YAML to JSON"));
         }
-        let applied = decode::yaml(&request.body)?;
         let (version, given) = (text(&applied, "/apiVersion"), text(&applied, "/kind"));
         if version != kind.api_version() || given != kind.kind {
             let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
@@ -146,8 +145,6 @@ impl Cluster {
         }
         self.check_namespace(kind, target)?;
         place(&mut object, kind, target)?;
-        object["metadata"]["name"] = Value::from(target.name.as_str());
-        let object = complete(kind, &object);
         Ok(Response::json(201, self.make(request, kind, target, object, write)?))
     }
 }

@@ -160,7 +160,7 @@ impl Cluster {
             if ours {
                 let at = place(&key.namespace, &key.name);
                 objects.retain(|(place, _)| *place != at);
-                objects.extend(event.before.clone().map(|object| (at, object)));
+                objects.extend(event.before.as_ref().map(|object| (at, Value::clone(object))));
             }
         }
         objects.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,6 +1,7 @@
 //! Where a cluster keeps its objects, their versions and what happened to them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -18,15 +19,15 @@ pub struct Key {
 pub struct Event {
     pub version: u64,
     pub key: Key,
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// What it is after the change, or what it was when it was deleted.
-    pub object: Value,
+    pub object: Arc<Value>,
     pub deleted: bool,
 }
 
 #[derive(Debug)]
 pub struct Store {
-    pub objects: BTreeMap<Key, Value>,
+    pub objects: BTreeMap<Key, Arc<Value>>,
     pub events: Vec<Event>,
     pub version: u64,
     /// Events up to this version are forgotten.
@@ -74,9 +75,10 @@ impl Store {
     }
 
     /// Stores an object under the next version and answers with it.
-    pub fn put(&mut self, key: Key, mut object: Value) -> Value {
+    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let object = Arc::new(object);
         let before = self.objects.insert(key.clone(), object.clone());
         self.events.push(Event {
             version: self.version,
@@ -93,6 +95,7 @@ impl Store {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let before = self.objects.remove(key);
+        let object = Arc::new(object);
         self.events.push(Event { version: self.version, key: key.clone(), before, object, deleted: true });
     }
 
@@ -109,7 +112,8 @@ impl Store {
             namespace: namespace.to_owned(),
             name: String::new(),
         };
-        self.objects.range(first..).take_while(move |(key, _)| {
+        let all = self.objects.range(first..).map(|(key, object)| (key, object.as_ref()));
+        all.take_while(move |(key, _)| {
             key.group == group && key.plural == plural && (namespace.is_empty() || key.namespace == namespace)
         })
     }
@@ -121,6 +125,6 @@ impl Store {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        self.objects.get(&key)
+        self.objects.get(&key).map(Arc::as_ref)
     }
 }

@@ -1,5 +1,7 @@
 //! Parts of objects with URLs of their own: status, scale, eviction, finalize.
 
+use std::sync::Arc;
+
 use federate::server::{Cause, Failure, Kind, Write, complete, update};
 use serde_json::{Value, json};
 
@@ -50,7 +52,7 @@ impl Cluster {
                 let (manager, now) = (manager(request), self.now());
                 let write =
                     Write { kind, manager: &manager, subresource: Some("status"), force: false, now: &now };
-                let object = update(Some(&live), &complete(kind, &object), &write);
+                let object = update(Some(&live), &complete(kind, object), &write);
                 Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
             }
             _ => Err(not_allowed()),
@@ -76,7 +78,7 @@ impl Cluster {
         }
         let mut object = live.clone();
         let pointer = replicas_pointer(kind);
-        set(&mut object, &pointer, wanted["spec"]["replicas"].clone());
+        set(Arc::make_mut(&mut object), &pointer, wanted["spec"]["replicas"].clone());
         let (manager, now) = (manager(request), self.now());
         let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
         let mut object = update(Some(&live), &object, &write);
@@ -126,14 +128,14 @@ impl Cluster {
     /// A namespace without finalizers goes, with all that is in it.
     fn finalize(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
         let (object, _) = decode::json(&request.body).map_err(Failure::bad_request)?;
-        let mut live = self.stored(target, kind)?;
+        let mut live = Value::clone(&*self.stored(target, kind)?);
         live["spec"] = object["spec"].clone();
         let emptied = live.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty);
         if emptied && live.pointer("/metadata/deletionTimestamp").is_some() {
             let inside: Vec<_> =
                 self.store.objects.keys().filter(|k| k.namespace == target.name).cloned().collect();
             for key in inside {
-                let object = self.store.objects[&key].clone();
+                let object = Value::clone(&self.store.objects[&key]);
                 self.store.remove(&key, object);
             }
             self.store.remove(&target.key(), live.clone());

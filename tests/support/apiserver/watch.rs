@@ -1,6 +1,7 @@
 //! Watching: what happened since a version, as somebody with a selector sees it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use federate::server::{Failure, Kind};
 use serde_json::{Value, json};
@@ -116,7 +117,7 @@ impl Watch {
                 (true, false) => {
                     let mut last =
                         if event.deleted { event.object.clone() } else { event.before.clone().unwrap() };
-                    last["metadata"]["resourceVersion"] = json!(event.version.to_string());
+                    Arc::make_mut(&mut last)["metadata"]["resourceVersion"] = json!(event.version.to_string());
                     self.push("DELETED", &last);
                 }
                 (false, false) => {}

@@ -1,5 +1,7 @@
 //! Creating and replacing objects.
 
+use std::sync::Arc;
+
 use federate::server::{Cause, Failure, Kind, Write, complete, services, settle, update};
 use serde_json::{Value, json};
 
@@ -66,7 +68,7 @@ impl Cluster {
         let manager = manager(request);
         let now = self.now();
         let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
-        let object = complete(kind, &object);
+        let object = complete(kind, object);
         let object = update(None, &object, &write);
         let stored = self.make(request, kind, &target, object, &write)?;
         Ok(warned(Response::json(201, stored), &sent.warnings))
@@ -80,7 +82,7 @@ impl Cluster {
         target: &Target,
         mut object: Value,
         write: &Write<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Arc<Value>, Failure> {
         let key = target.key();
         self.admit(kind, target, &mut object)?;
         object["metadata"]["uid"] = json!(self.store.uid());
@@ -104,7 +106,7 @@ impl Cluster {
         }
         if dry {
             object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
-            return Ok(object);
+            return Ok(Arc::new(object));
         }
         let stored = self.store.put(key, object);
         self.made(kind, &stored);
@@ -128,7 +130,7 @@ impl Cluster {
         let manager = manager(request);
         let now = self.now();
         let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
-        let object = complete(kind, &object);
+        let object = complete(kind, object);
         let object = update(Some(&live), &object, &write);
         let stored = self.change(request, kind, target, &live, object, &write)?;
         Ok(warned(Response::json(200, stored), &sent.warnings))
@@ -169,14 +171,14 @@ impl Cluster {
         live: &Value,
         object: Value,
         write: &Write<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Arc<Value>, Failure> {
         let mut object = settle::update(live, object, write)?;
         if kind.is("Service") && object != *live {
             self.check_service(kind, target, &object)?;
         }
         let again = self.settles_twice(kind, live);
         if (object == *live && !again) || request.dry_run() {
-            return Ok(object);
+            return Ok(Arc::new(object));
         }
         if kind.is("Service") {
             let (address, store) = (self.store.address(), &mut self.store);
@@ -191,7 +193,7 @@ impl Cluster {
             self.unmade(kind, &object);
             // The answer still shows the object as it last was.
             object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
-            return Ok(object);
+            return Ok(Arc::new(object));
         }
         let stored = self.store.put(key, object);
         self.made(kind, &stored);

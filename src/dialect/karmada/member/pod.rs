@@ -27,7 +27,8 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
         }
     }
     let kind = Kind::builtin("v1", "Pod").ok_or(Unretained)?;
-    let mut typed = canonical(&kind.schema, body);
+    let mut typed = body.clone();
+    canonical(&kind.schema, &mut typed);
     let written = object(&mut typed, &[]).ok_or(Unretained)?;
     for key in ["apiVersion", "kind"] {
         written.insert(key.to_owned(), body[key].clone());

@@ -52,7 +52,7 @@ impl Member for Server {
 
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
         let write = self.write(false);
-        let object = server::update(live, &complete(&self.kind, &object), &write);
+        let object = server::update(live, &complete(&self.kind, object), &write);
         match live {
             Some(live) => settle::update(live, object, &write),
             None => settle::create(object, &write),
