@@ -123,8 +123,8 @@ impl Deciding<'_> {
     ) -> Decided {
         let placements: BTreeMap<&ObjectRef, &Placement> =
             self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
-        let wanted: Vec<&Desired> =
-            self.desired.iter().filter(|desired| desired.clusters.binary_search(&cluster.name).is_ok()).collect();
+        let is_wanted = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
+        let wanted: Vec<&Desired> = self.desired.iter().filter(is_wanted).collect();
         let known = Known { cluster, live, kind, rules: self.rules };
         let mut decisions: Vec<Decision> = wanted
             .par_iter()

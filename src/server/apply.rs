@@ -74,15 +74,13 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
     let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
     // What is applied as ever leaves nothing behind, and what changes nothing takes nothing from anybody.
-    let merged = if whole { merged } else { prune(write.schema(), merged, &managed, &last.fields) };
+    let merged = if whole { merged } else { prune(write.schema(), &merged, &managed, &last.fields) };
     let changed = !same(&merged, &before);
-    let conflicts = if changed {
-        take(&mut managed, &owner, &before, &merged, write)
-    } else {
-        BTreeMap::new()
-    };
-    if !write.force && !conflicts.is_empty() {
-        return Err(conflict(&conflicts));
+    if changed {
+        let conflicts = take(&mut managed, &owner, &before, &merged, write);
+        if !write.force && !conflicts.is_empty() {
+            return Err(conflict(&conflicts));
+        }
     }
     if let Some(owned) = managed.0.get_mut(&owner) {
         owned.fields = std::mem::take(&mut owned.fields).difference(&identity());
@@ -177,17 +175,17 @@ fn take(
 }
 
 /// Takes out what was applied last time and is owned by nobody now.
-fn prune(ty: &Type, merged: Value, managed: &Managed, last: &FieldSet) -> Value {
+fn prune(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
     let last = with_named(ty, last);
-    let all = with_named(ty, &fields(ty, &merged));
+    let all = with_named(ty, &fields(ty, merged));
     let left = |value: &Value| with_named(ty, &fields(ty, value));
-    let pruned = remove(ty, &merged, &last);
+    let pruned = remove(ty, merged, &last);
     // What somebody owns comes back,
     let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
     let kept = left(&pruned).union(with_named(ty, &owned));
-    let pruned = remove(ty, &merged, &all.clone().difference(&kept));
+    let pruned = remove(ty, merged, &all.clone().difference(&kept));
     // and what went only because it lay in something that went.
-    remove(ty, &merged, &all.difference(&left(&pruned)).intersection(&last))
+    remove(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
 }
 
 fn conflict(conflicts: &BTreeMap<Owner, FieldSet>) -> Failure {

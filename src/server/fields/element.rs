@@ -127,9 +127,7 @@ pub(in crate::server) fn compare_values(a: &Value, b: &Value) -> Ordering {
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (Value::Array(a), Value::Array(b)) => {
-            in_turn(a, b, compare_values)
-        }
+        (Value::Array(a), Value::Array(b)) => in_turn(a, b, compare_values),
         (Value::Object(a), Value::Object(b)) => {
             in_turn(&sorted(a), &sorted(b), |a, b| a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1)))
         }

@@ -29,9 +29,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
             let both = |(key, value): (&String, &Value)| b.get(key).is_some_and(|other| same(value, other));
             a.len() == b.len() && a.iter().all(both)
         }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         _ => compare_values(a, b).is_eq(),
     }
 }

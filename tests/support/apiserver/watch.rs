@@ -117,7 +117,8 @@ impl Watch {
                 (true, false) => {
                     let mut last =
                         if event.deleted { event.object.clone() } else { event.before.clone().unwrap() };
-                    Arc::make_mut(&mut last)["metadata"]["resourceVersion"] = json!(event.version.to_string());
+                    Arc::make_mut(&mut last)["metadata"]["resourceVersion"] =
+                        json!(event.version.to_string());
                     self.push("DELETED", &last);
                 }
                 (false, false) => {}
