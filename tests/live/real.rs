@@ -139,20 +139,36 @@ impl Real {
         delete("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hook-shop");
         delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com");
         delete("/api/v1/namespaces/default/configmaps/federate");
-        let Some(namespace) = self.get(cluster, "/api/v1/namespaces/shop") else { return };
+        for name in ["shop-apply", "shop-drift"] {
+            for kind in ["clusterroles", "clusterrolebindings"] {
+                delete(&format!("/apis/rbac.authorization.k8s.io/v1/{kind}/{name}"));
+            }
+            delete(&format!("/api/v1/namespaces/default/serviceaccounts/{name}"));
+        }
+        for namespace in ["shop", "shop-b"] {
+            self.empty(cluster, namespace);
+        }
+    }
+
+    /// Takes a namespace away with all that is in it.
+    fn empty(&self, cluster: &str, namespace: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}");
+        let Some(mut last) = self.get(cluster, &path) else { return };
+        let delete = |path: &str| self.request(cluster, "DELETE", path, "application/json", &Value::Null);
         let controlled = self.controlled(cluster);
         if !controlled {
-            for kind in ["apis/apps/v1/namespaces/shop/deployments", "api/v1/namespaces/shop/configmaps"] {
-                delete(&format!("/{kind}"));
+            for kind in ["configmaps", "secrets"] {
+                delete(&format!("{path}/{kind}"));
             }
-            delete("/api/v1/namespaces/shop/secrets");
+            for (group, kind) in [("apps/v1", "deployments"), ("example.com/v1", "widgets")] {
+                delete(&format!("/apis/{group}/namespaces/{namespace}/{kind}"));
+            }
         }
-        delete("/api/v1/namespaces/shop");
+        delete(&path);
         if !controlled {
-            let mut last = namespace;
             last["spec"]["finalizers"] = json!([]);
             last["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-            self.request(cluster, "PUT", "/api/v1/namespaces/shop/finalize", "application/json", &last);
+            self.request(cluster, "PUT", &format!("{path}/finalize"), "application/json", &last);
         }
     }
 }

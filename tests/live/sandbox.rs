@@ -109,8 +109,7 @@ impl Sandbox {
         if sandbox.is_real() {
             let contexts =
                 clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), Real::context(at).into()));
-            let contexts: serde_json::Map<String, Value> = contexts.collect();
-            sandbox.write("federate.yaml", &json!({"contexts": contexts}).to_string());
+            sandbox.set("contexts", &Value::Object(contexts.collect()));
         } else {
             sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
         }
@@ -121,6 +120,20 @@ impl Sandbox {
             .file("web.yaml", &deployment("nginx:1.27"))
     }
 
+    /// With a setting in federate.yaml.
+    pub(crate) fn setting(self, key: &str, value: &Value) -> Self {
+        self.set(key, value);
+        self
+    }
+
+    fn set(&self, key: &str, value: &Value) {
+        let file = self.path("repo").join("federate.yaml");
+        let text = fs::read(&file).unwrap_or_else(|_| b"{}".to_vec());
+        let mut settings: Value = serde_json::from_slice(&text).unwrap();
+        settings[key] = value.clone();
+        fs::write(file, settings.to_string()).unwrap();
+    }
+
     /// With one more file in the repo.
     pub(crate) fn file(self, name: &str, text: &str) -> Self {
         self.write(name, text);
@@ -128,8 +141,28 @@ impl Sandbox {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        let text = self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.own(text));
-        fs::write(self.path("repo").join(name), text).unwrap();
+        let path = self.path("repo").join(self.own(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, self.own(text)).unwrap();
+    }
+
+    /// Text with names of the test's own, as it stands in files and clusters.
+    fn own(&self, text: &str) -> String {
+        self.real.as_ref().map_or_else(|| text.to_owned(), |real| real.own(text))
+    }
+
+    /// The names of the files in a folder of the repo.
+    pub(crate) fn files(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path("repo").join(self.own(folder))) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// What a file of the repo says.
+    pub(crate) fn read_file(&self, name: &str) -> String {
+        fs::read_to_string(self.path("repo").join(self.own(name))).unwrap()
     }
 
     pub(crate) fn remove(&self, name: &str) {
@@ -149,25 +182,35 @@ impl Sandbox {
 
     /// `federate apply repo` with more arguments.
     pub(crate) fn apply(&self, arguments: &str) -> Ran {
-        let ran = Ran::of(&self.command(arguments).output().unwrap());
-        match &self.real {
-            Some(real) => Ran { code: ran.code, out: real.known(&ran.out), err: real.known(&ran.err) },
-            None => ran,
-        }
+        self.run("apply", arguments)
     }
 
     /// Another command of `federate` on the repo, with more arguments.
     pub(crate) fn run(&self, name: &str, arguments: &str) -> Ran {
-        Ran::of(&self.runs(name, arguments).output().unwrap())
+        self.ran(&mut self.runs(name, arguments))
     }
 
-    /// `federate import --context m1 --repo repo` with more arguments before.
+    /// `federate import` from `m1` into the repo with more arguments before.
     pub(crate) fn import(&self, arguments: &str) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
-        command.arg("import").args(arguments.split_whitespace());
-        command.args(["--context", "m1", "--repo", "repo", "--kubeconfig", "kubeconfig"]);
+        command.arg("import").args(self.own(arguments).split_whitespace()).args(["--repo", "repo"]);
+        match &self.real {
+            Some(real) => {
+                command.arg("--kubeconfig").arg(&real.kubeconfig);
+                command.args(["--context", &Real::context(1), "--applyset", &real.applyset()])
+            }
+            None => command.args(["--kubeconfig", "kubeconfig", "--context", "m1"]),
+        };
         command.env_remove("FEDERATE_DIGEST_KEY").current_dir(self.folder.path()).stdin(Stdio::null());
-        Ran::of(&command.output().unwrap())
+        self.ran(&mut command)
+    }
+
+    fn ran(&self, command: &mut Command) -> Ran {
+        let ran = Ran::of(&command.output().unwrap());
+        match &self.real {
+            Some(real) => Ran { code: ran.code, out: real.known(&ran.out), err: real.known(&ran.err) },
+            None => ran,
+        }
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
@@ -210,18 +253,53 @@ impl Sandbox {
     /// Makes an object as a field manager.
     #[track_caller]
     pub(crate) fn create(&self, cluster: &str, path: &str, manager: &str, body: &Value) {
-        let code = if let Some(real) = &self.real {
-            let path = format!("{path}?fieldManager={manager}");
-            real.request(cluster, "POST", &path, "application/json", body).0
-        } else {
-            let request = Request::new("POST", path).query("fieldManager", manager);
-            self.fleet.cluster(cluster).handle(&request.body("application/json", body.to_string())).status
-        };
-        assert_eq!(code, 201, "{path}");
+        assert_eq!(self.ask(cluster, "POST", path, manager, "application/json", body), 201, "{path}");
+    }
+
+    /// Changes an object as a field manager; of its parts with paths of their own, a merge patch.
+    #[track_caller]
+    pub(crate) fn edit(&self, cluster: &str, manager: &str, path: &str, patch: &Value) {
+        let merge = path.ends_with("/scale") || path.ends_with("/status");
+        let sort = if merge { "merge" } else { "strategic-merge" };
+        let sort = format!("application/{sort}-patch+json");
+        assert_eq!(self.ask(cluster, "PATCH", path, manager, &sort, patch), 200, "{path}");
+    }
+
+    /// Deletes an object.
+    #[track_caller]
+    pub(crate) fn delete(&self, cluster: &str, path: &str) {
+        assert_eq!(
+            self.ask(cluster, "DELETE", path, "test", "application/json", &Value::Null),
+            200,
+            "{path}"
+        );
+    }
+
+    /// The code of a cluster's answer.
+    fn ask(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        manager: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> u16 {
+        if let Some(real) = &self.real {
+            let manager = if method == "DELETE" { String::new() } else { format!("?fieldManager={manager}") };
+            return real.request(cluster, method, &format!("{path}{manager}"), content_type, body).0;
+        }
+        let request = Request::new(method, path).query("fieldManager", manager);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.fleet.cluster(cluster).handle(&request.body(content_type, body)).status
     }
 
     pub(crate) fn create_namespace(&self, cluster: &str) {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        self.create_namespace_named(cluster, "shop");
+    }
+
+    pub(crate) fn create_namespace_named(&self, cluster: &str, name: &str) {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.create(cluster, "/api/v1/namespaces", "test", &body);
     }
 

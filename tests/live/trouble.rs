@@ -95,12 +95,13 @@ fn missing_rights_are_told() {
     assert!(!ran.err.contains("t0ken"));
 }
 
-/// Lets the owner of the token `t0ken` do what a file of `deploy/rbac` grants, and gives it the kubeconfig.
-pub(crate) fn granted(sandbox: &Sandbox, name: &str) {
+/// Grants what a file of `deploy/rbac` does, and the arguments with which to use it.
+pub(crate) fn granted(sandbox: &Sandbox, name: &str) -> String {
     let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-    let stream = federate::yaml::read(&std::fs::read(path).unwrap());
+    // Each test of those that use real clusters has its own.
+    let text = std::fs::read_to_string(path).unwrap().replace("federate-", "shop-");
+    let stream = federate::yaml::read(text.as_bytes());
     assert!(stream.errors.is_empty());
-    let mut cluster = sandbox.fleet.cluster("m1");
     for document in stream.documents {
         let path = match document.value["kind"].as_str().unwrap() {
             "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -108,27 +109,31 @@ pub(crate) fn granted(sandbox: &Sandbox, name: &str) {
             "ServiceAccount" => "/api/v1/namespaces/default/serviceaccounts",
             other => panic!("{other}"),
         };
-        assert_eq!(cluster.create(path, &document.value).status, 201, "{}", document.value);
+        sandbox.create("m1", path, "test", &document.value);
     }
-    let user = format!("system:serviceaccount:default:federate-{name}");
-    cluster.token("t0ken", User::new(&user, &["system:authenticated"]));
-    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
+    let user = format!("--as system:serviceaccount:default:shop-{name} --as-group system:authenticated");
+    // API servers learn of rights by and by.
+    let end = Instant::now() + Duration::from_secs(20);
+    while sandbox.apply(&format!("--dry-run=client --cluster m1 {user}")).code != 0 {
+        assert!(Instant::now() < end, "the rights of {name} do not arrive");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    user
 }
 
 #[test]
 fn the_rights_in_deploy_suffice() {
-    let sandbox = Sandbox::new(&["m1"]);
-    granted(&sandbox, "drift");
-    sandbox.apply("--dry-run=client").code(0);
-    let ran = sandbox.apply("").code(2);
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    let reader = granted(&sandbox, "drift");
+    let ran = sandbox.apply(&reader).code(2);
     assert!(ran.err.contains("cannot patch") || ran.err.contains("cannot create"), "{ran:#?}");
-    granted(&sandbox, "apply");
+    let user = granted(&sandbox, "apply");
     for name in ["a", "b", "c", "d"] {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
-    sandbox.apply("").code(0);
+    sandbox.apply(&user).code(0);
     sandbox.remove("a.yaml");
-    sandbox.apply("").code(0);
+    sandbox.apply(&user).code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
 }
 
