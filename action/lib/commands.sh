@@ -68,12 +68,6 @@ stage_diff() {
   differences=none
   find_base
   [ -n "$base" ] || return 0
-  if [ -n "$prefix" ] && ! git -C "$where" cat-file -e "$base:${prefix%/}" 2>/dev/null; then
-    say "not in ${base:0:10}, so there is nothing to compare with"
-    base=
-    changed_here=true
-    return 0
-  fi
   arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
   # What can be shown in spite of errors helps to review.
   case " ${more[*]-} " in

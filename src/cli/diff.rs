@@ -12,6 +12,7 @@ use crate::change::{self, DigestKey, Side};
 use crate::dialect::Plan;
 use crate::engine::{self, Engine, Manifest, Rendering};
 use crate::k8s::{Finding, ObjectRef, Severity};
+use crate::repo::{Nothing, Source};
 use crate::report::diff::{Diff as Report, markdown, text};
 use crate::report::findings::{self, Row};
 
@@ -20,7 +21,8 @@ use crate::report::findings::{self, Row};
 /// Renders the repo as it is in one revision, then as it is in another (or in the work tree) with the
 /// first plan as the scheduler's memory, and compares: where things run, which fields of which objects
 /// differ in which clusters, and what would be pruned. Values of Secrets are never shown, only
-/// whether they differ, as digests under the key in `FEDERATE_DIGEST_KEY` or a random one.
+/// whether they differ, as digests under the key in `FEDERATE_DIGEST_KEY` or a random one. A folder that the
+/// first revision does not have yet is as if it were empty there.
 ///
 /// Example: federate diff examples/repo --from main -o markdown
 #[derive(Debug, Args)]
@@ -64,12 +66,14 @@ struct Rendered {
 
 impl Diff {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut from = self.render(&self.args.open_at(&self.from)?, self.args.memory(None)?, None)?;
+        let opened = self.args.open_before(&self.from)?;
+        let earlier: &dyn Source = opened.as_ref().map_or(&Nothing, Opened::source);
+        let mut from = self.render(earlier, self.args.memory(None)?, None)?;
         let opened = match &self.to {
             Some(rev) => self.args.open_at(rev)?,
             None => self.args.open()?,
         };
-        let mut to = self.render(&opened, from.rendering.plan.clone(), Some(&from))?;
+        let mut to = self.render(opened.source(), from.rendering.plan.clone(), Some(&from))?;
         self.args.known_clusters(from.loaded.clusters.iter().chain(&to.loaded.clusters))?;
         self.tell(&from, &to);
         let failed = engine::any_error(&to.findings);
@@ -97,8 +101,13 @@ impl Diff {
     }
 
     /// Renders one side; `earlier` is what the clusters held before.
-    fn render(&self, opened: &Opened, previous: Plan, earlier: Option<&Rendered>) -> Result<Rendered, Fault> {
-        let mut loaded = self.args.read_from(opened.source(), None, previous)?;
+    fn render(
+        &self,
+        source: &dyn Source,
+        previous: Plan,
+        earlier: Option<&Rendered>,
+    ) -> Result<Rendered, Fault> {
+        let mut loaded = self.args.read_from(source, None, previous)?;
         let mut rendering = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings).render();
         let mut findings = std::mem::take(&mut loaded.findings);
         findings.append(&mut rendering.findings);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Fault;
-use crate::repo::git::{Place, Revision, verify};
+use crate::repo::git::{self, Place, Revision, verify};
 use crate::repo::{Source, WorkTree};
 
 /// Arguments that choose a revision.
@@ -46,14 +46,29 @@ impl RevisionArgs {
 
     /// The repo at a revision.
     pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
-        let failed = |e: &dyn std::fmt::Display| Fault::Failed(e.to_string());
+        self.revision(repo, rev)?.map_err(|e| failed(&e))
+    }
+
+    /// The repo at an earlier revision; `None` where that does not have the repo's folder yet.
+    pub(super) fn open_before(&self, repo: &Path, rev: &str) -> Result<Option<Opened>, Fault> {
+        match self.revision(repo, rev)? {
+            Ok(opened) => Ok(Some(opened)),
+            Err(git::Error::NoFolder { .. }) => Ok(None),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {
         let place = Place::of(repo).map_err(|e| failed(&e))?;
         if self.verify_signatures {
             verify::verify(&place, rev, self.allowed_signers.as_deref()).map_err(|e| failed(&e))?;
         }
-        let revision = Revision::open(place, rev).map_err(|e| failed(&e))?;
-        Ok(Opened::Revision(Box::new(revision)))
+        Ok(Revision::open(place, rev).map(|revision| Opened::Revision(Box::new(revision))))
     }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Failed(error.to_string())
 }
 
 impl Opened {

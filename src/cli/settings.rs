@@ -134,6 +134,11 @@ impl RepoArgs {
         self.revision.open_at(&self.repo, rev)
     }
 
+    /// The same, with `None` where that revision does not have the repo's folder yet.
+    pub(super) fn open_before(&self, rev: &str) -> Result<Option<Opened>, Fault> {
+        self.revision.open_before(&self.repo, rev)
+    }
+
     /// The scheduler's memory: the plan that is named, or else `kept`.
     pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
         match &self.previous {

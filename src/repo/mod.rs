@@ -26,7 +26,7 @@ mod walk;
 
 pub use config::Config;
 pub use live::live;
-pub use source::{File, Source, WorkTree};
+pub use source::{File, Nothing, Source, WorkTree};
 
 /// What an object is to a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
