@@ -37,6 +37,14 @@ fn owners(object: &Value) -> Vec<String> {
 }
 
 #[test]
+fn a_new_object_is_completed_even_where_nothing_is_said_of_it() {
+    let kind = kind("v1", "Namespace");
+    let named = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+    let live = applied(None, &named, &write(&kind, "me")).unwrap();
+    assert_eq!(live["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "a"}));
+}
+
+#[test]
 fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
     let kind = kind("v1", "ConfigMap");
     let both = config_map(&json!({"a": "1", "b": "2"}));
