@@ -5,6 +5,7 @@
 //! `Status`, nor JSON. A patch that does not fit the schema is answered with 500, though it is the
 //! user's mistake. A token that has expired is answered with 401.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::Error;
 use super::answer::{Fault, Refusal};
 use super::call::Call;
-use super::target::Way;
 
 /// How often a request is sent until it is given up.
 const ATTEMPTS: u32 = 5;
@@ -40,12 +40,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How many requests are under way to a cluster at a time.
 const AT_ONCE: usize = 8;
 
+/// A way to an API server.
+pub(super) trait Way: Send + Sync {
+    /// Goes it, with credentials as they are now.
+    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>>;
+}
+
 /// An API server.
 #[derive(Clone)]
 pub(super) struct Client(Arc<Server>);
 
 struct Server {
-    way: Way,
+    way: Box<dyn Way>,
     /// With what was got by the way last, and how often that was.
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
@@ -70,18 +76,19 @@ enum Miss {
 }
 
 impl Client {
-    /// A cluster takes one of the `places` when it has answered for the first time, and keeps it: those that
+    /// Connects. A cluster takes one of the `places` when it has answered for the first time, and keeps it: those that
     /// cannot be reached hold up nobody.
-    pub(super) fn new(inner: kube::Client, way: Way, places: Arc<Semaphore>) -> Self {
-        Self(Arc::new(Server {
-            way,
+    pub(super) async fn new(way: impl Way + 'static, places: Arc<Semaphore>) -> Result<Self, Error> {
+        let inner = way.client().await?;
+        Ok(Self(Arc::new(Server {
+            way: Box::new(way),
             inner: Mutex::new((inner, 0)),
             renewing: tokio::sync::Mutex::new(()),
             slots: Semaphore::new(AT_ONCE),
             quiet: Mutex::new(Instant::now()),
             places,
             place: OnceCell::new(),
-        }))
+        })))
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.

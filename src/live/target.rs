@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use super::answer::Fault;
 use super::call::Call;
-use super::client::Client;
+use super::client::{Client, Way};
 use super::hub::{self, Hub};
 use super::{Error, proxy};
 
@@ -117,37 +118,44 @@ fn is_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-/// The way to one API server.
-#[derive(Clone)]
-pub(super) enum Way {
-    Member { ways: Arc<Ways>, cluster: String },
-    Hub { source: Arc<Source>, context: String },
+/// The way to a member cluster.
+struct Member {
+    ways: Arc<Ways>,
+    cluster: String,
 }
 
-impl Way {
-    /// Goes it, with credentials as they are now.
-    pub(super) async fn client(&self) -> Result<kube::Client, Error> {
-        match self {
-            Self::Member { ways, cluster } => {
-                // On the heap, because the hub's client comes by a way, too.
-                let mut config = Box::pin(ways.member(cluster)).await?;
-                if let Some(user) = &ways.access.user {
-                    config.auth_info.impersonate = Some(user.clone());
-                }
-                if !ways.access.groups.is_empty() {
-                    config.auth_info.impersonate_groups = Some(ways.access.groups.clone());
-                }
-                connect(config).await
+/// The way to the hub.
+struct ToHub {
+    source: Arc<Source>,
+    context: String,
+}
+
+impl Way for Member {
+    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
+        Box::pin(async {
+            let mut config = self.ways.member(&self.cluster).await?;
+            let access = &self.ways.access;
+            if let Some(user) = &access.user {
+                config.auth_info.impersonate = Some(user.clone());
             }
-            Self::Hub { source, context } => connect(source.context(context, "").await?).await,
-        }
+            if !access.groups.is_empty() {
+                config.auth_info.impersonate_groups = Some(access.groups.clone());
+            }
+            connect(config).await
+        })
+    }
+}
+
+impl Way for ToHub {
+    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
+        Box::pin(async { connect(self.source.context(&self.context, "").await?).await })
     }
 }
 
 /// The API server of a cluster.
 pub(super) async fn to(ways: &Arc<Ways>, cluster: &str) -> Result<Client, Error> {
-    let way = Way::Member { ways: ways.clone(), cluster: cluster.to_owned() };
-    Ok(Client::new(way.client().await?, way, ways.places.clone()))
+    let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };
+    Client::new(way, ways.places.clone()).await
 }
 
 impl Source {
@@ -201,10 +209,10 @@ impl Ways {
 
     /// The hub, once it has answered anything.
     async fn knock(&self, hub: &Hub) -> Result<Client, Error> {
-        let way = Way::Hub { source: self.source.clone(), context: hub.context.clone() };
+        let way = ToHub { source: self.source.clone(), context: hub.context.clone() };
         let told = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It takes no place of a cluster.
-        let client = Client::new(way.client().await.map_err(told)?, way, Arc::new(Semaphore::new(1)));
+        let client = Client::new(way, Arc::new(Semaphore::new(1))).await.map_err(told)?;
         match client.send::<serde_json::Value>(&Call::get("/version")).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(told(error)),

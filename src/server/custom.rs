@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::canonical::canonical;
-use super::kinds::Kind;
 use super::schema::{Field, Relation, Struct, Type, Written};
 
 /// The definition of a custom kind.
@@ -24,79 +23,6 @@ pub struct Custom {
     pub selector: Option<String>,
     /// The fields by which objects can be selected, such as `.spec.mode`.
     pub selectable: Vec<String>,
-}
-
-impl Kind {
-    /// The kinds that a definition makes, one for each version that is served.
-    pub fn customs(definition: &Value) -> Vec<Self> {
-        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let texts = |pointer: &str| -> Vec<String> {
-            let list = definition.pointer(pointer).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
-        };
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-        let served = versions.into_iter().flatten().filter(|v| v.get("served") == Some(&Value::Bool(true)));
-        served
-            .map(|version| {
-                let at = |pointer: &str| version.pointer(pointer);
-                let path = |p: &str| at(p).and_then(Value::as_str).map(str::to_owned);
-                let schema = at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-                let selectable = at("/selectableFields").and_then(Value::as_array).into_iter().flatten();
-                Self {
-                    group: text("/spec/group").to_owned(),
-                    version: path("/name").unwrap_or_default(),
-                    kind: text("/spec/names/kind").to_owned(),
-                    plural: text("/spec/names/plural").to_owned(),
-                    singular: text("/spec/names/singular").to_owned(),
-                    short: texts("/spec/names/shortNames"),
-                    categories: texts("/spec/names/categories"),
-                    namespaced: text("/spec/scope") == "Namespaced",
-                    generation: true,
-                    status: at("/subresources/status").is_some(),
-                    scale: at("/subresources/scale").is_some(),
-                    schema: root(&schema),
-                    custom: Some(Custom {
-                        schema,
-                        replicas: path("/subresources/scale/specReplicasPath"),
-                        status_replicas: path("/subresources/scale/statusReplicasPath"),
-                        selector: path("/subresources/scale/labelSelectorPath"),
-                        selectable: selectable
-                            .filter_map(|field| field.get("jsonPath")?.as_str().map(str::to_owned))
-                            .collect(),
-                    }),
-                }
-            })
-            .collect()
-    }
-}
-
-impl Kind {
-    /// A custom kind whose definition is not known: mappings are merged key by key, lists are replaced.
-    pub fn schemaless(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-            singular: kind.to_lowercase(),
-            short: Vec::new(),
-            categories: Vec::new(),
-            namespaced,
-            generation: true,
-            status: true,
-            scale: false,
-            schema: root(&schema),
-            custom: Some(Custom {
-                schema,
-                replicas: None,
-                status_replicas: None,
-                selector: None,
-                selectable: Vec::new(),
-            }),
-        }
-    }
 }
 
 impl Custom {
@@ -166,7 +92,7 @@ fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
 }
 
 /// The type of whole objects.
-fn root(schema: &Value) -> Type {
+pub(super) fn root(schema: &Value) -> Type {
     let mut ty = match type_of(schema) {
         Type::Struct(s) => s,
         _ => Struct { rest: Some(Box::new(Type::Any)), ..Struct::default() },

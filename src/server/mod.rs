@@ -44,6 +44,7 @@ pub mod canonical;
 mod complete;
 mod custom;
 mod defaults;
+mod defined;
 mod failure;
 pub mod fields;
 mod kinds;

@@ -4,15 +4,13 @@
 //! mapping, and what comes after it overrides it.
 
 use super::alias::Aliases;
+use super::events::{MAX_DEPTH, is_merge, parser, position};
 use super::scalar::{self, Plain};
 use super::{Error, Position, repair, syntax, tag};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-
-/// Collections nested deeper than this are refused.
-pub(super) const MAX_DEPTH: usize = 512;
 
 /// Duplicate keys that are reported of one document.
 const MAX_DUPLICATES: usize = 100;
@@ -49,7 +47,7 @@ impl<'a> Builder<'a> {
     pub(super) fn new(text: &'a str, first_line: u32) -> Self {
         Self {
             text,
-            parser: Parser::new_from_str_with_options(text, options()),
+            parser: parser(text),
             first_line,
             aliases: Aliases::default(),
             key_lines: Vec::new(),
@@ -346,35 +344,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-pub(super) fn options() -> granit_parser::Options {
-    granit_parser::options! {
-        emit_comments: false,
-        emit_anchor_events: true,
-        flow_nesting_limit: MAX_DEPTH + 1,
-        block_nesting_limit: MAX_DEPTH + 1,
-    }
-}
-
-/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
-pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
-    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
-}
-
 fn duplicate(key: &str, first: u32, again: u32) -> String {
     format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
-}
-
-pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
-    text == "<<"
-        && match tag {
-            None => style == ScalarStyle::Plain,
-            Some(tag) => {
-                (tag.handle().is_empty() && tag.suffix() == "!")
-                    || (tag.handle() == "!" && tag.suffix().is_empty())
-                    || tag::core_name(tag).as_deref() == Some("merge")
-            }
-        }
 }
 
 /// An escape of a double-quoted scalar that JSON has and YAML 1.1 has not: `\/` or half a character.

@@ -3,7 +3,7 @@
 //! The document is parsed again into a tree of places. Aliases and merge keys are followed, so that the
 //! place is the one where the value is written, not where it is repeated.
 
-use super::build::{self, MAX_DEPTH};
+use super::events::{self, MAX_DEPTH};
 use super::stream::{self, Chunk};
 use super::{Position, Stream, json, repair, scalar, tag};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
@@ -79,7 +79,7 @@ struct Entry {
 impl<'a> Tree<'a> {
     fn new(text: &'a str, first_line: u32) -> Self {
         Self {
-            parser: Parser::new_from_str_with_options(text, build::options()),
+            parser: events::parser(text),
             first_line,
             nodes: Vec::new(),
             anchors: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl<'a> Tree<'a> {
     }
 
     fn position(&self, span: &Span) -> Position {
-        build::position(self.first_line, span.start.line(), span.start.col())
+        events::position(self.first_line, span.start.line(), span.start.col())
     }
 
     fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<usize> {
@@ -208,7 +208,7 @@ impl<'a> Tree<'a> {
 /// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that has none.
 #[allow(clippy::option_option)] // three outcomes
 pub(super) fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
-    if build::is_merge(text, style, tag) {
+    if events::is_merge(text, style, tag) {
         return Some(None);
     }
     let (plain, text) = match tag {

@@ -13,6 +13,7 @@ mod alias;
 mod build;
 pub mod edit;
 mod emit;
+mod events;
 mod json;
 mod locate;
 mod order;

@@ -3,8 +3,8 @@
 //! YAML 1.1 readers let the lines of a quoted text begin at any column and a comment follow a value at
 //! once. There blanks change nothing, so a text that the parser refuses for want of them gets them.
 
-use super::build;
-use granit_parser::{ErrorKind, Parser, ScanError};
+use super::events;
+use granit_parser::{ErrorKind, ScanError};
 
 /// Places that one text may need repaired; each costs reading the text once more.
 const MAX_REPAIRS: usize = 100;
@@ -34,7 +34,7 @@ pub(super) fn repaired(text: &str) -> Option<String> {
 }
 
 fn first_lack(text: &str) -> Option<(usize, usize)> {
-    let mut parser = Parser::new_from_str_with_options(text, build::options());
+    let mut parser = events::parser(text);
     loop {
         if let Err(error) = parser.next_event()? {
             return Some((error.marker().byte_offset()?, blanks(&error)?));

@@ -105,7 +105,7 @@ pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
         let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
         let line = before.matches('\n').count();
         let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
-        Error { at: super::build::position(chunk.first_line, line + 1, column), message }
+        Error { at: super::events::position(chunk.first_line, line + 1, column), message }
     };
     let text = std::str::from_utf8(chunk.bytes).map_err(|error| {
         refuse(error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned())

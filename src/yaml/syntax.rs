@@ -1,6 +1,6 @@
 //! Says what is wrong with the form of a document, in words for the person who wrote it.
 
-use super::build::MAX_DEPTH;
+use super::events::MAX_DEPTH;
 use granit_parser::{ErrorKind, ScanError};
 
 /// The message for a syntax error; kinds without one here speak for themselves.

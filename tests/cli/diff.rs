@@ -210,7 +210,7 @@ fn what_is_gone_would_be_pruned() {
 #[test]
 fn a_folder_that_is_not_there_yet_is_empty() {
     let sandbox = web();
-    sandbox.write("new/clusters.yaml", &sandbox.read("clusters.yaml"));
+    sandbox.write("new/clusters.yaml", sandbox.read("clusters.yaml"));
     sandbox.write("new/c.yaml", configs(1, "a"));
     sandbox.write("new/p.yaml", everywhere("ConfigMap"));
     let out = sandbox.run("diff new --from main -q").code(1).out;

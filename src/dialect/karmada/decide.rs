@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use super::interpret::{self, Workload};
+use super::interpret;
 use super::matching::{self, Policy, propagates_everywhere};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
+use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use crate::dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::{Cluster, Finding, Object};

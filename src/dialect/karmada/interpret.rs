@@ -3,44 +3,11 @@
 //!
 //! Facts: only the kinds below have replicas; the API server fills in 1 where a workload names none.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::thirdparty;
-use crate::k8s::quantity::Quantity;
-use crate::k8s::{Object, pods};
-
-/// A template as the scheduler sees it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Workload {
-    /// Wanted replicas; 0 for what has none.
-    pub replicas: i64,
-    /// What one replica asks for; `None` when it asks for nothing and claims no nodes.
-    pub requirements: Option<Requirements>,
-}
-
-impl Workload {
-    /// Whether replicas are to be divided at all.
-    pub(super) fn is_workload(&self) -> bool {
-        self.replicas > 0 || self.requirements.is_some()
-    }
-}
-
-/// What one replica asks for: positive requests only, by resource name.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Requirements {
-    /// By resource name (`cpu`, `memory`, …).
-    pub requests: BTreeMap<String, Quantity>,
-}
-
-impl Requirements {
-    /// Those of a pod spec; `None` when it asks for nothing and claims no nodes.
-    pub(super) fn of_pod(spec: &Value) -> Option<Self> {
-        let requests = pods::requests(spec);
-        (pods::claims_nodes(spec) || !requests.is_empty()).then_some(Self { requests })
-    }
-}
+use super::workload::{Requirements, Workload};
+use crate::k8s::Object;
 
 /// Interprets a template.
 pub(super) fn workload(object: &Object) -> Workload {

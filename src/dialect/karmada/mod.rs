@@ -39,6 +39,7 @@ mod schedule;
 mod selector;
 mod thirdparty;
 mod validate;
+mod workload;
 
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;

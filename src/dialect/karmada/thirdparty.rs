@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::interpret::{Requirements, Workload};
+use super::workload::{Requirements, Workload};
 use crate::k8s::quantity::Quantity;
 use crate::k8s::{Object, object, pods};
 

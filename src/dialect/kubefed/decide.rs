@@ -8,7 +8,7 @@ use super::preference::{self, Preference, Schedule};
 use super::{KubeFeds, NAME, manifest, placement};
 use crate::dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::kinds::Scope;
-use crate::k8s::{Cluster, ClusterName, Finding, ObjectRef, Origin, finding};
+use crate::k8s::{Cluster, Finding, ObjectRef, Origin, finding};
 
 /// The reason where a selector is invalid: then nothing is done at all.
 pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
@@ -283,14 +283,4 @@ pub(super) fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Optio
         return Some(Refusal::new("InvalidName", message, "give it the name of the namespace it is in"));
     }
     None
-}
-
-/// The clusters of a row that can be sent something and those that cannot.
-pub(super) fn by_readiness<'p>(
-    plane: &KubeFeds<'_>,
-    row: &'p Placement,
-) -> (Vec<&'p Placed>, Vec<ClusterName>) {
-    let (ready, unready): (Vec<&Placed>, Vec<&Placed>) =
-        row.clusters.iter().partition(|p| plane.cluster(&p.name).is_some_and(|c| c.ready));
-    (ready, unready.into_iter().map(|p| p.name.clone()).collect())
 }

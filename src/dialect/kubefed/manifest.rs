@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::decide::by_readiness;
 use super::federated::Federated;
 use super::overrides::{self, Failure, Step, Steps};
 use super::{KubeFeds, NOT_READY};
@@ -52,6 +51,13 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
+}
+
+/// The clusters of a row that can be sent something and those that cannot.
+fn by_readiness<'p>(plane: &KubeFeds<'_>, row: &'p Placement) -> (Vec<&'p Placed>, Vec<ClusterName>) {
+    let (ready, unready): (Vec<&Placed>, Vec<&Placed>) =
+        row.clusters.iter().partition(|p| plane.cluster(&p.name).is_some_and(|c| c.ready));
+    (ready, unready.into_iter().map(|p| p.name.clone()).collect())
 }
 
 /// The preference that decided, if one did.

@@ -4,8 +4,8 @@
 //! error. A property that a cluster lacks makes the term not match, whatever the operator.
 
 use super::api;
+use super::failure::Failure;
 use super::properties::{Property, compare};
-use super::schedule::Failure;
 use crate::k8s::quantity::Quantity;
 use crate::k8s::selector::LabelSelector;
 use crate::k8s::{Cluster, Labels};

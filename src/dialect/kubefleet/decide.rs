@@ -8,7 +8,8 @@
 use serde_json::{Value, json};
 
 use super::api::Policy;
-use super::schedule::{Failure, Outcome, Request, Row, Rows, Scores, State, schedule};
+use super::failure::Failure;
+use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
 use super::{KubeFleets, NAME, Subject};
 use crate::dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulable};
 use crate::k8s::{Cluster, Finding, ObjectRef};

@@ -28,6 +28,7 @@ mod cluster;
 mod decide;
 pub mod envelope;
 mod explain;
+mod failure;
 pub mod health;
 mod import;
 pub mod manifest;
@@ -42,9 +43,9 @@ mod validate;
 pub mod waves;
 
 use api::Policy;
+use failure::Failure;
 use manifest::{Item, Sending};
 use overrides::Overrides;
-use schedule::Failure;
 use selection::Hub;
 
 const NAME: &str = "kubefleet";

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use super::schedule::Failure;
+use super::failure::Failure;
 use crate::k8s::Cluster;
 use crate::k8s::quantity::Quantity;
 

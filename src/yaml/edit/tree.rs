@@ -3,7 +3,7 @@
 //! Unlike the places that messages need, these do not follow aliases or merge keys: they are about the
 //! text itself.
 
-use crate::yaml::build::{self, MAX_DEPTH};
+use crate::yaml::events::{self, MAX_DEPTH};
 use crate::yaml::locate;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use std::ops::Range;
@@ -57,8 +57,7 @@ impl Entry {
 
 /// The root of document number `nth` of a text; `None` when it cannot be told where everything stands.
 pub(super) fn read(text: &str, nth: usize) -> Option<Node> {
-    let mut reader =
-        Reader { text, parser: Parser::new_from_str_with_options(text, build::options()), depth: 0 };
+    let mut reader = Reader { text, parser: events::parser(text), depth: 0 };
     for _ in 0..=nth {
         while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
     }

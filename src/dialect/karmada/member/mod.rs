@@ -11,6 +11,7 @@ use crate::dialect::{Action, Deed, DeleteOptions, Placement};
 use crate::k8s::{Cluster, Object};
 use crate::repo::Template;
 
+mod body;
 mod pod;
 pub mod retain;
 mod stamp;

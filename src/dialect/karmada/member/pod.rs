@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::retain::{Unretained, object};
+use super::body::{Unretained, object};
 use crate::k8s::Object;
 use crate::server::Kind;
 use crate::server::canonical::canonical;

@@ -5,15 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::body::{Unretained, object};
 use super::{pod, stamp};
 use crate::k8s::Object;
 use crate::k8s::object::at;
-
-/// A field that does not fit.
-#[derive(Debug)]
-pub struct Unretained;
 
 /// What is sent instead of `desired`, given what is there.
 pub fn retained(mut desired: Value, live: &Object) -> Result<Value, Unretained> {
@@ -49,21 +46,6 @@ fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
             map.insert(key.clone(), value.clone());
         }
     }
-}
-
-/// The map at a path, made if need be; `None` where something else is in the way.
-pub(super) fn object<'b>(body: &'b mut Value, path: &[&str]) -> Option<&'b mut Map<String, Value>> {
-    let mut target = body;
-    for key in path {
-        if target.is_null() {
-            *target = Value::Object(Map::new());
-        }
-        target = target.as_object_mut()?.entry(*key).or_insert(Value::Null);
-    }
-    if target.is_null() {
-        *target = Value::Object(Map::new());
-    }
-    target.as_object_mut()
 }
 
 fn by_kind(body: &mut Value, live: &Object) -> Result<(), Unretained> {

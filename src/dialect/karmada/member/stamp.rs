@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{CONFLICT_RESOLUTION, MANAGED, retain};
+use super::body::object;
+use super::{CONFLICT_RESOLUTION, MANAGED};
 use crate::dialect::Placement;
 use crate::dialect::karmada::prune;
 use crate::repo::Template;
@@ -22,10 +23,10 @@ pub(super) fn stamp(
     cluster: &str,
     overwrites: bool,
 ) {
-    let Some(labels) = retain::object(body, &["metadata", "labels"]) else { return };
+    let Some(labels) = object(body, &["metadata", "labels"]) else { return };
     labels.insert(MANAGED.to_owned(), "true".into());
     let labels = names(labels);
-    let Some(annotations) = retain::object(body, &["metadata", "annotations"]) else { return };
+    let Some(annotations) = object(body, &["metadata", "annotations"]) else { return };
     let resolution = if overwrites { "overwrite" } else { "abort" };
     annotations.entry(CONFLICT_RESOLUTION).or_insert_with(|| resolution.into());
     let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::dialect::karmada::interpret::{Requirements, Workload};
+use crate::dialect::karmada::workload::{Requirements, Workload};
 use crate::k8s::Cluster;
 use crate::k8s::quantity::Quantity;
 

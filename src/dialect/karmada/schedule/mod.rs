@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 
 use super::api::{Placement, ReplicaScheduling};
-use super::interpret::Workload;
+use super::workload::Workload;
 use crate::k8s::{Cluster, ClusterName};
 
 mod assign;

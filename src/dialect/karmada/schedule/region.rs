@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 
-use super::select::{count, none_is_an_error};
 use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::dialect::karmada::api::SpreadConstraint;
 
@@ -196,4 +195,19 @@ fn take(groups: &[Region<'_>], path: &Path, at_most: usize) -> Vec<Candidate> {
     pool.sort_by(Candidate::order);
     chosen.extend(pool.into_iter().take(more));
     chosen
+}
+
+/// Without `maxGroups` at most 0 clusters may be chosen, which the scheduler reports as an error.
+pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>, Failure> {
+    if chosen.is_empty() {
+        return Err(Failure::scheduler(
+            "the spread constraints leave no cluster to choose (a constraint without `maxGroups` allows none)",
+        ));
+    }
+    Ok(chosen)
+}
+
+/// A group count, which validation keeps from being negative.
+pub(super) fn count(groups: i64) -> usize {
+    usize::try_from(groups).unwrap_or(0)
 }

@@ -3,7 +3,8 @@
 //! Facts: static weights ignore the constraints; a `region` constraint picks regions first, else a
 //! `cluster` constraint picks clusters; `zone` and `provider` only filter.
 
-use super::{Candidate, Failure, Round, Strategy, Trace, region};
+use super::region::{self, count, none_is_an_error};
+use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::dialect::karmada::api::{Placement, SpreadConstraint};
 
 /// Chooses among `candidates`, which are in candidate order.
@@ -92,19 +93,4 @@ fn swap_in_larger(
         )));
     }
     none_is_an_error(chosen)
-}
-
-/// Without `maxGroups` at most 0 clusters may be chosen, which the scheduler reports as an error.
-pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>, Failure> {
-    if chosen.is_empty() {
-        return Err(Failure::scheduler(
-            "the spread constraints leave no cluster to choose (a constraint without `maxGroups` allows none)",
-        ));
-    }
-    Ok(chosen)
-}
-
-/// A group count, which validation keeps from being negative.
-pub(super) fn count(groups: i64) -> usize {
-    usize::try_from(groups).unwrap_or(0)
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::api::{PlacementType, Policy};
 use super::cluster::ineligible;
+use crate::dialect::kubefleet::failure::Failure;
 use crate::k8s::{Cluster, Taint};
 
 mod pick;
@@ -35,20 +36,6 @@ pub(super) enum State {
 pub(super) struct Scores {
     pub(super) topology: i64,
     pub(super) affinity: i64,
-}
-
-/// Why a cycle was aborted.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-impl Failure {
-    /// A property that cannot be compared.
-    pub(super) fn property(message: String) -> Self {
-        Self { reason: "InvalidPropertyValue", message }
-    }
 }
 
 /// Why a cluster is not picked.

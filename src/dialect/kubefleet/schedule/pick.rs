@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use super::score::Preferences;
 use super::screen::screen;
 use super::spread::Spread;
-use super::{Failure, Outcome, Rejection, Request, Row, Rows, Scores, State};
+use super::{Outcome, Rejection, Request, Row, Rows, Scores, State};
+use crate::dialect::kubefleet::failure::Failure;
 
 /// A cluster that can be picked, by its place in the fleet.
 struct Candidate {

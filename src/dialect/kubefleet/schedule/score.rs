@@ -6,7 +6,7 @@
 use super::super::affinity::LabelTerm;
 use super::super::api::{Preference, SortOrder};
 use super::super::properties::{Amount, Property};
-use super::Failure;
+use crate::dialect::kubefleet::failure::Failure;
 use crate::k8s::Cluster;
 
 /// The preferences of a policy, ready to score the clusters of a fleet.

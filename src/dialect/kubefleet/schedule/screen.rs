@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::super::affinity::Term;
 use super::super::api::{Policy, Toleration};
 use super::super::cluster::ineligible;
-use super::{Failure, Rejection};
+use super::Rejection;
+use crate::dialect::kubefleet::failure::Failure;
 use crate::k8s::{Cluster, Taint};
 
 /// What refuses each cluster, if anything does.

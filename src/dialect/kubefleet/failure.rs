@@ -1,0 +1,15 @@
+//! What ends a scheduling cycle without a result.
+
+/// Why a cycle was aborted.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+impl Failure {
+    /// A property that cannot be compared.
+    pub(super) fn property(message: String) -> Self {
+        Self { reason: "InvalidPropertyValue", message }
+    }
+}

@@ -1,0 +1,41 @@
+//! The parser's events: with which limits they are read, where they stand, which of them is a merge key.
+
+use granit_parser::{Parser, ScalarStyle, StrInput, Tag};
+
+use super::{Position, tag};
+
+/// Collections nested deeper than this are refused.
+pub(super) const MAX_DEPTH: usize = 512;
+
+/// The events of a text.
+pub(super) fn parser(text: &str) -> Parser<'_, StrInput<'_>> {
+    Parser::new_from_str_with_options(text, options())
+}
+
+fn options() -> granit_parser::Options {
+    granit_parser::options! {
+        emit_comments: false,
+        emit_anchor_events: true,
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
+    }
+}
+
+/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
+pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
+    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
+}
+
+/// Whether a scalar is the key that merges what its value holds.
+pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
+    text == "<<"
+        && match tag {
+            None => style == ScalarStyle::Plain,
+            Some(tag) => {
+                (tag.handle().is_empty() && tag.suffix() == "!")
+                    || (tag.handle() == "!" && tag.suffix().is_empty())
+                    || tag::core_name(tag).as_deref() == Some("merge")
+            }
+        }
+}
