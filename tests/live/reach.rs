@@ -283,11 +283,13 @@ fn requests_are_made_as_somebody_else() {
 fn proxies_are_taken() {
     let sandbox = Sandbox::new(&["m1"]);
     let (address, passed) = proxy();
-    sandbox.kubeconfig(|config| {
-        config["clusters"][0]["cluster"]["proxy-url"] = json!(format!("http://ann:hunter2@{address}"));
-    });
-    sandbox.apply("").code(0);
-    assert!(passed.load(Ordering::Relaxed) > 0 && sandbox.has("m1", WEB));
+    for way in ["http://ann:hunter2@", "socks5://"] {
+        sandbox.kubeconfig(|config| {
+            config["clusters"][0]["cluster"]["proxy-url"] = json!(format!("{way}{address}"));
+        });
+        sandbox.apply("").code(0);
+        assert!(passed.swap(0, Ordering::Relaxed) > 0 && sandbox.has("m1", WEB), "{way}");
+    }
     for url in ["ftp://ann:hunter2@127.0.0.1:1", "http://ann:hunter2@127.0.0.1:1", "http://ann:hun ter2@"] {
         sandbox.kubeconfig(|config| config["clusters"][0]["cluster"]["proxy-url"] = json!(url));
         let ran = sandbox.apply("").code(2);
@@ -310,7 +312,7 @@ fn the_environments_proxy_is_not_taken_to_the_machine_itself() {
     assert_eq!(passed.load(Ordering::Relaxed), 0);
 }
 
-/// A proxy that knows `CONNECT`, and how often it was asked.
+/// A proxy that knows `CONNECT` and version 5 of SOCKS, and how often it was asked.
 fn proxy() -> (std::net::SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -319,28 +321,48 @@ fn proxy() -> (std::net::SocketAddr, Arc<AtomicUsize>) {
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             asked.fetch_add(1, Ordering::Relaxed);
-            std::thread::spawn(move || tunnel(client));
+            std::thread::spawn(move || drop(tunnel(client)));
         }
     });
     (address, passed)
 }
 
-fn tunnel(mut client: TcpStream) {
+fn tunnel(mut client: TcpStream) -> std::io::Result<()> {
+    let mut first = [0];
+    client.peek(&mut first)?;
+    let mut server = if first[0] == 5 { by_socks(&mut client)? } else { by_connect(&mut client)? };
+    let (mut from, mut back) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || std::io::copy(&mut from, &mut server));
+    std::io::copy(&mut back, &mut client)?;
+    Ok(())
+}
+
+fn by_connect(client: &mut TcpStream) -> std::io::Result<TcpStream> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
-        if client.read(&mut byte).unwrap_or(0) == 0 {
-            return;
-        }
+        client.read_exact(&mut byte)?;
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap();
     let to = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
-    let Ok(mut server) = TcpStream::connect(to) else { return };
-    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
-    let (mut from, mut back) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    std::thread::spawn(move || std::io::copy(&mut from, &mut server));
-    std::io::copy(&mut back, &mut client).ok();
+    let server = TcpStream::connect(to)?;
+    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+    Ok(server)
+}
+
+/// Without a password, to an IPv4 address.
+fn by_socks(client: &mut TcpStream) -> std::io::Result<TcpStream> {
+    let mut greeting = [0; 2];
+    client.read_exact(&mut greeting)?;
+    client.read_exact(&mut vec![0; greeting[1].into()])?;
+    client.write_all(&[5, 0])?;
+    let mut request = [0; 10];
+    client.read_exact(&mut request)?;
+    let [5, 1, 0, 1, a, b, c, d, high, low] = request else { panic!("{request:?}") };
+    let server = TcpStream::connect((std::net::Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low])))?;
+    client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+    Ok(server)
 }
 
 /// A shell for the pod's paths, which are the same everywhere: in namespaces of its own they can be had.
