@@ -78,6 +78,45 @@ fn what_is_minimal_changes_nothing_where_it_runs() {
 }
 
 #[test]
+fn fleets_placement_takes_over_what_was_taken_in() {
+    let sandbox = sandbox();
+    for name in ["clusters.yaml", "policy.yaml", "namespace.yaml"] {
+        sandbox.remove(name);
+    }
+    sandbox.write(
+        "clusters.yaml",
+        "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {name: m1}\nspec:\n  \
+         identity: {name: m1, kind: ServiceAccount, namespace: fleet-system}\n",
+    );
+    let placed = |take_over: &str| {
+        format!(
+            "apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ResourcePlacement
+metadata: {{name: web, namespace: shop}}
+spec:
+  resourceSelectors: [{{group: apps, version: v1, kind: Deployment, name: web}}]
+  policy: {{placementType: PickFixed, clusterNames: [m1]}}
+  strategy: {{applyStrategy: {{whenToTakeOver: {take_over}}}}}
+"
+        )
+    };
+    sandbox.import("deploy/web -n shop --as kubefleet --minimal").code(0);
+    let before = sandbox.get("m1", WEB);
+    sandbox.write("placement.yaml", &placed("Never"));
+    let ran = sandbox.apply("-o json");
+    let action = ran.action("m1", "Deployment", "web");
+    assert_eq!(action["action"], "conflict", "{action}");
+    assert!(action["reason"].as_str().unwrap().contains("whenToTakeOver"), "{action}");
+    sandbox.write("placement.yaml", &placed("Always"));
+    let ran = sandbox.apply("-o json").code(0);
+    let action = ran.action("m1", "Deployment", "web");
+    assert_eq!((&action["action"], &action["restartsPods"]), (&json!("adopt"), &json!(false)), "{action}");
+    assert_eq!(sandbox.get("m1", WEB)["spec"], before["spec"]);
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "unchanged");
+}
+
+#[test]
 fn what_is_printed_is_not_written() {
     let sandbox = sandbox();
     let ran = sandbox.import("deploy -n shop --policy web --as kubeadmiral --dry-run --minimal").code(0);
