@@ -10,7 +10,7 @@
 
 use federate::dialect::{Action, Deed};
 use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Live, Object, ObjectRef, Origin};
+use federate::k8s::{Live, Object};
 use federate::repo::{self, Config, File};
 use serde_json::{Value, json};
 
@@ -30,13 +30,8 @@ fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: L
     let plan = engine.plan().plan;
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
     let cluster = clusters.iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
-    let live = live.map(|body| object(&row.object, body));
+    let live = live.map(|body| Object::of(body.clone(), "live"));
     engine.act(row, cluster, live.as_ref())
-}
-
-fn object(id: &ObjectRef, body: &Value) -> Object {
-    let origin = Origin { file: "live".into(), document: 0, item: None, line: 0 };
-    Object { id: id.clone(), body: body.clone(), origin }
 }
 
 fn created(action: Option<Action>) -> Value {
@@ -141,14 +136,8 @@ fn kubefleet_names_its_owner_where_the_member_has_one() {
     let work = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork",
         "metadata": {"name": "crp-work", "uid": "u"}});
     let among = |body: Option<&Value>| {
-        let id = ObjectRef {
-            api_version: "placement.kubernetes-fleet.io/v1beta1".into(),
-            kind: "AppliedWork".into(),
-            namespace: None,
-            name: "crp-work".into(),
-        };
         let mut live = Live::default();
-        live.insert("m1".into(), vec![object(&id, &work)]);
+        live.insert("m1".into(), vec![Object::of(work.clone(), "live")]);
         act_among(KUBEFLEET, "ConfigMap", "m1", body, live)
     };
     let sent = created(among(None));

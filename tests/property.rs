@@ -16,7 +16,7 @@ use std::sync::Arc;
 use federate::engine::import::importer;
 use federate::engine::import::live::{self, Wish};
 use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Object, ObjectRef, Origin};
+use federate::k8s::Object;
 use federate::repo::{self, Config, File, Repo};
 use federate::server::{Kind, Write, applied};
 use proptest::prelude::*;
@@ -212,18 +212,9 @@ fn stored() -> Vec<(Object, Kind)> {
     let text = text.replace(['<', '>'], "x");
     let cases = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let object = |case: Value| {
-        let body = case.get("live").filter(|live| live.is_object())?.clone();
-        let word = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let (api_version, kind) = (word("/apiVersion")?, word("/kind")?);
-        let kind = Kind::builtin(&api_version, &kind)?;
-        let id = ObjectRef {
-            api_version,
-            kind: kind.kind.clone(),
-            namespace: word("/metadata/namespace"),
-            name: word("/metadata/name")?,
-        };
-        let origin = Origin { file: "member".into(), document: 0, item: None, line: 0 };
-        Some((Object { id, body, origin }, kind))
+        let object = Object::of(case.get("live").filter(|live| live.is_object())?.clone(), "member");
+        let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?;
+        Some((object, kind))
     };
     cases.filter_map(object).collect()
 }

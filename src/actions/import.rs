@@ -100,18 +100,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
-    fn judged(api_version: &str, kind: &str, body: Value, named: bool, force: bool) -> String {
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let id = ObjectRef {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name").unwrap_or_default(),
-        };
-        let object =
-            Object { id, body, origin: Origin { file: "m1".into(), document: 0, item: None, line: 0 } };
+    fn judged(api_version: &str, kind: &str, mut body: Value, named: bool, force: bool) -> String {
+        body["apiVersion"] = json!(api_version);
+        body["kind"] = json!(kind);
+        let object = Object::of(body, "m1");
         let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
         match judge(&object, named, Rules { force, inventory: &inventory }) {
             Ok(None) => "taken".to_owned(),

@@ -257,18 +257,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn left(body: Value) -> Value {
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let id = ObjectRef {
-            api_version: text("/apiVersion").unwrap(),
-            kind: text("/kind").unwrap(),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name").unwrap(),
-        };
-        let object =
-            Object { id, body, origin: Origin { file: "m1".into(), document: 0, item: None, line: 0 } };
+        let object = Object::of(body, "m1");
         let (cleaned, edits) = bare(&object);
         let mut replayed = object.body.clone();
         apply(&edits, &mut replayed);

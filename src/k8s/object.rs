@@ -86,6 +86,28 @@ pub struct Object {
 }
 
 impl Object {
+    /// The object that a manifest is. Its identity is what the manifest says; what is missing there is empty,
+    /// and an empty namespace is none. Its origin is the file as a whole.
+    ///
+    /// ```
+    /// use federate::k8s::Object;
+    /// let metadata = serde_json::json!({"namespace": "shop", "name": "web"});
+    /// let manifest = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+    /// let object = Object::of(manifest, "web.yaml");
+    /// assert_eq!((object.id.group(), object.id.to_string()), ("apps", "Deployment shop/web".to_owned()));
+    /// assert_eq!(object.origin.to_string(), "web.yaml");
+    /// ```
+    pub fn of(body: Value, file: impl Into<Arc<str>>) -> Self {
+        let text = |path: &[&str]| at(&body, path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = ObjectRef {
+            api_version: text(&["apiVersion"]),
+            kind: text(&["kind"]),
+            namespace: Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty()),
+            name: text(&["metadata", "name"]),
+        };
+        Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
+    }
+
     /// The value at a path of keys, `None` where any key is missing.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         at(&self.body, path)
@@ -142,6 +164,20 @@ impl Object {
     /// Whether `metadata.deletionTimestamp` is set.
     pub fn deleting(&self) -> bool {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
+    }
+}
+
+#[cfg(test)]
+impl Object {
+    /// An object of that name, whatever its body says; `path` is `namespace/name`, or the name alone.
+    pub(crate) fn sample(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
+        let (namespace, name) = match path.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, path),
+        };
+        let id =
+            ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace, name: name.into() };
+        Self { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
     }
 }
 

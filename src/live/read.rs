@@ -13,7 +13,7 @@ use super::{Error, Job};
 use crate::actions::Inventory;
 use crate::actions::inventory::Members;
 use crate::actions::ownership::{PART_OF, is_member};
-use crate::k8s::{ClusterName, Live, Object, ObjectRef, Origin};
+use crate::k8s::{ClusterName, Live, Object, ObjectRef};
 use crate::server::Kind;
 
 /// How many objects a page of a list has.
@@ -198,13 +198,5 @@ pub(super) fn object(kind: &Kind, mut body: Value, cluster: &ClusterName) -> Obj
         map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
         map.entry("kind").or_insert_with(|| json!(kind.kind));
     }
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let id = ObjectRef {
-        api_version: kind.api_version(),
-        kind: kind.kind.clone(),
-        namespace: text("/metadata/namespace").filter(|namespace| !namespace.is_empty()),
-        name: text("/metadata/name").unwrap_or_default(),
-    };
-    let origin = Origin { file: cluster.clone(), document: 0, item: None, line: 0 };
-    Object { id, body, origin }
+    Object::of(body, cluster.clone())
 }

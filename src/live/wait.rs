@@ -199,17 +199,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::Origin;
 
     fn judged(api_version: &str, kind: &str, body: Value) -> String {
-        let id = ObjectRef {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: Some("a".to_owned()),
-            name: "b".to_owned(),
-        };
-        let origin = Origin { file: "".into(), document: 0, item: None, line: 0 };
-        let health = of_status(&Object { id, body, origin });
+        let health = of_status(&Object::sample(api_version, kind, "a/b", body));
         if health.state == HealthState::Healthy { "healthy".to_owned() } else { health.reason }
     }
 

@@ -162,17 +162,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, line: u32) -> Object {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
-        let id = ObjectRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            namespace: namespace.map(Into::into),
-            name: name.into(),
-        };
-        Object { id, body, origin: Origin { file: "a.yaml".into(), document: line, item: None, line } }
+        let mut object = Object::of(body, "a.yaml");
+        (object.origin.document, object.origin.line) = (line, line);
+        object
     }
 
     fn crd(group: &str, kind: &str, scope: &str) -> Object {

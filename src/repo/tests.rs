@@ -122,10 +122,7 @@ fn a_wrong_configuration_is_located_and_the_rest_is_read() {
 }
 
 fn cluster(name: &str) -> Cluster {
-    let id =
-        ObjectRef { api_version: "x/v1".into(), kind: "Cluster".into(), namespace: None, name: name.into() };
-    let origin = Origin { file: "m".into(), document: 0, item: None, line: 1 };
-    let inventory = Object { id, origin, body: serde_json::Value::Null };
+    let inventory = Object::sample("x/v1", "Cluster", name, serde_json::Value::Null);
     Cluster { region: format!("{name}-region"), ..Cluster::of(&inventory) }
 }
 

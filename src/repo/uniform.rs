@@ -174,18 +174,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::Origin;
 
     fn variant(cluster: &str, bodies: &[Value]) -> Variant {
         let object = |body: &Value| {
-            let id = ObjectRef {
-                api_version: "apps/v1".into(),
-                kind: "Deployment".into(),
-                namespace: None,
-                name: body["metadata"]["name"].as_str().unwrap().into(),
-            };
-            let origin = Origin { file: "a.yaml.j2".into(), document: 0, item: None, line: 1 };
-            (id.clone(), Arc::new(Object { id, body: body.clone(), origin }))
+            let name = body["metadata"]["name"].as_str().unwrap();
+            let object = Object::sample("apps/v1", "Deployment", name, body.clone());
+            (object.id.clone(), Arc::new(object))
         };
         Variant { clusters: vec![cluster.into()], objects: bodies.iter().map(object).collect() }
     }

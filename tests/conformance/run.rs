@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use federate::dialect::Plan;
 use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef, Origin};
+use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef};
 use federate::repo::{self, Config, File, Repo};
 use serde_json::{Map, Value, json};
 
@@ -128,13 +128,5 @@ pub(crate) fn live(case: &Value) -> Live {
 }
 
 pub(crate) fn observed(body: &Value) -> Object {
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let id = ObjectRef {
-        api_version: text("/apiVersion").expect("an API version"),
-        kind: text("/kind").expect("a kind"),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").expect("a name"),
-    };
-    let origin = Origin { file: "observed".into(), document: 0, item: None, line: 0 };
-    Object { id, body: body.clone(), origin }
+    Object::of(body.clone(), "observed")
 }

@@ -44,17 +44,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn cluster(spec: &Value) -> Object {
-        let id = ObjectRef {
-            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
-            kind: "Cluster".to_owned(),
-            namespace: None,
-            name: "a".to_owned(),
-        };
-        let origin = Origin { file: "".into(), document: 0, item: None, line: 0 };
-        Object { id, body: json!({"spec": spec}), origin }
+        Object::sample("cluster.karmada.io/v1alpha1", "Cluster", "a", json!({"spec": spec}))
     }
 
     #[test]

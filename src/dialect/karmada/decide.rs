@@ -278,16 +278,8 @@ mod tests {
 
     #[test]
     fn uid_decides_the_tie_break() {
-        let with_uid = |uid: &str| Object {
-            id: crate::k8s::ObjectRef {
-                api_version: "v1".into(),
-                kind: "Pod".into(),
-                namespace: None,
-                name: "p".into(),
-            },
-            body: serde_json::json!({"metadata": {"uid": uid}}),
-            origin: crate::k8s::Origin { file: "p.yaml".into(), document: 0, item: None, line: 1 },
-        };
+        let with_uid =
+            |uid: &str| Object::sample("v1", "Pod", "p", serde_json::json!({"metadata": {"uid": uid}}));
         assert!(!ties_descend(&with_uid("")));
         assert!(!ties_descend(&with_uid("4858ca61-3ff8-4095-8267-f3d059d8074c")));
         assert!(ties_descend(&with_uid("d43fdeeb-d750-4e2b-bee3-64eb94534f4c")));

@@ -41,19 +41,9 @@ mod tests {
 
     use super::*;
     use crate::dialect::import::apply;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn taken(body: Value) -> Result<Value, &'static str> {
-        let text =
-            |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let id = ObjectRef {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            namespace: Some("x".to_owned()),
-            name: "a".to_owned(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        let mut object = Object { id, body, origin };
+        let mut object = Object::of(body, "a.yaml");
         match import(&object, &Import::default()).map_err(|findings| findings[0].code)? {
             Imported::Edits(edits) => apply(&edits, &mut object.body),
             Imported::Objects(_) => panic!("it is the object itself"),

@@ -76,18 +76,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
-
-    fn object(body: Value) -> Object {
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let id = ObjectRef {
-            api_version: text("/apiVersion").unwrap(),
-            kind: text("/kind").unwrap(),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name").unwrap(),
-        };
-        Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
-    }
 
     fn named(policy: PolicyName) -> Import {
         Import { policy: Some(policy), ..Import::default() }
@@ -95,7 +83,9 @@ mod tests {
 
     /// What goes and what comes.
     fn edits(body: Value, wish: &Import) -> (Vec<String>, Vec<(String, String)>) {
-        let Imported::Edits(edits) = import(&object(body), wish).unwrap() else { panic!("no edits") };
+        let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), wish).unwrap() else {
+            panic!("no edits")
+        };
         let gone = edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect();
         let come =
             edits.iter().filter_map(|e| Some((e.pointer.clone(), e.value.as_ref()?.as_str()?.to_owned())));
@@ -178,7 +168,8 @@ mod tests {
 
     #[test]
     fn what_is_no_template_is_refused() {
-        let refused = |body: Value, wish: &Import| import(&object(body), wish).unwrap_err()[0].code;
+        let refused =
+            |body: Value, wish: &Import| import(&Object::of(body, "a.yaml"), wish).unwrap_err()[0].code;
         let wish = named(PolicyName::Beside("p".into()));
         let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
         let pod =

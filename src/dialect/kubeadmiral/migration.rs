@@ -119,18 +119,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn migration(configuration: &Value, divisible: bool) -> Result<Migration, String> {
-        let id = ObjectRef {
-            api_version: "apps/v1".into(),
-            kind: "Deployment".into(),
-            namespace: Some("a".into()),
-            name: "web".into(),
-        };
         let body = json!({"metadata": {"annotations": {keys::MIGRATION: configuration.to_string()}}});
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        Migration::of(&Object { id, body, origin }, divisible)
+        Migration::of(&Object::sample("apps/v1", "Deployment", "a/web", body), divisible)
     }
 
     #[test]

@@ -167,17 +167,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn plugins(spec: &Value) -> Result<Plugins, String> {
-        let id = ObjectRef {
-            api_version: "core.kubeadmiral.io/v1alpha1".into(),
-            kind: "SchedulingProfile".into(),
-            namespace: None,
-            name: "p".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        Plugins::of(&Object { id, body: json!({"spec": {"plugins": spec}}), origin })
+        let body = json!({"spec": {"plugins": spec}});
+        Plugins::of(&Object::sample("core.kubeadmiral.io/v1alpha1", "SchedulingProfile", "p", body))
     }
 
     #[test]

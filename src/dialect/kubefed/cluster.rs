@@ -29,17 +29,10 @@ fn reports_ready(status: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
     use serde_json::json;
 
     fn cluster(body: Value) -> Object {
-        let id = ObjectRef {
-            api_version: "core.kubefed.io/v1beta1".into(),
-            kind: "KubeFedCluster".into(),
-            namespace: Some("kube-federation-system".into()),
-            name: "a".into(),
-        };
-        Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
+        Object::sample("core.kubefed.io/v1beta1", "KubeFedCluster", "kube-federation-system/a", body)
     }
 
     #[test]

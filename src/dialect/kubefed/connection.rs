@@ -45,23 +45,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     #[test]
     fn validations_are_left_out_as_a_whole_or_not_at_all() {
         let of = |disabled: Value| {
-            let id = ObjectRef {
-                api_version: "core.kubefed.io/v1beta1".to_owned(),
-                kind: "KubeFedCluster".to_owned(),
-                namespace: Some("kube-federation-system".to_owned()),
-                name: "a".to_owned(),
-            };
-            let origin = Origin { file: "".into(), document: 0, item: None, line: 0 };
             let spec = json!({
                 "apiEndpoint": "https://a", "caBundle": "Zm9v", "secretRef": {"name": "s"},
                 "disabledTLSValidations": disabled,
             });
-            read(&Object { id, body: json!({"spec": spec}), origin })
+            let path = "kube-federation-system/a";
+            read(&Object::sample("core.kubefed.io/v1beta1", "KubeFedCluster", path, json!({"spec": spec})))
         };
         assert_eq!(of(json!([])).unwrap().authority, Authority::Bundle("Zm9v".to_owned()));
         assert_eq!(of(json!(["SubjectName", "*"])).unwrap().authority, Authority::Nobody);

@@ -156,28 +156,17 @@ fn parts(version: &str) -> Option<(u8, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
-
-    fn object(api_version: &str, kind: &str, body: Value) -> Object {
-        let id = ObjectRef {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: None,
-            name: "a".to_owned(),
-        };
-        Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
-    }
 
     fn crd(versions: &Value) -> Object {
         let spec = json!({"group": "x.io", "scope": "Cluster", "names": {"kind": "Box", "plural": "boxen"}, "versions": versions});
-        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"spec": spec}))
+        Object::sample("apiextensions.k8s.io/v1", "CustomResourceDefinition", "a", json!({"spec": spec}))
     }
 
     #[test]
     fn a_namespace_is_federated_inside_itself() {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {}, "uid": "u"},
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
-        let made = federate(&object("v1", "Namespace", body));
+        let made = federate(&Object::sample("v1", "Namespace", "a", body));
         assert_eq!(made["metadata"], json!({"name": "a", "namespace": "a"}));
         assert_eq!(made["spec"]["template"], json!({"spec": {}}));
         assert_eq!(made["kind"], "FederatedNamespace");
@@ -187,7 +176,7 @@ mod tests {
     fn a_service_gives_up_addresses_and_node_ports() {
         let spec = json!({"clusterIP": "None", "clusterIPs": ["None"], "healthCheckNodePort": 1,
             "ports": [{"port": 80, "nodePort": 30000}, 7]});
-        let made = federate(&object("v1", "Service", json!({"spec": spec})));
+        let made = federate(&Object::sample("v1", "Service", "a", json!({"spec": spec})));
         assert_eq!(
             made["spec"]["template"]["spec"],
             json!({"healthCheckNodePort": 1, "ports": [{"port": 80}, 7]})
@@ -207,7 +196,7 @@ mod tests {
 
     #[test]
     fn only_types_can_be_enabled() {
-        let pod = object("v1", "Pod", json!({}));
+        let pod = Object::sample("v1", "Pod", "a", json!({}));
         assert_eq!(enable(&pod).unwrap_err().code, "not-a-type");
         let mut broken = crd(&json!([{"name": "v1"}]));
         broken.body["spec"]["names"]["plural"] = json!(7);

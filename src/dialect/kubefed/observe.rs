@@ -135,19 +135,12 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::Origin;
     use serde_json::json;
 
     fn object(api_version: &str, kind: &str, name: &str, rest: &Value) -> Object {
         let mut body = json!({"metadata": {"labels": {"kubefed.io/managed": "true", "app": "web"}}});
         body.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        let id = ObjectRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            namespace: Some("shop".into()),
-            name: name.into(),
-        };
-        Object { id, body, origin: Origin { file: "x".into(), document: 0, item: None, line: 0 } }
+        Object::sample(api_version, kind, &format!("shop/{name}"), body)
     }
 
     fn observed(workload: &Value, pods: &[Value], now: Option<i64>) -> Observed {

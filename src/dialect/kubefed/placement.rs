@@ -82,13 +82,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::k8s::{Object, ObjectRef, Origin};
+    use crate::k8s::Object;
 
     fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
-        let id = ObjectRef { api_version: "v1".into(), kind: "C".into(), namespace: None, name: name.into() };
-        let origin = Origin { file: "a".into(), document: 0, item: None, line: 1 };
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Cluster { labels, ..Cluster::of(&Object { id, origin, body: Value::Null }) }
+        Cluster { labels, ..Cluster::of(&Object::sample("v1", "C", name, Value::Null)) }
     }
 
     fn of(spec: Value) -> Result<Vec<bool>, Invalid> {

@@ -118,20 +118,12 @@ fn namespaces(object: &Object) -> Option<std::collections::BTreeSet<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
     use serde_json::json;
 
     const NOW: &str = "2026-11-20T12:00:00Z";
 
     fn member(status: &Value) -> Object {
-        let id = ObjectRef {
-            api_version: "cluster.kubernetes-fleet.io/v1".into(),
-            kind: "MemberCluster".into(),
-            namespace: None,
-            name: "a".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        Object { id, body: json!({"status": status}), origin }
+        Object::sample("cluster.kubernetes-fleet.io/v1", "MemberCluster", "a", json!({"status": status}))
     }
 
     fn reporting(heartbeat: &str, healthy: &str, since: &str) -> Cluster {

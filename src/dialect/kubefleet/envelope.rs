@@ -106,18 +106,10 @@ fn canonical(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::Origin;
     use serde_json::json;
 
-    fn envelope(kind: &str, namespace: Option<&str>, data: &Value) -> Object {
-        let id = ObjectRef {
-            api_version: format!("{GROUP}/v1beta1"),
-            kind: kind.into(),
-            namespace: namespace.map(Into::into),
-            name: "e".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        Object { id, body: json!({"data": data}), origin }
+    fn envelope(kind: &str, path: &str, data: &Value) -> Object {
+        Object::sample(&format!("{GROUP}/v1beta1"), kind, path, json!({"data": data}))
     }
 
     fn object(kind: &str, namespace: Option<&str>) -> Value {
@@ -127,21 +119,21 @@ mod tests {
     #[test]
     fn what_it_holds_comes_in_descending_order() {
         let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
-        let envelope = envelope(OF_NAMESPACE, Some("a"), &held);
+        let envelope = envelope(OF_NAMESPACE, "a/e", &held);
         let held = open(&envelope).unwrap();
         assert_eq!(held.iter().map(|one| one.key).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
     fn it_holds_only_what_lives_where_it_does() {
-        for (kind, namespace, held, reason) in [
-            (OF_CLUSTER, None, Some("a"), Some("NamespacedObjectInClusterResourceEnvelope")),
-            (OF_CLUSTER, None, None, None),
-            (OF_NAMESPACE, Some("a"), None, Some("ClusterScopedObjectInResourceEnvelope")),
-            (OF_NAMESPACE, Some("a"), Some("b"), Some("NamespaceMismatchInResourceEnvelope")),
-            (OF_NAMESPACE, Some("a"), Some("a"), None),
+        for (kind, path, held, reason) in [
+            (OF_CLUSTER, "e", Some("a"), Some("NamespacedObjectInClusterResourceEnvelope")),
+            (OF_CLUSTER, "e", None, None),
+            (OF_NAMESPACE, "a/e", None, Some("ClusterScopedObjectInResourceEnvelope")),
+            (OF_NAMESPACE, "a/e", Some("b"), Some("NamespaceMismatchInResourceEnvelope")),
+            (OF_NAMESPACE, "a/e", Some("a"), None),
         ] {
-            let envelope = envelope(kind, namespace, &json!({"k/1": object("X", held)}));
+            let envelope = envelope(kind, path, &json!({"k/1": object("X", held)}));
             let failure = open(&envelope).err();
             assert_eq!(failure.as_ref().map(|f| f.reason), reason, "{kind} {held:?}");
             let pointer = failure.map(|f| f.finding(&envelope).pointer);

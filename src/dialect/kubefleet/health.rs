@@ -163,18 +163,10 @@ fn disruption_budget(live: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
     use serde_json::json;
 
     fn of(api_version: &str, kind: &str, body: Value) -> Health {
-        let id = ObjectRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            namespace: None,
-            name: "n".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        health(&Object { id, body, origin })
+        health(&Object::sample(api_version, kind, "n", body))
     }
 
     #[test]

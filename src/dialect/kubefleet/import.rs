@@ -38,21 +38,13 @@ mod tests {
 
     use super::*;
     use crate::dialect::import::apply;
-    use crate::k8s::{ObjectRef, Origin};
 
     #[test]
     fn nothing_comes_and_bookkeeping_goes() {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u",
             "ownerReferences": [{"kind": "AppliedWork", "name": "w", "uid": "1"}],
             "annotations": {"kubernetes-fleet.io/spec-hash": "h", "own": "o"}}, "data": {"k": "v"}});
-        let id = ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            namespace: Some("x".to_owned()),
-            name: "a".to_owned(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        let mut object = Object { id, body, origin };
+        let mut object = Object::sample("v1", "ConfigMap", "x/a", body);
         let Ok(Imported::Edits(edits)) = import(&object, &Import::default()) else { panic!("no edits") };
         assert!(edits.iter().all(|edit| edit.value.is_none()), "{edits:?}");
         apply(&edits, &mut object.body);

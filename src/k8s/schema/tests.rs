@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin, Severity};
+use crate::k8s::Severity;
 
 const ITEM: Shape = Shape::Object(&[&[
     Field::required("name", Shape::Filled),
@@ -19,9 +19,7 @@ const SHAPE: Shape = Shape::Object(&[
 ]);
 
 fn findings(body: Value) -> Vec<Finding> {
-    let id = ObjectRef { api_version: "v1".into(), kind: "Box".into(), namespace: None, name: "a".into() };
-    let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-    check(&Object { id, body, origin }, &SHAPE, "invalid-box")
+    check(&Object::sample("v1", "Box", "a", body), &SHAPE, "invalid-box")
 }
 
 fn one(body: Value) -> Finding {

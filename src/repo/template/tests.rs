@@ -3,19 +3,15 @@
 use serde_json::json;
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin};
 
 fn cluster(name: &str, region: &str) -> Cluster {
-    let id =
-        ObjectRef { api_version: "x/v1".into(), kind: "Cluster".into(), namespace: None, name: name.into() };
-    let origin = Origin { file: "clusters.yaml".into(), document: 0, item: None, line: 1 };
     Cluster {
         labels: [("env".to_owned(), "prod".to_owned())].into(),
         provider: "cloud".into(),
         region: region.into(),
         zones: vec!["z1".into(), "z2".into()],
         properties: [("k8s.io/nodes".to_owned(), "3".to_owned())].into(),
-        ..Cluster::of(&Object { id, origin, body: serde_json::Value::Null })
+        ..Cluster::of(&Object::sample("x/v1", "Cluster", name, serde_json::Value::Null))
     }
 }
 

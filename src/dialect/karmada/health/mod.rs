@@ -124,17 +124,9 @@ mod tests {
 
     use super::*;
     use crate::dialect::HealthState;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn of(api_version: &str, kind: &str, body: Value) -> Health {
-        let id = ObjectRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            namespace: None,
-            name: "n".into(),
-        };
-        let origin = Origin { file: "a".into(), document: 0, item: None, line: 1 };
-        health(&Object { id, body, origin })
+        health(&Object::sample(api_version, kind, "n", body))
     }
 
     #[test]

@@ -162,11 +162,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
 
     fn live(body: Value) -> Object {
-        let id = ObjectRef { api_version: "v1".into(), kind: "X".into(), namespace: None, name: "n".into() };
-        Object { id, body, origin: Origin { file: "a".into(), document: 0, item: None, line: 1 } }
+        Object::sample("v1", "X", "n", body)
     }
 
     #[test]

@@ -3,20 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin};
 
 mod readable;
 
 fn object(kind: &str, body: Value) -> Object {
-    let namespaced = matches!(kind, "PropagationPolicy" | "OverridePolicy");
-    let id = ObjectRef {
-        api_version: "policy.karmada.io/v1alpha1".into(),
-        kind: kind.into(),
-        namespace: namespaced.then(|| "shop".to_owned()),
-        name: "a".into(),
-    };
-    let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-    Object { id, body, origin }
+    let path = if matches!(kind, "PropagationPolicy" | "OverridePolicy") { "shop/a" } else { "a" };
+    Object::sample("policy.karmada.io/v1alpha1", kind, path, body)
 }
 
 /// Where the spec of such an object is refused.

@@ -3,14 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin, Severity};
+use crate::k8s::Severity;
 
 fn check_one(kind: &str, name: &str, spec: &Value) -> Vec<(Severity, String)> {
-    let api_version = "core.kubeadmiral.io/v1alpha1".to_owned();
-    let id = ObjectRef { api_version, kind: kind.into(), namespace: None, name: name.into() };
-    let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-    let body = json!({"apiVersion": id.api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
-    check(&Object { id, body, origin }).into_iter().map(|f| (f.severity, f.pointer)).collect()
+    let api_version = "core.kubeadmiral.io/v1alpha1";
+    let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
+    check(&Object::of(body, "a.yaml")).into_iter().map(|f| (f.severity, f.pointer)).collect()
 }
 
 #[test]

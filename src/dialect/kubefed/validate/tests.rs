@@ -3,16 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin, Severity};
+use crate::k8s::Severity;
 
 fn object(kind: &str, name: &str, body: Value) -> Object {
-    let id = ObjectRef {
-        api_version: "x.kubefed.io/v1".into(),
-        kind: kind.into(),
-        namespace: Some("shop".into()),
-        name: name.into(),
-    };
-    Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
+    Object::sample("x.kubefed.io/v1", kind, &format!("shop/{name}"), body)
 }
 
 /// Severity and place of everything that is said of an object.

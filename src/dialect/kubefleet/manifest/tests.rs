@@ -3,21 +3,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::k8s::Origin;
 
 const FLEET: &str = "placement.kubernetes-fleet.io/v1";
 
 fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, spec: &Value) -> Object {
-    let id = ObjectRef {
-        api_version: api_version.into(),
-        kind: kind.into(),
-        namespace: namespace.map(Into::into),
-        name: name.into(),
-    };
-    let body = json!({
-        "apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": "u"}, "spec": spec
-    });
-    Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
+    let metadata = json!({"name": name, "namespace": namespace, "uid": "u"});
+    let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+    Object::of(body, "a.yaml")
 }
 
 fn cluster(name: &str) -> Cluster {

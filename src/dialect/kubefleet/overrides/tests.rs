@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::Origin;
 
 fn id(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     let api_version = if kind.starts_with("Cluster") || kind.starts_with("Resource") {
@@ -14,14 +13,13 @@ fn id(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     ObjectRef { api_version, kind: kind.into(), namespace: namespace.map(Into::into), name: name.into() }
 }
 
-fn object(id: ObjectRef, spec: &Value) -> Object {
-    let origin = Origin { file: "o.yaml".into(), document: 0, item: None, line: 1 };
-    Object { id, body: json!({"spec": spec}), origin }
+fn object(id: &ObjectRef, spec: &Value) -> Object {
+    Object::sample(&id.api_version, &id.kind, &id.path(), json!({"spec": spec}))
 }
 
 fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
     let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Cluster { labels, ..Cluster::of(&object(id("ClusterX", None, name), &json!({}))) }
+    Cluster { labels, ..Cluster::of(&object(&id("ClusterX", None, name), &json!({}))) }
 }
 
 fn names(kind: &str, name: &str) -> Value {
@@ -40,7 +38,7 @@ fn rules(rules: &Value) -> Value {
 fn applied(spec: &[Value], labels: &[(&str, &str)]) -> Result<Option<Value>, &'static str> {
     let named = spec.iter().zip('a'..);
     let objects: Vec<Object> = named
-        .map(|(spec, name)| object(id("ClusterResourceOverride", None, &name.to_string()), spec))
+        .map(|(spec, name)| object(&id("ClusterResourceOverride", None, &name.to_string()), spec))
         .collect();
     let (overrides, findings) = Overrides::new(objects.iter());
     assert!(findings.is_empty());
@@ -54,10 +52,10 @@ fn those_of_the_cluster_come_first_in_the_order_of_their_snapshots() {
     let spec = json!({"clusterResourceSelectors": [names("Namespace", "shop"), names("Secret", "s")]});
     let own = json!({"resourceSelectors": [names("Secret", "s")]});
     let objects: Vec<Object> = ["x.y", "a-b", "x", "a"]
-        .map(|name| object(id("ClusterResourceOverride", None, name), &spec))
+        .map(|name| object(&id("ClusterResourceOverride", None, name), &spec))
         .into_iter()
-        .chain([object(id("ResourceOverride", Some("shop"), "0"), &own)])
-        .chain([object(id("ResourceOverride", Some("other"), "0"), &own)])
+        .chain([object(&id("ResourceOverride", Some("shop"), "0"), &own)])
+        .chain([object(&id("ResourceOverride", Some("other"), "0"), &own)])
         .collect();
     let (overrides, _) = Overrides::new(objects.iter());
     let of = |kind, namespace| {
@@ -78,7 +76,7 @@ fn a_placement_can_be_named() {
         ("ResourceOverride", json!({"name": "p", "scope": "Namespaced"}), false, true),
     ] {
         let namespace = (kind == "ResourceOverride").then_some("shop");
-        let over = object(id(kind, namespace, "o"), &json!({"placement": placement}));
+        let over = object(&id(kind, namespace, "o"), &json!({"placement": placement}));
         let over = Override::new(&over).unwrap();
         assert_eq!(over.counts_for(&id("ClusterResourcePlacement", None, "p")), cluster, "{placement}");
         assert_eq!(over.counts_for(&id("ResourcePlacement", Some("shop"), "p")), namespaced, "{placement}");

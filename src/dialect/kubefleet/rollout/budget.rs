@@ -47,18 +47,10 @@ pub fn eviction(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
     use serde_json::{Value, json};
 
     fn object(spec: &Value) -> Object {
-        let id = ObjectRef {
-            api_version: "placement.kubernetes-fleet.io/v1".into(),
-            kind: "X".into(),
-            namespace: None,
-            name: "p".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-        Object { id, body: json!({"spec": spec}), origin }
+        Object::sample("placement.kubernetes-fleet.io/v1", "X", "p", json!({"spec": spec}))
     }
 
     #[test]

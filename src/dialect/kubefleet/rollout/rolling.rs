@@ -140,19 +140,13 @@ impl Candidates<'_> {
 mod tests {
     use super::super::row::Condition;
     use super::*;
-    use crate::k8s::{ObjectRef, Origin};
     use serde_json::{Value, json};
 
     fn round(policy: &Value, rolling: &Value, rows: &[Row]) -> Next {
-        let id = ObjectRef {
-            api_version: "placement.kubernetes-fleet.io/v1".into(),
-            kind: "ClusterResourcePlacement".into(),
-            namespace: None,
-            name: "p".into(),
-        };
-        let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
         let body = json!({"spec": {"policy": policy, "strategy": {"rollingUpdate": rolling}}});
-        next(&Object { id, body, origin }, rows, "2026-11-20T12:00:00Z".parse().unwrap()).unwrap()
+        let placement =
+            Object::sample("placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement", "p", body);
+        next(&placement, rows, "2026-11-20T12:00:00Z".parse().unwrap()).unwrap()
     }
 
     fn row(cluster: &str, state: State, resources: Resources) -> Row {

@@ -3,26 +3,14 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::k8s::Origin;
 use crate::repo::{Claimed, Repo, Role};
-
-fn object(body: Value) -> Object {
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let id = ObjectRef {
-        api_version: text("/apiVersion").unwrap(),
-        kind: text("/kind").unwrap(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").unwrap(),
-    };
-    Object { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
-}
 
 fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
     let mut metadata = json!({"name": name});
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);
     }
-    object(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
+    Object::of(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}), "a.yaml")
 }
 
 fn repo() -> Repo {

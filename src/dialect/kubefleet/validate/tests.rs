@@ -1,18 +1,10 @@
 //! Where refusals point, and what is not refused.
 
 use super::*;
-use crate::k8s::{ObjectRef, Origin};
 use serde_json::{Value, json};
 
 fn pointers(kind: &str, spec: &Value) -> Vec<String> {
-    let id = ObjectRef {
-        api_version: "placement.kubernetes-fleet.io/v1".into(),
-        kind: kind.into(),
-        namespace: None,
-        name: "a".into(),
-    };
-    let origin = Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 };
-    let object = Object { id, body: json!({"spec": spec}), origin };
+    let object = Object::sample("placement.kubernetes-fleet.io/v1", kind, "a", json!({"spec": spec}));
     check(&object).into_iter().map(|f| f.pointer).collect()
 }
 

@@ -8,7 +8,6 @@ use super::*;
 use crate::dialect::import::PolicyName;
 use crate::engine::AllDialects;
 use crate::engine::import::importer;
-use crate::k8s::Origin;
 use crate::repo::{Config, load_bytes};
 
 const KEPT: &str = "# ours
@@ -30,18 +29,13 @@ data:
 fn config(name: &str, value: &str) -> (Object, Kind) {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": value},
         "metadata": {"name": name, "namespace": "shop", "uid": "u"}});
-    object("v1", "ConfigMap", name, body)
+    object(body)
 }
 
-fn object(api_version: &str, kind: &str, name: &str, body: Value) -> (Object, Kind) {
-    let id = ObjectRef {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: Some("shop".to_owned()),
-        name: name.to_owned(),
-    };
-    let origin = Origin { file: "m1".into(), document: 0, item: None, line: 0 };
-    (Object { id, body, origin }, Kind::builtin(api_version, kind).unwrap())
+fn object(body: Value) -> (Object, Kind) {
+    let object = Object::of(body, "m1");
+    let kind = Kind::builtin(&object.id.api_version, &object.id.kind).unwrap();
+    (object, kind)
 }
 
 fn repo(files: &[(&str, &str)]) -> Repo {
@@ -108,10 +102,10 @@ fn defaults_are_no_difference() {
     body["spec"] = json!({"ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}], "type": "ClusterIP"});
     let mut text = String::new();
     yaml::write(&written, &mut text);
-    let one = taken(&[object("v1", "Service", "a", body.clone())], &[("a.yaml", &text)], true);
+    let one = taken(&[object(body.clone())], &[("a.yaml", &text)], true);
     assert_eq!((one.objects[0].made[0].deed, one.files.len()), (Deed::Unchanged, 0), "{:?}", one.findings);
     body["spec"]["type"] = json!("NodePort");
-    let one = taken(&[object("v1", "Service", "a", body)], &[("a.yaml", &text)], false);
+    let one = taken(&[object(body)], &[("a.yaml", &text)], false);
     assert_eq!(one.objects[0].made[0].deed, Deed::Kept);
 }
 
@@ -151,7 +145,7 @@ fn names_that_lead_out_of_the_repo_are_refused() {
 fn values_of_secrets_are_told_of_and_not_told() {
     let body = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "aHVudGVyMg=="},
         "metadata": {"name": "s", "namespace": "shop"}});
-    let taken = taken(&[object("v1", "Secret", "s", body)], &[], false);
+    let taken = taken(&[object(body)], &[], false);
     assert_eq!(taken.findings[0].code, "secret-in-clear");
     assert!(!format!("{:?}", taken.findings).contains("aHVu"));
     assert!(text(&taken, "shop/secret_s.yaml").contains("k: aHVudGVyMg=="));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::api::Policy;
 use super::*;
-use crate::k8s::{Cluster, Object, ObjectRef, Origin};
+use crate::k8s::{Cluster, Object};
 
 fn row(topology: i64, affinity: i64, state: State) -> Row {
     Row { state, scores: Some(Scores { topology, affinity }) }
@@ -31,15 +31,9 @@ fn what_is_not_released_is_cut_first_then_the_worst() {
 /// Clusters with a region each, in name order, that are always eligible.
 fn fleet(regions: &[(&str, &str)]) -> Vec<Cluster> {
     let cluster = |(name, region): &(&str, &str)| {
-        let id = ObjectRef {
-            api_version: "cluster.kubernetes-fleet.io/v1".into(),
-            kind: "MemberCluster".into(),
-            namespace: None,
-            name: (*name).into(),
-        };
-        let origin = Origin { file: "clusters.yaml".into(), document: 0, item: None, line: 1 };
         let body = json!({"metadata": {"name": name, "labels": {"region": region}}});
-        super::super::super::cluster::read(&Object { id, body, origin }, false)
+        let object = Object::sample("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body);
+        super::super::super::cluster::read(&object, false)
     };
     regions.iter().map(cluster).collect()
 }
