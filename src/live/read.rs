@@ -195,8 +195,8 @@ async fn items(client: &Client, list: &List) -> Result<Vec<Value>, Error> {
 /// An object of a list, whose items need not say what they are.
 pub(super) fn object(kind: &Kind, mut body: Value, cluster: &ClusterName) -> Object {
     if let Some(map) = body.as_object_mut() {
-        map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
-        map.entry("kind").or_insert_with(|| json!(kind.kind));
+        map.insert("apiVersion".to_owned(), json!(kind.api_version()));
+        map.insert("kind".to_owned(), json!(kind.kind));
     }
     Object::of(body, cluster.clone())
 }
