@@ -8,7 +8,7 @@ use serde_json::json;
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, styled};
 use crate::engine::{self, Engine};
-use crate::k8s::{Finding, ObjectRef, Severity};
+use crate::k8s::{Finding, ObjectRef};
 use crate::report::findings;
 use crate::report::table::counted;
 
@@ -42,7 +42,7 @@ impl Check {
         found.extend(engine.unused_overrides(&rendering).into_iter().filter(useless));
         self.args.judge(&mut found);
         if self.args.quiet {
-            found.retain(|f| f.severity == Severity::Error);
+            found.retain(Finding::is_error);
         }
         let repo = &loaded.repo;
         if self.output == Format::Table {
@@ -66,11 +66,11 @@ impl Check {
 
 /// What an error is about: that it has no effect needs no saying.
 fn refused(finding: &Finding) -> Option<ObjectRef> {
-    finding.object.clone().filter(|_| finding.severity == Severity::Error)
+    finding.object.clone().filter(|_| finding.is_error())
 }
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {
-    let errors = found.iter().filter(|f| f.severity == Severity::Error).count();
+    let errors = found.iter().filter(|f| f.is_error()).count();
     let checked = format!("{}, {}", counted(templates, "template"), counted(clusters, "cluster"));
     match found.len() {
         0 => format!("clean: {checked}\n"),

@@ -11,7 +11,7 @@ use super::{Exit, Fault, look, print, print_value, say};
 use crate::change::{self, DigestKey, Side};
 use crate::dialect::Plan;
 use crate::engine::{self, Engine, Manifest, Rendering};
-use crate::k8s::{Finding, ObjectRef, Severity};
+use crate::k8s::{Finding, ObjectRef};
 use crate::repo::{Nothing, Source};
 use crate::report::diff::{Diff as Report, markdown, text};
 use crate::report::findings::{self, Row};
@@ -121,7 +121,7 @@ impl Diff {
     /// in a line each, because this change may be what mends them.
     fn tell(&self, from: &Rendered, to: &Rendered) {
         let errors = |side: &Rendered| -> Vec<Finding> {
-            side.findings.iter().filter(|f| f.severity == Severity::Error).cloned().collect()
+            side.findings.iter().filter(|f| f.is_error()).cloned().collect()
         };
         let new = findings::rows(&to.loaded.repo, &errors(to));
         for row in findings::rows(&from.loaded.repo, &errors(from)).iter().filter(|row| !new.contains(row)) {

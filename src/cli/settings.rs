@@ -273,8 +273,7 @@ impl RepoArgs {
 
     /// Shows findings on standard error: errors always, warnings unless quiet.
     pub(super) fn report(&self, repo: &Repo, found: &[Finding]) {
-        let shown: Vec<Finding> =
-            found.iter().filter(|f| f.severity == Severity::Error || !self.quiet).cloned().collect();
+        let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
         say(&findings::text(repo, &shown, styled(&std::io::stderr())));
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::k8s::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
 use crate::repo::{Declared, Repo, Role};
 
+mod admitted;
 pub mod clean;
 pub mod gojson;
 pub mod health;
@@ -21,6 +22,7 @@ pub mod kubeadmiral;
 pub mod kubefed;
 pub mod kubefleet;
 pub mod plan;
+mod served;
 
 pub use health::{Health, HealthState};
 pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::dialect::{ControlPlane, DIALECTS, Dialect, Hosts, Input, Plan, Previous};
-use crate::k8s::{Cluster, Connection, Finding, Live, Object, Severity};
+use crate::k8s::{Cluster, Connection, Finding, Live, Object};
 use crate::patch;
 use crate::repo::{Claims, Declared, Repo, Role};
 
@@ -148,5 +148,5 @@ fn standing(repo: &Repo, dialect: &str) -> bool {
 
 /// Whether any finding is an error.
 pub fn any_error(findings: &[Finding]) -> bool {
-    findings.iter().any(|f| f.severity == Severity::Error)
+    findings.iter().any(Finding::is_error)
 }

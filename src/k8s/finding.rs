@@ -74,6 +74,11 @@ impl Finding {
         }
     }
 
+    /// Whether it is an error.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     /// The same finding, pointing at a field of its object.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {

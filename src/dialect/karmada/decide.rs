@@ -159,11 +159,10 @@ impl<'d, 'a> Decision<'d, 'a> {
     /// The scheduler's view of the object.
     pub(super) fn subject(&self) -> Subject<'_> {
         let id = &self.template.id;
-        let served = self.plane.served.get(&(id.api_version.as_str(), id.kind.as_str()));
         Subject {
             kind: &self.kind,
             workload: &self.workload,
-            served: served.map_or(&[], Vec::as_slice),
+            served: self.plane.served.get(id),
             previous: &self.held,
             evicting: &self.evicting,
             affinity: self.affinity(),

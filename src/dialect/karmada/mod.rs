@@ -6,12 +6,12 @@
 //! member   what is there ─► create, update (retain), take over, delete
 //! ```
 
-use std::collections::BTreeMap;
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef};
+use crate::repo::{Role, Template};
 
-use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Role, Template};
-
+use super::admitted::Admitted;
 use super::import::Importer;
+use super::served::Served;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
 };
@@ -77,7 +77,7 @@ impl Dialect for Karmada {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
     }
 
@@ -102,8 +102,7 @@ struct Karmadas<'a> {
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
     estimator: Estimator,
-    /// Which clusters serve a kind, by API version and kind.
-    served: BTreeMap<(&'a str, &'a str), Vec<bool>>,
+    served: Served<'a>,
     /// Whether namespaces go everywhere without a policy.
     standing: bool,
     findings: Vec<Finding>,
@@ -112,17 +111,9 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        // The errors of an inventory object are told where it is read.
-        let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
-        let claimed = repo.claimed.iter().filter(|c| c.dialect == NAME);
-        let mut findings: Vec<Finding> = claimed
-            .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
-            .collect();
-        let refused: Vec<ObjectRef> =
-            findings.iter().filter(|f| is_error(f)).filter_map(|f| f.object.clone()).collect();
-        let valid = |role| repo.claimed(NAME, role).filter(|o| !refused.contains(&o.id));
+        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
         let mut policies = Policies::default();
-        for object in valid(Role::Placement) {
+        for object in admitted.role(Role::Placement) {
             match defaults::propagation_spec(object) {
                 Ok(spec) => policies.add(Policy::new(object, spec)),
                 Err(finding) => findings.push(finding),
@@ -130,20 +121,14 @@ impl<'a> Karmadas<'a> {
         }
         findings.extend(not_run(repo.claimed(NAME, Role::Other)));
         let templates = repo.templates.as_slice();
-        let mut served = BTreeMap::new();
-        for id in templates.iter().map(|t| &t.object.id) {
-            served.entry((id.api_version.as_str(), id.kind.as_str())).or_insert_with(|| {
-                input.clusters.iter().map(|c| c.apis.serves(&id.api_version, &id.kind)).collect()
-            });
-        }
         Self {
             templates,
             clusters: input.clusters,
             policies,
-            overrides: OverridePolicies::new(valid(Role::Override)),
-            rebalancers: Rebalancers::new(valid(Role::Other)),
+            overrides: OverridePolicies::new(admitted.role(Role::Override)),
+            rebalancers: Rebalancers::new(admitted.role(Role::Other)),
             estimator: Estimator::new(input.clusters),
-            served,
+            served: Served::of(templates, input.clusters),
             standing: input.standing,
             findings,
         }
@@ -159,10 +144,6 @@ impl<'a> Karmadas<'a> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }
 
 /// Interpreters written in the repo's own Lua or served by webhooks are not run.

@@ -240,7 +240,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         Ok(schedule::Subject {
             kind: &self.template.id.kind,
             key: &self.key,
-            served: self.plane.served(&self.template.id),
+            served: self.plane.served.get(&self.template.id),
             previous: &self.last,
             current: schedule::by_index(&self.last, self.plane.clusters, replicas.unwrap_or(0)),
             replicas: replicas.unwrap_or(0),

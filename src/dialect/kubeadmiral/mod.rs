@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Repo, Role, Template};
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef};
+use crate::repo::{Role, Template};
 
+use super::admitted::Admitted;
 use super::import::Importer;
+use super::served::Served;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
 };
@@ -88,7 +90,7 @@ impl Dialect for KubeAdmiral {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
     }
 
@@ -99,10 +101,6 @@ impl Dialect for KubeAdmiral {
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
         Box::new(KubeAdmirals::new(input))
     }
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }
 
 /// `KubeAdmiral`'s control plane over one repo.
@@ -117,8 +115,7 @@ struct KubeAdmirals<'a> {
     /// The joined clusters as they are remembered, and their digest.
     snapshot: Clusters,
     snapshot_digest: String,
-    /// Which clusters serve a kind, by API version and kind.
-    served: BTreeMap<(&'a str, &'a str), Vec<bool>>,
+    served: Served<'a>,
     now: Option<Timestamp>,
     standing: bool,
     findings: Vec<Finding>,
@@ -127,8 +124,8 @@ struct KubeAdmirals<'a> {
 impl<'a> KubeAdmirals<'a> {
     fn new(input: Input<'a>) -> Self {
         let Input { repo, clusters, .. } = input;
-        let (valid, mut findings) = valid(repo);
-        let of = |role| valid.iter().copied().filter(move |c: &&Claimed| c.role == role).map(|c| &c.object);
+        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let of = |role| admitted.role(role);
         let mut policies = Policies::default();
         for object in of(Role::Placement) {
             match Policy::new(object, clusters) {
@@ -154,12 +151,6 @@ impl<'a> KubeAdmirals<'a> {
         let (namespaces, unclear) = Namespaces::new(repo, NAME);
         findings.extend(unclear);
         let templates = repo.templates.as_slice();
-        let mut served = BTreeMap::new();
-        for id in templates.iter().map(|t| &t.object.id) {
-            served.entry((id.api_version.as_str(), id.kind.as_str())).or_insert_with(|| {
-                clusters.iter().map(|c| c.apis.serves(&id.api_version, &id.kind)).collect()
-            });
-        }
         let snapshot = Clusters::of(repo, clusters);
         Self {
             templates,
@@ -171,7 +162,7 @@ impl<'a> KubeAdmirals<'a> {
             namespaces,
             snapshot_digest: snapshot.digest(),
             snapshot,
-            served,
+            served: Served::of(templates, clusters),
             now: input.now,
             standing: input.standing,
             findings,
@@ -186,12 +177,6 @@ impl<'a> KubeAdmirals<'a> {
     fn cluster(&self, name: &str) -> Option<&'a Cluster> {
         let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
         self.clusters.get(at)
-    }
-
-    fn served(&self, id: &ObjectRef) -> &[bool] {
-        let mut kinds = self.served.iter();
-        let found = kinds.find(|((version, kind), _)| *version == id.api_version && *kind == id.kind);
-        found.map_or(&[], |(_, served)| served.as_slice())
     }
 
     /// Whether a placement's policy lets others follow it.
@@ -229,20 +214,6 @@ impl<'a> KubeAdmirals<'a> {
         decided.placements.push(placement);
         decided
     }
-}
-
-/// The objects that are valid, and what is wrong with the others; the errors of an inventory object are
-/// told where it is read.
-fn valid(repo: &Repo) -> (Vec<&Claimed>, Vec<Finding>) {
-    let (mut valid, mut findings) = (Vec::new(), Vec::new());
-    for claimed in repo.claimed.iter().filter(|c| c.dialect == NAME) {
-        let found = validate::check(&claimed.object);
-        if !found.iter().any(is_error) {
-            valid.push(claimed);
-        }
-        findings.extend(found.into_iter().filter(|f| claimed.role != Role::Inventory || !is_error(f)));
-    }
-    (valid, findings)
 }
 
 fn not_federated(template: &Object, asked: bool) -> Placement {

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Declared, Role, Template};
+use crate::k8s::{Cluster, Connection, Finding, Object, ObjectRef};
+use crate::repo::{Declared, Role, Template};
 
+use super::admitted::Admitted;
 use super::import::Importer;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Removal, Variant,
@@ -98,7 +99,7 @@ impl Dialect for KubeFed {
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> =
-            validate::check(object, Role::Inventory).into_iter().filter(is_error).collect();
+            validate::check(object, Role::Inventory).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
     }
 
@@ -140,15 +141,9 @@ struct KubeFeds<'a> {
 impl<'a> KubeFeds<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let claimed = || repo.claimed.iter().filter(|c| c.dialect == NAME);
-        // The errors of an inventory object are told where it is read.
-        let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
-        let mut findings: Vec<Finding> = claimed()
-            .flat_map(|c| validate::check(&c.object, c.role).into_iter().filter(move |f| !told(c, f)))
-            .collect();
-        let refused: Vec<ObjectRef> =
-            findings.iter().filter(|f| is_error(f)).filter_map(|f| f.object.clone()).collect();
-        let valid = |role| repo.claimed(NAME, role).filter(|o| !refused.contains(&o.id));
+        let (admitted, mut findings) =
+            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, claimed.role));
+        let valid = |role| admitted.role(role);
         let config = Config::of(valid(Role::Other));
         let types = Types::of(valid(Role::Other), &config.namespace);
         let mut federated = Vec::new();
@@ -183,8 +178,9 @@ impl<'a> KubeFeds<'a> {
         for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
             plane.prefer(object);
         }
+        let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
         // What is not annotated is Federation v1's only where nothing is of its successor.
-        let standing = input.standing && claimed().all(|c| c.role == Role::Inventory);
+        let standing = input.standing && mine.all(|c| c.role == Role::Inventory);
         plane.templates = repo.templates.iter().filter(|t| v1::takes(t, standing)).collect();
         plane.findings.extend(repo.templates.iter().filter_map(v1::unheeded));
         plane.index();
@@ -255,10 +251,6 @@ enum Subject<'p, 'a> {
     Federated(&'p Federated<'a>),
     Record(&'a Object),
     Template(&'a Template),
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }
 
 impl ControlPlane for KubeFeds<'_> {

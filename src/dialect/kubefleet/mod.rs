@@ -13,9 +13,10 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use crate::k8s::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef, Severity};
-use crate::repo::{Claimed, Role};
+use crate::k8s::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
+use crate::repo::Role;
 
+use super::admitted::Admitted;
 use super::import::Importer;
 use super::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Rendered,
@@ -94,7 +95,7 @@ impl Dialect for KubeFleet {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(is_error).collect();
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
     }
 
@@ -186,30 +187,17 @@ struct KubeFleets<'a> {
 
 impl<'a> KubeFleets<'a> {
     fn new(input: Input<'a>) -> Self {
-        let claimed = || input.repo.claimed.iter().filter(|c| c.dialect == NAME);
-        // The errors of an inventory object are told where it is read.
-        let told = |c: &Claimed, f: &Finding| c.role == Role::Inventory && is_error(f);
-        let refused = |o: &Object| validate::check(o).iter().any(is_error);
-        let (overrides, unread) =
-            Overrides::new(input.repo.claimed(NAME, Role::Override).filter(|o| !refused(o)));
-        let mut plane = Self {
-            input,
-            placements: Vec::new(),
-            overrides,
-            about: BTreeMap::new(),
-            findings: claimed()
-                .flat_map(|c| validate::check(&c.object).into_iter().filter(move |f| !told(c, f)))
-                .collect(),
-        };
-        plane.findings.extend(unread);
+        let (admitted, mut findings) =
+            Admitted::of(input.repo, NAME, |claimed| validate::check(&claimed.object));
+        let (overrides, unread) = Overrides::new(admitted.role(Role::Override));
+        findings.extend(unread);
+        let mut plane = Self { input, placements: Vec::new(), overrides, about: BTreeMap::new(), findings };
         let hub = Hub::new(input.repo);
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
-                let about = |f: &Finding| is_error(f) && f.object.as_ref() == Some(&object.id);
-                let admitted = !plane.findings.iter().any(about);
                 let mut subject = Subject::new(&hub, object, policy, &mut plane.findings);
-                subject.admitted = admitted;
+                subject.admitted = !admitted.refuses(&object.id);
                 plane.placements.push(subject);
             }
         }
@@ -271,10 +259,6 @@ impl<'a> KubeFleets<'a> {
 /// Nothing is sent of what admission refuses.
 fn not_admitted() -> Withheld {
     Withheld { status: "NotAdmitted", finding: None }
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }
 
 impl ControlPlane for KubeFleets<'_> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::k8s::schema::{Cursor, Refusals, Shape};
 use crate::k8s::selector::{LabelSelector, invalid_key};
-use crate::k8s::{self, Finding, Object, Severity};
+use crate::k8s::{self, Finding, Object};
 
 mod cluster;
 mod overrides;
@@ -31,7 +31,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     };
     let mut findings = k8s::schema::check(object, shape, code);
     let broken: BTreeSet<String> =
-        findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.pointer.clone()).collect();
+        findings.iter().filter(|f| f.is_error()).map(|f| f.pointer.clone()).collect();
     let mut refusals = Refusals::of(object, code);
     rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
     findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));

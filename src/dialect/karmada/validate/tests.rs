@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::k8s::Severity;
 
 mod readable;
 
@@ -14,7 +15,7 @@ fn object(kind: &str, body: Value) -> Object {
 /// Where the spec of such an object is refused.
 fn refused(kind: &str, spec: &Value) -> Vec<String> {
     let findings = check(&object(kind, json!({"spec": spec})));
-    assert!(findings.iter().all(|f| f.severity == Severity::Error), "{findings:?}");
+    assert!(findings.iter().all(Finding::is_error), "{findings:?}");
     findings.into_iter().map(|f| f.pointer).collect()
 }
 

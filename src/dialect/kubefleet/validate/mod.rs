@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::k8s::schema::{self as checker, Cursor, Refusals, Shape};
 use crate::k8s::selector::{LabelSelector, invalid_key, invalid_value};
-use crate::k8s::{Finding, Object, Severity};
+use crate::k8s::{Finding, Object};
 
 mod overrides;
 mod placement;
@@ -33,7 +33,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     };
     let mut findings = checker::check(object, shape, code);
     let broken: BTreeSet<String> =
-        findings.iter().filter(|f| f.severity == Severity::Error).map(|f| f.pointer.clone()).collect();
+        findings.iter().filter(|f| f.is_error()).map(|f| f.pointer.clone()).collect();
     let mut refusals = Refusals::of(object, code);
     rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
     findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));

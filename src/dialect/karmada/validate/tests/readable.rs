@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{check, object};
 use crate::dialect::karmada::{api, cluster, defaults};
-use crate::k8s::{Object, Severity};
+use crate::k8s::{Finding, Object};
 
 /// Every way to put one of `values` in place of one value of `body`.
 fn mutants(body: &Value, values: &[Value]) -> Vec<Value> {
@@ -32,7 +32,7 @@ fn passing_is_readable(kind: &str, body: &Value, readable: impl Fn(&Object) -> b
     let (mut passed, mut refused) = (0, 0);
     for mutant in mutants(body, values.as_array().unwrap()) {
         let mutant = object(kind, mutant);
-        if check(&mutant).iter().any(|f| f.severity == Severity::Error) {
+        if check(&mutant).iter().any(Finding::is_error) {
             refused += 1;
         } else {
             passed += 1;
