@@ -16,7 +16,7 @@ mod refusals;
 
 pub use cursor::Cursor;
 pub use nearest::nearest;
-pub use refusals::Refusals;
+pub use refusals::{Refusals, Rules, check_by};
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug)]

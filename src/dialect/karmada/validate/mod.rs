@@ -4,13 +4,8 @@
 //! found an error, no rule adds another. All rules read the object as Go does: `null` is absent, and
 //! so is an empty list.
 
-use std::collections::BTreeSet;
-
-use serde::Deserialize;
-
-use crate::k8s::schema::{Cursor, Refusals, Shape};
-use crate::k8s::selector::{LabelSelector, invalid_key};
-use crate::k8s::{self, Finding, Object};
+use crate::k8s::schema::{Cursor, Refusals, Rules, Shape, check_by};
+use crate::k8s::{Finding, Object};
 
 mod cluster;
 mod overrides;
@@ -19,8 +14,7 @@ mod schema;
 
 /// Everything that is wrong with one of Karmada's own objects.
 pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let (shape, code, rules): (&Shape, _, fn(&mut Refusals<'_>, &Cursor<'_>)) = match object.id.kind.as_str()
-    {
+    let (shape, code, rules): (&Shape, _, Rules) = match object.id.kind.as_str() {
         "PropagationPolicy" | "ClusterPropagationPolicy" => {
             (&schema::PROPAGATION, "invalid-policy", propagation::rules)
         }
@@ -29,13 +23,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
         "WorkloadRebalancer" => (&schema::REBALANCER, "invalid-policy", |_, _| {}),
         _ => return Vec::new(),
     };
-    let mut findings = k8s::schema::check(object, shape, code);
-    let broken: BTreeSet<String> =
-        findings.iter().filter(|f| f.is_error()).map(|f| f.pointer.clone()).collect();
-    let mut refusals = Refusals::of(object, code);
-    rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
-    findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));
-    findings
+    check_by(rules, object, shape, code)
 }
 
 /// The selectors of a policy: a namespaced policy speaks of its own namespace only.
@@ -51,13 +39,13 @@ fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
             let help = "leave `namespace` out, or write a cluster-wide policy";
             refusals.add(&namespace, message, help);
         }
-        label_selector(refusals, &selector.field("labelSelector"));
+        refusals.label_selector(&selector.field("labelSelector"));
     }
 }
 
 /// Label and field selector of a `clusterAffinity`, wherever it stands.
 fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
-    label_selector(refusals, &affinity.field("labelSelector"));
+    refusals.label_selector(&affinity.field("labelSelector"));
     for requirement in affinity.field("fieldSelector").field("matchExpressions").items() {
         let (key, operator) = (requirement.field("key"), requirement.field("operator"));
         if !["provider", "region", "zone"].contains(&key.text()) {
@@ -68,20 +56,6 @@ fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
             let message = format!("a field selector has no operator `{}`", operator.text());
             refusals.add(&operator, message, "use `In` or `NotIn`");
         }
-    }
-}
-
-fn label_selector(refusals: &mut Refusals<'_>, selector: &Cursor<'_>) {
-    let invalid = LabelSelector::deserialize(selector.value()).ok().and_then(|s| s.invalid());
-    if let Some((below, why)) = invalid {
-        let message = format!("this label selector is invalid, so it would match nothing: {why}");
-        refusals.add(&selector.below(&below), message, "write it as Kubernetes defines label selectors");
-    }
-}
-
-fn label_key(refusals: &mut Refusals<'_>, at: &Cursor<'_>) {
-    if let Some(why) = invalid_key(at.text()) {
-        refusals.add(at, why, "choose a name that can be the key of a label");
     }
 }
 

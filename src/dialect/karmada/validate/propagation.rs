@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Refusals, cluster_affinity, label_key, resource_selectors};
+use super::{Refusals, cluster_affinity, resource_selectors};
 use crate::k8s::schema::Cursor;
 
 /// The length of an affinity's name, in characters.
@@ -52,7 +52,7 @@ fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
 /// The name of an affinity: a label key that none of those before has.
 fn name<'v>(refusals: &mut Refusals<'_>, term: &Cursor<'v>, taken: &mut BTreeSet<&'v str>) {
     let name = term.field("affinityName");
-    label_key(refusals, &name);
+    refusals.label_key(&name);
     if name.text().chars().count() > LONGEST_NAME {
         let message = format!("the name of an affinity has at most {LONGEST_NAME} characters");
         refusals.add(&name, message, "shorten the name");
@@ -159,7 +159,7 @@ fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>) {
 fn workload_affinity(refusals: &mut Refusals<'_>, workload: &Cursor<'_>) {
     let keys = ["affinity", "antiAffinity"].map(|side| workload.field(side).field("groupByLabelKey"));
     for key in keys.iter().filter(|key| key.present()) {
-        label_key(refusals, key);
+        refusals.label_key(key);
     }
     let [together, apart] = &keys;
     if together.present() && together.text() == apart.text() {
@@ -209,7 +209,7 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     }
     for side in [application, failover.field("cluster")] {
         for rule in side.field("statePreservation").field("rules").items() {
-            label_key(refusals, &rule.field("aliasLabelName"));
+            refusals.label_key(&rule.field("aliasLabelName"));
         }
     }
 }

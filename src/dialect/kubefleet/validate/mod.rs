@@ -7,10 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-
-use crate::k8s::schema::{self as checker, Cursor, Refusals, Shape};
-use crate::k8s::selector::{LabelSelector, invalid_key, invalid_value};
+use crate::k8s::schema::{Cursor, Refusals, Rules, Shape, check_by};
 use crate::k8s::{Finding, Object};
 
 mod overrides;
@@ -21,8 +18,7 @@ mod terms;
 
 /// Everything that is wrong with one of the dialect's own objects.
 pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let (shape, code, rules): (&Shape, _, fn(&mut Refusals<'_>, &Cursor<'_>)) = match object.id.kind.as_str()
-    {
+    let (shape, code, rules): (&Shape, _, Rules) = match object.id.kind.as_str() {
         "ClusterResourcePlacement" | "ResourcePlacement" => {
             (&schema::PLACEMENT, "invalid-policy", placement::rules)
         }
@@ -31,13 +27,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
         "MemberCluster" => (&schema::CLUSTER, "invalid-cluster", member),
         _ => return Vec::new(),
     };
-    let mut findings = checker::check(object, shape, code);
-    let broken: BTreeSet<String> =
-        findings.iter().filter(|f| f.is_error()).map(|f| f.pointer.clone()).collect();
-    let mut refusals = Refusals::of(object, code);
-    rules(&mut refusals, &Cursor::new(&object.body).field("spec"));
-    findings.extend(refusals.findings.into_iter().filter(|f| !broken.contains(&f.pointer)));
-    findings
+    check_by(rules, object, shape, code)
 }
 
 /// The rules of `MemberCluster`.
@@ -45,31 +35,11 @@ fn member(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     let mut taints = BTreeSet::new();
     for taint in spec.field("taints").items() {
         let (key, value) = (taint.field("key"), taint.field("value"));
-        label_key(refusals, &key);
-        label_value(refusals, &value);
+        refusals.label_key(&key);
+        refusals.label_value(&value);
         if !taints.insert((key.text(), value.text(), taint.field("effect").text())) {
             refusals.add(&taint, "this taint is there twice", "remove one of the two");
         }
-    }
-}
-
-fn label_selector(refusals: &mut Refusals<'_>, selector: &Cursor<'_>) {
-    let invalid = LabelSelector::deserialize(selector.value()).ok().and_then(|s| s.invalid());
-    if let Some((below, why)) = invalid {
-        let message = format!("this label selector is invalid: {why}");
-        refusals.add(&selector.below(&below), message, "write it as Kubernetes defines label selectors");
-    }
-}
-
-fn label_key(refusals: &mut Refusals<'_>, at: &Cursor<'_>) {
-    if let Some(why) = invalid_key(at.text()) {
-        refusals.add(at, why, "write it like the key of a label");
-    }
-}
-
-fn label_value(refusals: &mut Refusals<'_>, at: &Cursor<'_>) {
-    if let Some(why) = invalid_value(at.text()) {
-        refusals.add(at, why, "write it like the value of a label");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Refusals, label_selector};
+use super::Refusals;
 use crate::k8s::schema::Cursor;
 
 /// The fields of a manifest that no patch may change, whatever is below them.
@@ -74,7 +74,7 @@ fn cluster_term(refusals: &mut Refusals<'_>, term: &Cursor<'_>) {
     }
     let labels = term.field("labelSelector");
     if labels.present() {
-        label_selector(refusals, &labels);
+        refusals.label_selector(&labels);
     } else {
         let help = "add one; no terms at all select every cluster";
         refusals.add(term, "a term needs a `labelSelector`", help);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::Toleration;
-use super::{Refusals, label_key, label_selector, label_value, terms};
+use super::{Refusals, terms};
 use crate::k8s::schema::Cursor;
 
 /// The most selectors, and the most clusters by name.
@@ -25,7 +25,7 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
             let help = "select by name or by label; a second selector can do the other";
             refusals.add(&labels, "`name` and `labelSelector` exclude each other", help);
         }
-        label_selector(refusals, &labels);
+        refusals.label_selector(&labels);
     }
     let policy = spec.field("policy");
     match policy.field("placementType").text() {
@@ -101,13 +101,13 @@ fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
                 refusals.add(&toleration, "a toleration without key must have operator `Exists`", help);
             }
         } else {
-            label_key(refusals, &key);
+            refusals.label_key(&key);
         }
         if exists && !value.text().is_empty() {
             let help = "remove `value`, or use `Equal`";
             refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
         }
-        label_value(refusals, &value);
+        refusals.label_value(&value);
         let defaulted = Toleration::deserialize(toleration.value());
         if defaulted.is_ok_and(|t| !known.insert(t)) {
             refusals.add(&toleration, "this toleration is there twice", "remove one of the two");

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Refusals;
 use super::property::{Bounds, invalid_name};
-use super::{Refusals, label_selector};
 use crate::k8s::quantity::Quantity;
 use crate::k8s::schema::Cursor;
 
@@ -14,7 +14,7 @@ const OPERATORS: [&str; 6] = ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"];
 pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
     let required = affinity.field("requiredDuringSchedulingIgnoredDuringExecution");
     for term in required.field("clusterSelectorTerms").items() {
-        label_selector(refusals, &term.field("labelSelector"));
+        refusals.label_selector(&term.field("labelSelector"));
         let sorter = term.field("propertySorter");
         if sorter.present() {
             let help = "move it into a preferred term";
@@ -24,7 +24,7 @@ pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
     }
     for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
         let preference = preferred.field("preference");
-        label_selector(refusals, &preference.field("labelSelector"));
+        refusals.label_selector(&preference.field("labelSelector"));
         let selector = preference.field("propertySelector");
         if selector.present() {
             let help = "move it into a required term, or use a `propertySorter`";
