@@ -14,7 +14,7 @@ use super::fields::FieldSet;
 use super::kinds::Kind;
 use super::managed::{Managed, Operation, Owned, Owner};
 use super::schema::Type;
-use super::typed::{check, compare, fields, merge, remove, same, with_named};
+use super::typed::{check, compare, fields, merge, remove, same, separable, with_named};
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,13 @@ pub fn update(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
     // Where nothing was tracked, tracking does not begin with an update.
     if live.is_none() || !managed.0.is_empty() {
         let before = live.map_or_else(|| blank(write.kind, new), bare);
-        track(&mut managed, &before, &after, write);
-        managed.cap();
+        if separable(write.schema(), &before) && separable(write.schema(), &after) {
+            track(&mut managed, &before, &after, write);
+            managed.cap();
+        } else {
+            // What cannot be named cannot be owned: the server gives up on all of it.
+            managed = Managed::default();
+        }
     }
     let mut object = named_as(after, write.kind);
     managed.store(&mut object);

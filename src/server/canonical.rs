@@ -11,13 +11,28 @@ use super::schema::{Field, Struct, Type, Written};
 /// Brings a built-in object into the form in which the server writes it. What its schema does not declare
 /// is dropped.
 pub fn canonical(ty: &Type, value: &mut Value) {
+    bring(ty, value, Form::Written);
+}
+
+/// The same as it comes back from storage, which does not tell an empty list from none.
+pub(super) fn stored(ty: &Type, value: &mut Value) {
+    bring(ty, value, Form::Stored);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Written,
+    Stored,
+}
+
+fn bring(ty: &Type, value: &mut Value, form: Form) {
     match ty.resolve() {
-        Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value)),
+        Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value), form),
         Type::Map { value: ty, .. } => {
-            mapping(value).into_iter().flat_map(Map::values_mut).for_each(|value| part(ty, value));
+            mapping(value).into_iter().flat_map(Map::values_mut).for_each(|value| part(ty, value, form));
         }
         Type::List { item, .. } => match value {
-            Value::Array(items) => items.iter_mut().for_each(|value| part(item, value)),
+            Value::Array(items) => items.iter_mut().for_each(|value| part(item, value, form)),
             other => *other = Value::Array(Vec::new()),
         },
         Type::Quantity => {
@@ -36,9 +51,9 @@ pub fn canonical(ty: &Type, value: &mut Value) {
     }
 }
 
-fn structure(s: &Struct, map: Option<&mut Map<String, Value>>) {
+fn structure(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
     let Some(map) = map else { return };
-    map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value)));
+    map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value, form)));
     for (name, field) in &s.fields {
         if matches!(field.written, Written::Always | Written::Nullable)
             && !map.contains_key(name)
@@ -50,11 +65,11 @@ fn structure(s: &Struct, map: Option<&mut Map<String, Value>>) {
 }
 
 /// A key's value or an item.
-fn part(ty: &Type, value: &mut Value) {
+fn part(ty: &Type, value: &mut Value, form: Form) {
     if value.is_null() {
         *value = zero(ty);
     } else {
-        canonical(ty, value);
+        bring(ty, value, form);
     }
 }
 
@@ -67,12 +82,24 @@ fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
 }
 
 /// Whether what was given for a field, which is brought into form, is written.
-fn written(field: &Field, value: &mut Value) -> bool {
+fn written(field: &Field, value: &mut Value, form: Form) -> bool {
     if value.is_null() {
         return field.written == Written::Nullable;
     }
-    canonical(&field.ty, value);
-    field.written != Written::Filled || !(empty(value) || is_zero(&field.ty, value))
+    bring(&field.ty, value, form);
+    match field.written {
+        Written::Filled => !(empty(value) || is_zero(&field.ty, value)),
+        Written::Always => {
+            if form == Form::Stored
+                && matches!(field.ty, Type::List { .. } | Type::Map { .. })
+                && empty(value)
+            {
+                *value = Value::Null;
+            }
+            true
+        }
+        Written::Given | Written::Nullable => true,
+    }
 }
 
 /// What nobody has filled, as it stands in a new object.

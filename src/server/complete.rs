@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::canonical::canonical;
+use super::canonical::stored;
 use super::defaults;
 use super::kinds::Kind;
 
@@ -25,7 +25,7 @@ fn builtin(kind: &Kind, mut object: Value) -> Value {
     // They are in no schema.
     let names = ["kind", "apiVersion"]
         .map(|key| Some((key, object.as_object_mut().and_then(|map| map.shift_remove(key))?)));
-    canonical(&kind.schema, &mut object);
+    stored(&kind.schema, &mut object);
     defaults::fill(&kind.kind, &mut object);
     if let Some(map) = object.as_object_mut() {
         for (key, value) in names.into_iter().flatten() {

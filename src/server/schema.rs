@@ -207,7 +207,14 @@ fn field(text: &'static str) -> Option<(String, Field)> {
             },
         },
     };
-    Some((name.to_owned(), Field { ty: parse(rest), written, default }))
+    let ty = parse(rest);
+    // What is always there counts as empty where it is not given.
+    let default = default.or(match ty {
+        Type::Text if written == Written::Always => Some(Value::from("")),
+        Type::Number if written == Written::Always => Some(Value::from(0)),
+        _ => None,
+    });
+    Some((name.to_owned(), Field { ty, written, default }))
 }
 
 fn parse(text: &'static str) -> Type {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::apply::Write;
 use super::canonical::blank;
+use super::defaults::TEMPLATE_GENERATION;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::typed::same;
@@ -28,7 +29,7 @@ pub fn create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
         "PersistentVolumeClaim" => finalizer(&mut object, "kubernetes.io/pvc-protection"),
         "PersistentVolume" => finalizer(&mut object, "kubernetes.io/pv-protection"),
         "DaemonSet" => {
-            object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = json!("1");
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!("1");
         }
         "Job" => job_labels(&mut object),
         "Service" => services::families(&mut object),
@@ -261,9 +262,11 @@ fn job_labels(object: &mut Value) {
 
 /// A daemon set counts the changes of its template in an annotation.
 fn template_generation(live: &Value, object: &mut Value) {
-    const KEY: &str = "deprecated.daemonset.template.generation";
-    let old = live.pointer("/metadata/annotations").and_then(|a| a.get(KEY)).and_then(Value::as_str);
+    let old = live
+        .pointer("/metadata/annotations")
+        .and_then(|a| a.get(TEMPLATE_GENERATION))
+        .and_then(Value::as_str);
     let count: i64 = old.and_then(|text| text.parse().ok()).unwrap_or(1);
     let count = count + i64::from(validate::differs(live, object, "/spec/template"));
-    object["metadata"]["annotations"][KEY] = json!(count.to_string());
+    object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(count.to_string());
 }

@@ -8,6 +8,9 @@ mod pods;
 mod storage;
 mod workloads;
 
+/// The annotation in which a daemon set counts the changes of its template.
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Fills a built-in object. It is in the server's form already.
 pub(super) fn fill(kind: &str, object: &mut Value) {
     match kind {

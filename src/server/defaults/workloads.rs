@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{below, default, items, pods, text};
+use super::{TEMPLATE_GENERATION, below, default, items, pods, text};
 
 pub(super) fn deployment(object: &mut Value) {
     let spec = below(object, "spec");
@@ -42,6 +42,8 @@ pub(super) fn stateful_set(object: &mut Value) {
 }
 
 pub(super) fn daemon_set(object: &mut Value) {
+    // The count of its templates is a field in the server and an annotation outside.
+    default(below(below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || json!("0"));
     let spec = below(object, "spec");
     pods::template(below(spec, "template"));
     let strategy = below(spec, "updateStrategy");

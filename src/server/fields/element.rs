@@ -152,12 +152,19 @@ pub(in crate::server) fn element_of(item: &Value, ty: &Type, relation: &Relation
     match relation {
         Relation::Whole => Err("a list that is replaced as a whole has no items of its own".to_owned()),
         Relation::Set => match item {
-            Value::Object(_) | Value::Array(_) => {
+            Value::Object(_) => {
                 Err("associative list without keys has an element that's a map type".to_owned())
+            }
+            Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
+            Value::Null => {
+                Err("associative list without keys has an element that's an explicit null".to_owned())
             }
             _ => Ok(Element::Item(item.clone())),
         },
         Relation::Keys(names) => {
+            if item.is_null() {
+                return Err("associative list with keys may not have a null element".to_owned());
+            }
             if !item.is_object() {
                 return Err("associative list with keys may not have non-map elements".to_owned());
             }

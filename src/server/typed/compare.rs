@@ -69,6 +69,32 @@ pub fn compare(ty: &Type, old: &Value, new: &Value) -> Comparison {
     visit(ty, Some(old), Some(new))
 }
 
+/// Compares what stands under one name in two lists. What stands there more than once is only marked.
+fn items(ty: &Type, old: &[&Value], new: &[&Value]) -> Comparison {
+    let mut found = Comparison::default();
+    match (old, new) {
+        ([] | [_], [] | [_]) => return visit(ty, old.first().copied(), new.first().copied()),
+        ([_, _, ..], [_, _, ..]) => {
+            if old.len() != new.len() || !old.iter().zip(new).all(|(old, new)| same(old, new)) {
+                found.modified.own();
+            }
+        }
+        ([_, _, ..], _) => {
+            if let Some(new) = new.first() {
+                found = visit(ty, None, Some(new));
+            }
+            found.removed.own();
+        }
+        _ => {
+            if let Some(old) = old.first() {
+                found = visit(ty, Some(old), None);
+            }
+            found.added.own();
+        }
+    }
+    found
+}
+
 fn list(value: Option<&Value>) -> Option<&[Value]> {
     value.and_then(Value::as_array).map(Vec::as_slice)
 }
@@ -103,12 +129,7 @@ fn visit(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Comparison {
             let after = indexed(list(new), ty, relation);
             for element in before.keys().chain(after.keys().filter(|e| !before.contains_key(*e))) {
                 let (old, new) = (before.get(element), after.get(element));
-                let repeated = [old, new].iter().flatten().any(|items| items.len() > 1);
-                let below = if repeated && old != new {
-                    Comparison::leaf(old.map(|_| &Value::Null), new.map(|_| &Value::Bool(true)))
-                } else {
-                    visit(ty, old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()))
-                };
+                let below = items(ty, old.map_or(&[], Vec::as_slice), new.map_or(&[], Vec::as_slice));
                 found.put(|| element.clone(), below);
             }
         }

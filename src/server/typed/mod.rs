@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::fields::{Element, FieldSet, compare_values, element_of};
 use super::schema::{Shape, Type};
+use lists::indexed;
 
 pub use check::{check, mistyped, undeclared};
 pub use compare::{Comparison, compare};
@@ -34,7 +35,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The fields that an object has: its leaves, the items of its lists, and what is empty or null.
+/// The fields that an object has: its leaves, the items of its lists, mappings that are empty, and nulls.
 pub fn fields(ty: &Type, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     match ty.shape(value) {
@@ -43,7 +44,8 @@ pub fn fields(ty: &Type, value: &Value) -> FieldSet {
             for (key, value) in value.as_object().into_iter().flatten() {
                 let Some(ty) = parts.get(key) else { continue };
                 let mut below = fields(ty, value);
-                if hollow(value) || parts.field(key).is_none() {
+                let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+                if nothing || parts.field(key).is_none() {
                     below.own();
                 }
                 if !below.is_empty() {
@@ -52,15 +54,36 @@ pub fn fields(ty: &Type, value: &Value) -> FieldSet {
             }
         }
         Shape::List(ty, relation) => {
-            for item in value.as_array().into_iter().flatten() {
-                let Ok(element) = element_of(item, ty, relation) else { continue };
-                let mut below = fields(ty, item);
+            let items = value.as_array().map(Vec::as_slice);
+            for (element, items) in indexed(items, ty, relation) {
+                // Of an item that is there more than once only the item itself is somebody's.
+                let mut below = match items.as_slice() {
+                    [one] => fields(ty, one),
+                    _ => FieldSet::default(),
+                };
                 below.own();
                 *set.enter(element) = below;
             }
         }
     }
     set
+}
+
+/// Whether all items of all lists can be told apart, though some may be there more than once.
+pub(super) fn separable(ty: &Type, value: &Value) -> bool {
+    match ty.shape(value) {
+        Shape::Leaf => true,
+        Shape::Map(parts) => value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .all(|(key, value)| parts.get(key).is_none_or(|ty| separable(ty, value))),
+        Shape::List(ty, relation) => value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .all(|item| element_of(item, ty, relation).is_ok() && separable(ty, item)),
+    }
 }
 
 /// Null, or a mapping or list with nothing in it.

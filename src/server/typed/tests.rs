@@ -73,12 +73,51 @@ fn removing_leaves_null_where_nothing_is_left() {
 #[test]
 fn says_what_cannot_be_merged() {
     let value = json!({"spec": {"replicas": "two", "replicaz": 1, "template": {"spec": {
-        "containers": [{"name": "app", "env": [{"name": "A"}, {"name": "A"}]}, {"image": "x"}],
+        "containers": [{"name": "app", "env": [{"name": "A"}, {"name": "A"}]}, null],
     }}}});
     let wrong = check(deployment(), &value);
     assert_eq!(wrong[0], ".spec.replicas: expected numeric (int or float), got string");
     assert_eq!(wrong[1], ".spec.replicaz: field not declared in schema");
     let env = ".spec.template.spec.containers[name=\"app\"].env: duplicate entries for key [name=\"A\"]";
     assert_eq!(wrong[2], env);
-    assert!(wrong[3].starts_with(".spec.template.spec.containers: element 1: associative list with keys"));
+    let containers =
+        ".spec.template.spec.containers: element 1: associative list with keys may not have a null element";
+    assert_eq!(wrong[3], containers);
+}
+
+#[test]
+fn a_name_that_is_not_given_is_empty() {
+    let containers = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}});
+    assert!(check(deployment(), &containers).is_empty());
+    assert!(fields(deployment(), &containers).write().to_string().contains(r#""k:{\"name\":\"\"}""#));
+    // But where it may be left out.
+    let account = json!({"secrets": [{}]});
+    let wrong = check(builtin("ServiceAccount").unwrap(), &account);
+    assert!(
+        wrong[0].starts_with(".secrets: element 0: associative list with keys has an element that omits")
+    );
+}
+
+#[test]
+fn an_empty_list_of_items_is_nobodys() {
+    let value =
+        json!({"spec": {"template": {"spec": {"containers": [], "nodeSelector": {}, "tolerations": []}}}});
+    let want = json!({"f:spec": {"f:template": {"f:spec": {"f:nodeSelector": {}, "f:tolerations": {}}}}});
+    assert_eq!(fields(deployment(), &value).write(), want);
+}
+
+#[test]
+fn items_that_are_there_twice_are_marked_only() {
+    let ports = |ports: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "ports": ports}]}}}});
+    let (one, two) =
+        (ports(json!([{"containerPort": 80}])), ports(json!([{"containerPort": 80}, {"containerPort": 80}])));
+    let port = r#"{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":"#;
+    let told = |set: &FieldSet| {
+        set.write().to_string().split_once(port).map(|(_, rest)| rest.trim_end_matches('}').to_owned())
+    };
+    assert_eq!(told(&fields(deployment(), &two)).as_deref(), Some("{"));
+    let found = compare(deployment(), &two, &one);
+    assert_eq!(told(&found.added).as_deref(), Some(r#"{".":{},"f:containerPort":{"#));
+    assert_eq!(told(&found.removed).as_deref(), Some("{"));
+    assert!(compare(deployment(), &two, &two).is_empty());
 }

@@ -125,11 +125,19 @@ impl Cluster {
         let mut object = sent.object;
         place(&mut object, kind, target)?;
         named(&object, target)?;
-        let live = self.stored(target, kind)?;
-        self.check_replaced(kind, target, &live, &object)?;
         let manager = manager(request);
         let now = self.now();
         let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
+        let live = match self.stored(target, kind) {
+            Err(_) if makes_by_replacing(kind) => {
+                self.check_namespace(kind, target)?;
+                let object = update(None, &complete(kind, object), &write);
+                let stored = self.make(request, kind, target, object, &write)?;
+                return Ok(warned(Response::json(201, stored), &sent.warnings));
+            }
+            live => live?,
+        };
+        self.check_replaced(kind, target, &live, &object)?;
         let object = complete(kind, object);
         let object = update(Some(&live), &object, &write);
         let stored = self.change(request, kind, target, &live, object, &write)?;
@@ -302,6 +310,16 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// Whether an object that is not there is made by replacing it.
+fn makes_by_replacing(kind: &Kind) -> bool {
+    let makes = match kind.group.as_str() {
+        "" => matches!(kind.kind.as_str(), "Service" | "Endpoints" | "LimitRange" | "Event"),
+        "coordination.k8s.io" | "rbac.authorization.k8s.io" => true,
+        _ => false,
+    };
+    makes && kind.custom.is_none()
 }
 
 /// Puts an object where the URL says, or refuses if it says something else.
