@@ -57,7 +57,7 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
             }
             let order = changes.get(&format!("$setElementOrder/{key}")).and_then(Value::as_array);
             let old = merged.get(key).cloned().unwrap_or_default();
-            let new = field(below, &old, change, order)?;
+            let new = if replaces(ty, key) { change.clone() } else { field(below, &old, change, order)? };
             if new == Value::Null {
                 merged.shift_remove(key);
             } else {
@@ -76,6 +76,11 @@ pub fn strategic(ty: &Type, document: &Value, patch: &Value) -> Result<Value, St
         }
     }
     Ok(Value::Object(merged))
+}
+
+/// Whether a field is replaced although its parts could be merged.
+fn replaces(ty: &Type, key: &str) -> bool {
+    matches!(ty, Type::Named("PodDisruptionBudgetSpec")) && key == "selector"
 }
 
 fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
@@ -191,6 +196,15 @@ mod tests {
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}});
         assert_eq!(patched(&document, &patch), json!({"metadata": {"finalizers": ["c", "b"]}}));
         assert!(strategic(builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"})).is_err());
+    }
+
+    #[test]
+    fn the_selector_of_a_budget_is_replaced() {
+        let selector = |key: &str| json!({"spec": {"selector": {"matchLabels": {key: "1"}}}});
+        let merged = |kind: &str| strategic(builtin(kind).unwrap(), &selector("a"), &selector("b")).unwrap();
+        assert_eq!(merged("PodDisruptionBudget"), selector("b"));
+        let both = json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "1"}}}});
+        assert_eq!(merged("Deployment"), both);
     }
 
     #[test]

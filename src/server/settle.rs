@@ -239,7 +239,7 @@ fn finalizer(object: &mut Value, name: &str) {
 /// A job selects its pods by its own uid, unless that is left to people.
 fn job_labels(object: &mut Value) {
     if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
-        return;
+        return labels_of_template(object);
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (uid, name) = (text("/metadata/uid"), text("/metadata/name"));
@@ -252,12 +252,17 @@ fn job_labels(object: &mut Value) {
     for (key, value) in labels {
         object["spec"]["template"]["metadata"]["labels"][key] = json!(value);
     }
-    // The job itself gets them from its template, where it has none of its own.
-    if object.pointer("/metadata/labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
-        let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    labels_of_template(object);
+    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = json!(uid);
+}
+
+/// A job without labels has those of its template.
+fn labels_of_template(object: &mut Value) {
+    let own = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let given = object.pointer("/spec/template/metadata/labels").filter(|labels| labels.is_object());
+    if let (true, Some(labels)) = (own.is_none_or(Map::is_empty), given.cloned()) {
         object["metadata"]["labels"] = labels;
     }
-    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = json!(uid);
 }
 
 /// A daemon set counts the changes of its template in an annotation.

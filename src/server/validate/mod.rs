@@ -163,9 +163,14 @@ fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
 }
 
 fn claim_change(live: &Value, object: &Value) -> Option<Cause> {
+    // A class may be named once.
+    let unnamed = live.pointer("/spec/storageClassName").is_none_or(Value::is_null);
     let fixed = |object: &Value| {
         let mut spec = object.get("spec").cloned().unwrap_or_default();
         if let Some(spec) = spec.as_object_mut() {
+            if unnamed {
+                spec.shift_remove("storageClassName");
+            }
             spec.shift_remove("volumeAttributesClassName");
             spec.shift_remove("volumeName");
         }

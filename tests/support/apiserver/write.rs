@@ -161,7 +161,7 @@ impl Cluster {
             );
             return Err(Failure::conflict(kind, &target.name, &why));
         }
-        if kind.custom.is_some() && text(object, "/metadata/resourceVersion").is_empty() {
+        if wants_version(kind) && text(object, "/metadata/resourceVersion").is_empty() {
             let cause =
                 Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
             let name = kind.resource();
@@ -310,6 +310,12 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// Whether a version has to be named of what is replaced.
+fn wants_version(kind: &Kind) -> bool {
+    let groups = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy"];
+    kind.custom.is_some() || groups.contains(&kind.group.as_str()) || kind.is("CSIDriver")
 }
 
 /// Whether an object that is not there is made by replacing it.
