@@ -19,6 +19,10 @@
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
 //!   by a schema.
 //!
+//! Known to differ: a real server raises the generation of a `NetworkPolicy` whenever empty lists are sent
+//! for it, and lets a job's labels follow its template when it is replaced; of what it refuses, `validate`
+//! knows what objects out of a repository run into.
+//!
 //! Nothing here reads a clock or rolls dice: the time is a parameter ([`Write::now`]), and uids,
 //! resource versions and addresses of Services are the caller's to set.
 //!
