@@ -70,12 +70,13 @@ pub fn apply(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result
     let named = fields(write.schema(), &body).without_below(&write.kind.untouched(write.subresource));
     let merged = merge(write.schema(), &before, body);
     let last = managed.0.remove(&owner).unwrap_or_default();
-    let whole = last.fields.is_within(&named);
+    let as_ever = last.fields.is_within(&named);
     let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
-    // What is applied as ever leaves nothing behind, and what changes nothing takes nothing from anybody.
-    let merged = if whole { merged } else { prune(write.schema(), &merged, &managed, &last.fields) };
+    // Whoever names all that he named last time leaves nothing behind.
+    let merged = if as_ever { merged } else { prune(write.schema(), &merged, &managed, &last.fields) };
     let changed = !same(&merged, &before);
+    // What changes nothing takes nothing from anybody.
     if changed {
         let conflicts = take(&mut managed, &owner, &before, &merged, write);
         if !write.force && !conflicts.is_empty() {

@@ -52,20 +52,11 @@ impl Kind {
 
     /// A custom kind whose definition is not known: mappings are merged key by key, lists are replaced.
     pub fn schemaless(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
             plural: plural.to_owned(),
-            singular: kind.to_lowercase(),
-            short: Vec::new(),
-            categories: Vec::new(),
-            namespaced,
             generation: true,
             status: true,
-            scale: false,
             schema: root(&schema),
             custom: Some(Custom {
                 schema,
@@ -74,6 +65,7 @@ impl Kind {
                 selector: None,
                 selectable: Vec::new(),
             }),
+            ..Self::unknown(api_version, kind, namespaced)
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{Sandbox, WEB, deployment};
 
 /// The Deployment as `kubectl apply` makes it.
-fn by_kubectl(sandbox: &Sandbox, labels: &Value) {
+pub(crate) fn by_kubectl(sandbox: &Sandbox, labels: &Value) {
     sandbox.create_namespace("m1");
     let body = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::adoption::by_kubectl;
 use crate::sandbox::{Sandbox, WEB};
 
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
@@ -13,22 +14,7 @@ fn sandbox() -> Sandbox {
 
 fn furnished(sandbox: Sandbox) -> Sandbox {
     sandbox.remove("web.yaml");
-    sandbox.create_namespace("m1");
-    let web = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "shop"}, "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": "{}",
-        }},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 80}]}]},
-            },
-        },
-    });
-    sandbox.create("m1", "/apis/apps/v1/namespaces/shop/deployments", "kubectl-client-side-apply", &web);
+    by_kubectl(&sandbox, &json!({"app": "shop"}));
     sandbox
 }
 

@@ -53,7 +53,7 @@ pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<
                 kind.kind
             ))
         })?,
-        "application/yaml" => (yaml(&request.body)?, Vec::new()),
+        "application/yaml" => (yaml(&request.body)?.0, Vec::new()),
         _ => return Err(unsupported("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
     };
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -111,17 +111,17 @@ pub fn unsupported(accepted: &str) -> Failure {
 pub fn applied(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     match json(bytes) {
         Ok((value, doubled)) if doubled.is_empty() => Ok((value, false)),
-        _ => Ok((yaml(bytes)?, !federate::yaml::read(bytes).errors.is_empty())),
+        _ => yaml(bytes),
     }
 }
 
-fn yaml(bytes: &[u8]) -> Result<Value, Failure> {
+fn yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
     let mut read = federate::yaml::read(bytes);
     let wrong = || Failure::bad_request("error decoding YAML: error converting YAML to JSON");
     if read.documents.is_empty() {
         return Err(wrong());
     }
-    Ok(read.documents.remove(0).value)
+    Ok((read.documents.remove(0).value, !read.errors.is_empty()))
 }
 
 /// JSON, and the paths of keys that stand twice in one mapping.
