@@ -12,16 +12,13 @@
     reason = "a benchmark that cannot set up its input has nothing better to do"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::apiserver::Fleet;
+use federate_test_apiserver::Fleet;
 
 // As in the binary, whose rules the servers follow.
 #[global_allocator]

@@ -11,11 +11,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use divan::Bencher;
-use federate::dialect::{Placed, Placement, Plan};
-use federate::engine::{Manifest, previous};
-use federate::k8s::{ClusterName, ObjectRef};
-use federate::publish::branch::{self, Folder, Identity, Layout};
-use federate::publish::{Folder as Output, Tree};
+use federate_dialect::{Placed, Placement, Plan};
+use federate_engine::{Manifest, previous};
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_publish::branch::{self, Folder, Identity, Layout};
+use federate_publish::{Folder as Output, Tree};
 use git2::Repository;
 use tempfile::TempDir;
 

@@ -6,11 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark fails loudly")]
 
 use divan::{Bencher, black_box};
-use federate::change::{self, DigestKey, Side};
-use federate::dialect::Plan;
-use federate::engine::Manifest;
-use federate::k8s::ObjectRef;
-use federate::yaml;
+use federate_dialect::Plan;
+use federate_engine::Manifest;
+use federate_engine::change::{self, DigestKey, Side};
+use federate_kubernetes::ObjectRef;
 use serde_json::{Value, json};
 
 fn main() {
@@ -32,7 +31,7 @@ fn deployment(app: usize, registry: usize, tag: &str) -> Value {
 fn manifests(changed: usize) -> Vec<Manifest> {
     let one = |app: usize, registry: usize| {
         let mut text = String::new();
-        yaml::write(&deployment(app, registry, if app < changed { "v2" } else { "v1" }), &mut text);
+        federate_yaml::write(&deployment(app, registry, if app < changed { "v2" } else { "v1" }), &mut text);
         let object = ObjectRef {
             api_version: "apps/v1".to_owned(),
             kind: "Deployment".to_owned(),

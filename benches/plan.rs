@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use federate::engine::{self, Engine, Settings};
-use federate::k8s::Cluster;
-use federate::repo::{self, Config, File, Repo};
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::Cluster;
+use federate_repo::{Config, File, Repo};
 
 fn main() {
     divan::main();
@@ -59,8 +59,9 @@ fn fleet(scheduling: &str, apps: usize) -> (Repo, Vec<Cluster>) {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
-    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
+    let (clusters, findings) =
+        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
     assert!(findings.is_empty());
     let repo = loaded.expand(&clusters);
     (repo, clusters)
@@ -72,7 +73,7 @@ fn one_decision(bencher: Bencher<'_, '_>, name: &str) {
     let scheduling = SCHEDULING.iter().find(|(known, _)| *known == name).unwrap().1;
     let (repo, clusters) = fleet(scheduling, 1);
     let settings = Settings::default();
-    let engine = Engine::new(&repo, &clusters, &settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
     let id = &repo.templates[0].object.id;
     assert!(!engine.plan().plan.placements[0].clusters.is_empty());
     bencher.bench_local(|| black_box(engine.place(black_box(id))));
@@ -111,12 +112,13 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     let mut files: Vec<File> = (0..CLUSTERS).map(federated_cluster).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
-    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
-    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
+    let (clusters, findings) =
+        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
     assert!(findings.is_empty());
     let repo = loaded.expand(&clusters);
     let settings = Settings::default();
-    let engine = Engine::new(&repo, &clusters, &settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
     let id = &repo.templates[0].object.id;
     assert!(!engine.plan().plan.placements[0].clusters.is_empty());
     bencher.bench_local(|| black_box(engine.place(black_box(id))));
@@ -153,12 +155,13 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
-    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
-    let (clusters, findings) = engine::inventory(&loaded.repo, &Settings::default());
+    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
+    let (clusters, findings) =
+        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
     assert!(findings.is_empty());
     let repo = loaded.expand(&clusters);
     let settings = Settings::default();
-    let engine = Engine::new(&repo, &clusters, &settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
     let plan = engine.plan().plan;
     let row = plan.placements.iter().find(|p| p.object.kind == "ClusterResourcePlacement").unwrap();
     assert!(!row.clusters.is_empty());
@@ -170,5 +173,5 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
     let (repo, clusters) = fleet(SCHEDULING[2].1, 1000);
     let settings = Settings::default();
-    bencher.bench_local(|| Engine::new(&repo, &clusters, &settings).plan());
+    bencher.bench_local(|| Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings).plan());
 }

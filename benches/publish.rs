@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use divan::Bencher;
-use federate::dialect::{Placed, Placement, Plan};
-use federate::engine::Manifest;
-use federate::k8s::{ClusterName, ObjectRef};
-use federate::publish::{Folder, Tree};
+use federate_dialect::{Placed, Placement, Plan};
+use federate_engine::Manifest;
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_publish::{Folder, Tree};
 use tempfile::TempDir;
 
 const CLUSTERS: usize = 100;

@@ -2,7 +2,6 @@
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use federate::yaml;
 use std::hint::black_box;
 
 fn main() {
@@ -76,29 +75,29 @@ fn read(bencher: Bencher<'_, '_>) {
     let text = manifests(500);
     bencher
         .counter(BytesCount::of_str(&text))
-        .bench_local(|| yaml::read(black_box(text.as_bytes())).documents.len());
+        .bench_local(|| federate_yaml::read(black_box(text.as_bytes())).documents.len());
 }
 
 #[divan::bench]
 fn read_json(bencher: Bencher<'_, '_>) {
-    let documents = yaml::read(manifests(500).as_bytes()).documents;
+    let documents = federate_yaml::read(manifests(500).as_bytes()).documents;
     let text = documents.iter().map(|document| document.value.to_string()).collect::<Vec<_>>().join("\n");
     bencher
         .counter(BytesCount::of_str(&text))
-        .bench_local(|| yaml::read(black_box(text.as_bytes())).documents.len());
+        .bench_local(|| federate_yaml::read(black_box(text.as_bytes())).documents.len());
 }
 
 #[divan::bench]
 fn write(bencher: Bencher<'_, '_>) {
-    let documents = yaml::read(manifests(500).as_bytes()).documents;
+    let documents = federate_yaml::read(manifests(500).as_bytes()).documents;
     let mut out = String::new();
     for document in &documents {
-        yaml::write(&document.value, &mut out);
+        federate_yaml::write(&document.value, &mut out);
     }
     bencher.counter(BytesCount::of_str(&out)).bench_local(|| {
         let mut out = String::new();
         for document in black_box(&documents) {
-            yaml::write(&document.value, &mut out);
+            federate_yaml::write(&document.value, &mut out);
         }
         out.len()
     });

@@ -8,8 +8,6 @@
     reason = "tests fail loudly"
 )]
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto};
 
-use support::apiserver::{Cluster, Fault, Fleet, Mishap, User};
+use federate_test_apiserver::{Cluster, Fault, Fleet, Mishap, User};
 
 type Tls = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 

@@ -8,10 +8,10 @@
     reason = "tests fail loudly"
 )]
 
-use federate::dialect::{Action, Deed};
-use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Live, Object};
-use federate::repo::{self, Config, File};
+use federate_dialect::{Action, Deed};
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::{Live, Object};
+use federate_repo::{Config, File};
 use serde_json::{Value, json};
 
 /// What is done in `cluster` about the object of `kind`, of which `live` is there.
@@ -22,11 +22,12 @@ fn act(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Ac
 fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
     let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
     let settings = Settings { live: all, ..Settings::default() };
-    let loaded = repo::load_bytes(vec![file], Config::default(), &engine::AllDialects);
-    let (clusters, findings) = engine::inventory(&loaded.repo, &settings);
+    let loaded = federate_repo::load_bytes(vec![file], Config::default(), &federate_session::DIALECTS);
+    let (clusters, findings) =
+        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &settings);
     assert!(findings.is_empty(), "{findings:?}");
     let repo = loaded.expand(&clusters);
-    let engine = Engine::new(&repo, &clusters, &settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
     let plan = engine.plan().plan;
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
     let cluster = clusters.iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");

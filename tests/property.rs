@@ -13,12 +13,12 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use federate::engine::import::importer;
-use federate::engine::import::live::{self, Wish};
-use federate::engine::{self, Engine, Settings};
-use federate::k8s::Object;
-use federate::repo::{self, Config, File, Repo};
-use federate::server::{Kind, Write, applied};
+use federate_apiserver::{Kind, Write, applied};
+use federate_engine::import::importer;
+use federate_engine::import::live::{self, Wish};
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::Object;
+use federate_repo::{Config, File, Repo};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -124,25 +124,25 @@ fn file(path: &str, text: &str) -> File {
 
 /// The plan and every cluster's manifests, as one text.
 struct Answer {
-    plan: federate::dialect::Plan,
+    plan: federate_dialect::Plan,
     text: String,
 }
 
-fn load(files: Vec<File>, settings: &Settings) -> (Repo, Vec<federate::k8s::Cluster>) {
-    let loaded = repo::load_bytes(files, Config::default(), &engine::AllDialects);
-    let (clusters, findings) = engine::inventory(&loaded.repo, settings);
+fn load(files: Vec<File>, settings: &Settings) -> (Repo, Vec<federate_kubernetes::Cluster>) {
+    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
+    let (clusters, findings) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
     assert!(findings.is_empty(), "{findings:?}");
     let repo = loaded.expand(&clusters);
     assert!(repo.findings.is_empty(), "{:?}", repo.findings);
     (repo, clusters)
 }
 
-fn answer(files: Vec<File>, previous: federate::dialect::Plan) -> Answer {
+fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
     let settings = Settings { previous, ..Settings::default() };
     let (repo, clusters) = load(files, &settings);
-    let engine = Engine::new(&repo, &clusters, &settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
     let rendering = engine.render();
-    let mut text = engine::previous::write(&rendering.plan);
+    let mut text = federate_engine::previous::write(&rendering.plan);
     for manifest in &rendering.manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
@@ -165,7 +165,7 @@ proptest! {
         let first = answer(fleet.files(), Default::default());
         let second = answer(fleet.files(), first.plan.clone());
         prop_assert_eq!(&first.plan, &second.plan);
-        let read = engine::previous::read(engine::previous::write(&first.plan).as_bytes()).unwrap();
+        let read = federate_engine::previous::read(federate_engine::previous::write(&first.plan).as_bytes()).unwrap();
         prop_assert_eq!(first.plan, read);
     }
 
@@ -185,8 +185,8 @@ proptest! {
     fn every_placed_cluster_receives_exactly_one_manifest(fleet in fleet()) {
         let settings = Settings::default();
         let (repo, clusters) = load(fleet.files(), &settings);
-        let engine = Engine::new(&repo, &clusters, &settings);
-        let engine::Rendering { plan, manifests, .. } = engine.render();
+        let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
+        let federate_engine::Rendering { plan, manifests, .. } = engine.render();
         for row in &plan.placements {
             let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
             got.sort();
@@ -221,7 +221,7 @@ fn stored() -> Vec<(Object, Kind)> {
 
 #[test]
 fn what_is_imported_changes_nothing_where_it_runs() {
-    let importer = importer("kubefleet").unwrap();
+    let importer = importer(federate_session::DIALECTS, "kubefleet").unwrap();
     let all = stored();
     assert!(all.len() >= 20, "{}", all.len());
     let mut shorter = 0;

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use federate::engine::{self, Engine, Settings};
-use federate::repo::{self, Config, File};
+use federate_engine::{Engine, Settings};
+use federate_repo::{Config, File};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -104,10 +104,10 @@ proptest! {
         }
         let mut settings = Settings { strict_inventory: true, ..Settings::default() };
         for _ in 0..2 {
-            let loaded = repo::load_bytes(files(&objects), Config::default(), &engine::AllDialects);
-            let (clusters, _) = engine::inventory(&loaded.repo, &settings);
+            let loaded = federate_repo::load_bytes(files(&objects), Config::default(), &federate_session::DIALECTS);
+            let (clusters, _) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &settings);
             let repo = loaded.expand(&clusters);
-            let engine = Engine::new(&repo, &clusters, &settings);
+            let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
             let rendering = engine.render();
             engine.unused_overrides(&rendering);
             let plan = rendering.plan;
@@ -124,16 +124,16 @@ proptest! {
 }
 
 /// Where every object goes.
-fn places_of(objects: &Value, settings: &Settings) -> (federate::dialect::Plan, Vec<String>) {
-    let loaded = repo::load_bytes(files(objects), Config::default(), &engine::AllDialects);
-    let (clusters, _) = engine::inventory(&loaded.repo, settings);
+fn places_of(objects: &Value, settings: &Settings) -> (federate_dialect::Plan, Vec<String>) {
+    let loaded = federate_repo::load_bytes(files(objects), Config::default(), &federate_session::DIALECTS);
+    let (clusters, _) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
     let repo = loaded.expand(&clusters);
-    let plan = Engine::new(&repo, &clusters, settings).plan().plan;
+    let plan = Engine::new(federate_session::DIALECTS, &repo, &clusters, settings).plan().plan;
     // KubeFed's replica scheduler keeps what runs before it divides the rest, which may move once more.
-    let divided = |p: &&federate::dialect::Placement| {
+    let divided = |p: &&federate_dialect::Placement| {
         p.policy.as_ref().is_some_and(|policy| policy.kind == "ReplicaSchedulingPreference")
     };
-    let row = |p: &federate::dialect::Placement| format!("{} {:?}", p.object, p.clusters);
+    let row = |p: &federate_dialect::Placement| format!("{} {:?}", p.object, p.clusters);
     let rows = plan.placements.iter().filter(|p| !divided(p)).map(row).collect();
     (plan, rows)
 }

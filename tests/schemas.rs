@@ -26,20 +26,20 @@ fn current<T: JsonSchema>(name: &str) {
 
 #[test]
 fn plan() {
-    current::<federate::dialect::Plan>("plan.schema.json");
+    current::<federate_dialect::Plan>("plan.schema.json");
 }
 
 #[test]
 fn config() {
-    current::<federate::repo::Config>("federate.schema.json");
+    current::<federate_repo::Config>("federate.schema.json");
 }
 
 #[test]
 fn diff() {
-    current::<federate::report::diff::Diff<'_>>("diff.schema.json");
+    current::<federate_report::diff::Diff<'_>>("diff.schema.json");
 }
 
 #[test]
 fn actions() {
-    current::<federate::actions::Actions>("actions.schema.json");
+    current::<federate_engine::actions::Actions>("actions.schema.json");
 }

@@ -33,13 +33,13 @@ impl AccessArgs {
     /// The ways to clusters, with the contexts that federate.yaml names and with what the inventory knows.
     pub(super) fn access(
         &self,
-        repo: &crate::repo::Repo,
-        clusters: &[crate::k8s::Cluster],
-    ) -> crate::live::Access {
-        let connections = || crate::engine::connections(repo, clusters);
+        repo: &federate_repo::Repo,
+        clusters: &[federate_kubernetes::Cluster],
+    ) -> federate_live::Access {
+        let connections = || federate_engine::connections(federate_session::DIALECTS, repo, clusters);
         let hub =
-            |context: &String| crate::live::Hub { context: context.clone(), connections: connections() };
-        crate::live::Access {
+            |context: &String| federate_live::Hub { context: context.clone(), connections: connections() };
+        federate_live::Access {
             kubeconfig: self.kubeconfig.clone(),
             contexts: repo.config.contexts.clone(),
             hub: self.hub_context.as_ref().map(hub),

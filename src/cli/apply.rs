@@ -8,8 +8,8 @@ use super::access::AccessArgs;
 use super::members::{self, Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use crate::actions::{self, Action, Actions, Deed};
-use crate::report::actions as report;
+use federate_engine::actions::{self, Action, Actions, Deed};
+use federate_report::actions as report;
 
 /// Apply what is rendered to the member clusters
 ///

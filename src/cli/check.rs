@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, styled};
-use crate::engine::{self, Engine};
-use crate::k8s::{Finding, ObjectRef};
-use crate::report::findings;
-use crate::report::table::counted;
+use federate_engine::Engine;
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_report::findings;
+use federate_report::table::counted;
 
 /// Find everything that is wrong or useless in a repo
 ///
@@ -32,7 +32,8 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let mut loaded = self.args.load(None, None)?;
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let mut rendering = engine.render();
         let mut found = std::mem::take(&mut loaded.findings);
         found.append(&mut rendering.findings);
@@ -50,13 +51,13 @@ impl Check {
             print(&summary(&found, repo.templates.len(), loaded.clusters.len()))?;
         } else {
             let document = json!({
-                "apiVersion": crate::dialect::plan::API_VERSION,
+                "apiVersion": federate_dialect::plan::API_VERSION,
                 "kind": "Findings",
                 "findings": findings::rows(repo, &found),
             });
             print_value(&document, self.output)?;
         }
-        Ok(match (engine::any_error(&found), found.is_empty()) {
+        Ok(match (federate_engine::any_error(&found), found.is_empty()) {
             (true, _) => Exit::Error,
             (false, true) => Exit::Clean,
             (false, false) => Exit::Findings,

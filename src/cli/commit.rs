@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, print, print_value, say};
-use crate::dialect::HOST;
-use crate::engine::{self, Engine, Rendering, previous};
-use crate::publish::Tree;
-use crate::publish::branch::{self, Base, Built, Error, Folder, Identity, Layout, Pushed, Remote};
-use crate::repo::git::{self, Place};
+use federate_dialect::HOST;
+use federate_engine::{Engine, Rendering, previous};
+use federate_publish::Tree;
+use federate_publish::branch::{self, Base, Built, Error, Folder, Identity, Layout, Pushed, Remote};
+use federate_source::git::{self, Place};
 
 mod message;
 
@@ -127,10 +127,11 @@ impl Commit {
         let opened = self.args.open()?;
         let memory = self.args.memory(home.previous())?;
         let mut loaded = self.args.load_from(opened.source(), None, memory)?;
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let read = std::mem::take(&mut loaded.findings);
         let rendering = self.args.render(&engine, &loaded.repo, read);
-        if engine::any_error(&rendering.findings) && !self.args.keep_going {
+        if federate_engine::any_error(&rendering.findings) && !self.args.keep_going {
             say("nothing was committed; --keep-going leaves out what is in error and commits the rest\n");
             return Ok(Attempt::Refused);
         }
@@ -215,7 +216,7 @@ impl Commit {
     fn show(&self, committed: &[Committed]) -> Result<(), Fault> {
         if self.output != Format::Table {
             let changed = committed.iter().any(|one| one.commit.is_some());
-            let api_version = crate::dialect::plan::API_VERSION;
+            let api_version = federate_dialect::plan::API_VERSION;
             return print_value(
                 &CommitResult { api_version, kind: "CommitResult", changed, branches: committed },
                 self.output,

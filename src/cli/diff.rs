@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum};
 use super::revision::Opened;
 use super::settings::{Format, Loaded, RepoArgs};
 use super::{Exit, Fault, look, print, print_value, say};
-use crate::change::{self, DigestKey, Side};
-use crate::dialect::Plan;
-use crate::engine::{self, Engine, Manifest, Rendering};
-use crate::k8s::{Finding, ObjectRef};
-use crate::repo::{Nothing, Source};
-use crate::report::diff::{Diff as Report, markdown, text};
-use crate::report::findings::{self, Row};
+use federate_dialect::Plan;
+use federate_engine::change::{self, DigestKey, Side};
+use federate_engine::{Engine, Manifest, Rendering};
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_repo::{Nothing, Source};
+use federate_report::diff::{Diff as Report, markdown, text};
+use federate_report::findings::{self, Row};
 
 /// Show what a change of the repo changes in the clusters
 ///
@@ -76,7 +76,7 @@ impl Diff {
         let mut to = self.render(opened.source(), from.rendering.plan.clone(), Some(&from))?;
         self.args.known_clusters(from.loaded.clusters.iter().chain(&to.loaded.clusters))?;
         self.tell(&from, &to);
-        let failed = engine::any_error(&to.findings);
+        let failed = federate_engine::any_error(&to.findings);
         if failed && !self.args.keep_going {
             say("nothing was compared; --keep-going leaves out what is in error and compares the rest\n");
             return Ok(Exit::Error);
@@ -108,7 +108,9 @@ impl Diff {
         earlier: Option<&Rendered>,
     ) -> Result<Rendered, Fault> {
         let mut loaded = self.args.read_from(source, None, previous)?;
-        let mut rendering = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings).render();
+        let mut rendering =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings)
+                .render();
         let mut findings = std::mem::take(&mut loaded.findings);
         findings.append(&mut rendering.findings);
         self.args.judge(&mut findings);

@@ -6,8 +6,8 @@ use super::access::AccessArgs;
 use super::members::{Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use crate::actions::{Action, Actions, Deed};
-use crate::report::actions;
+use federate_engine::actions::{Action, Actions, Deed};
+use federate_report::actions;
 
 /// Say what runs otherwise than it is rendered, who changed it, and when
 ///

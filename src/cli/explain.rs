@@ -6,11 +6,11 @@ use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value};
-use crate::dialect::Plan;
-use crate::engine::Engine;
-use crate::k8s::ObjectRef;
-use crate::repo::Repo;
-use crate::report::explanation::{self, Changed, Explained};
+use federate_dialect::Plan;
+use federate_engine::Engine;
+use federate_kubernetes::ObjectRef;
+use federate_repo::Repo;
+use federate_report::explanation::{self, Changed, Explained};
 
 /// Say why an object is where it is, and why it is not elsewhere
 ///
@@ -38,7 +38,8 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let mut loaded = self.args.load(None, None)?;
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let id = self.find(&loaded.repo, &planned.plan)?;
         let mut findings = std::mem::take(&mut loaded.findings);

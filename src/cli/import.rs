@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, styled};
-use crate::dialect::import::{Edit, Import as Wish, Imported, Importer, PolicyName};
-use crate::engine::any_error;
-use crate::engine::import::{self, Taken, TakenObject};
-use crate::publish::file;
-use crate::repo::{File, Repo};
-use crate::report::findings;
+use federate_dialect::import::{Edit, Import as Wish, Imported, Importer, PolicyName};
+use federate_engine::any_error;
+use federate_engine::import::{self, Taken, TakenObject};
+use federate_publish::file;
+use federate_repo::{File, Repo};
+use federate_report::findings;
 
 mod args;
 #[cfg(feature = "live")]
@@ -108,7 +108,7 @@ enum Show {
 
 impl Import {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let importer = import::importer(&self.dialect).map_err(|known| {
+        let importer = import::importer(federate_session::DIALECTS, &self.dialect).map_err(|known| {
             Fault::Failed(format!("`{}` takes no objects in; --as can be {}", self.dialect, known.join(", ")))
         })?;
         self.fits(&importer)?;
@@ -250,7 +250,7 @@ fn text(taken: &Taken) -> String {
             Some(first) => {
                 for object in std::iter::once(first).chain(made).flatten() {
                     let mut document = String::new();
-                    crate::yaml::write(object, &mut document);
+                    federate_yaml::write(object, &mut document);
                     append(&document);
                 }
             }
@@ -262,7 +262,7 @@ fn text(taken: &Taken) -> String {
 /// What was done, for machines.
 fn summary(taken: &Taken) -> Value {
     let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
-    json!({"apiVersion": crate::dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
+    json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
 }
 
 fn row(taken: &TakenObject) -> Value {

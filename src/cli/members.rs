@@ -6,13 +6,13 @@ use clap::Args;
 use super::diff::digest_key;
 use super::settings::{Loaded, RepoArgs};
 use super::{Exit, Fault, say};
-use crate::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
-use crate::actions::drift::Drift;
-use crate::actions::{Action, Adopt, Decision, Inventory, Rules};
-use crate::engine::{self, Engine};
-use crate::k8s::{Cluster, ObjectRef};
-use crate::repo::config::Config;
-use crate::server::Kind;
+use federate_apiserver::Kind;
+use federate_engine::Engine;
+use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
+use federate_engine::actions::drift::Drift;
+use federate_engine::actions::{Action, Adopt, Decision, Inventory, Rules};
+use federate_kubernetes::{Cluster, ObjectRef};
+use federate_repo::config::Config;
 
 #[cfg(feature = "live")]
 mod progress;
@@ -132,9 +132,10 @@ impl Members<'_> {
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
         let mut loaded = self.args.load(None, None)?;
         let read = std::mem::take(&mut loaded.findings);
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let rendering = self.args.render(&engine, &loaded.repo, read);
-        let incomplete = engine::any_error(&rendering.findings);
+        let incomplete = federate_engine::any_error(&rendering.findings);
         if incomplete && !self.args.keep_going {
             say(self.purpose.stopped());
             return Ok(None);

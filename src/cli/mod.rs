@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::report::table::Look;
+use federate_report::table::Look;
 
 mod access;
 mod apply;
@@ -119,7 +119,7 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
     }
     let value = serde_json::to_value(value).map_err(|e| Fault::Failed(e.to_string()))?;
     let mut text = String::new();
-    crate::yaml::write(&value, &mut text);
+    federate_yaml::write(&value, &mut text);
     print(&text)
 }
 

@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value};
-use crate::engine::Engine;
-use crate::report::table;
+use federate_engine::Engine;
+use federate_report::table;
 
 /// Print who goes where, with how many replicas, and why not
 ///
@@ -25,7 +25,8 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let mut loaded = self.args.load(None, None)?;
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let planned = engine.plan();
         let (mut plan, mut findings) = (planned.plan, std::mem::take(&mut loaded.findings));
         findings.extend(planned.findings);

@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value, say};
-use crate::change::{self, Side};
-use crate::dialect::Plan;
-use crate::engine::{self, Engine, Manifest, Rendering, previous};
-use crate::k8s::Cluster;
-use crate::publish::summary::ClusterSummary;
-use crate::publish::{Folder, Summary, Tree};
-use crate::report::diff::{Diff as Report, text};
+use federate_dialect::Plan;
+use federate_engine::change::{self, Side};
+use federate_engine::{Engine, Manifest, Rendering, previous};
+use federate_kubernetes::Cluster;
+use federate_publish::summary::ClusterSummary;
+use federate_publish::{Folder, Summary, Tree};
+use federate_report::diff::{Diff as Report, text};
 
 mod watch;
 
@@ -93,10 +93,11 @@ impl Render {
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
         self.keeps_other_clusters(&loaded.clusters)?;
-        let engine = Engine::new(&loaded.repo, &loaded.clusters, &loaded.settings);
+        let engine =
+            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
         let read = std::mem::take(&mut loaded.findings);
         let rendering = self.args.render(&engine, &loaded.repo, read);
-        if engine::any_error(&rendering.findings) && !self.args.keep_going {
+        if federate_engine::any_error(&rendering.findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok((Exit::Error, None));
         }
@@ -185,7 +186,7 @@ impl<'s> Changes<'s> {
             unchanged: c.unchanged,
         };
         Self {
-            api_version: crate::dialect::plan::API_VERSION,
+            api_version: federate_dialect::plan::API_VERSION,
             kind: "RenderSummary",
             clusters: summary.clusters.iter().map(cluster).collect(),
         }

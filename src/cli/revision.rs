@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Fault;
-use crate::repo::git::{self, Place, Revision, verify};
-use crate::repo::{Source, WorkTree};
+use federate_repo::Source;
+use federate_source::WorkTree;
+use federate_source::git::{self, Place, Revision, verify};
 
 /// Arguments that choose a revision.
 #[derive(Debug, Args)]

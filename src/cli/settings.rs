@@ -9,11 +9,12 @@ use jiff::Timestamp;
 
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
-use crate::dialect::{HOST, Hosts, Plan};
-use crate::engine::{self, Engine, Rendering, Settings, previous};
-use crate::k8s::{Cluster, Finding, Live, Severity};
-use crate::repo::{self, Repo, Source, WorkTree, git};
-use crate::report::findings;
+use federate_dialect::{HOST, Hosts, Plan};
+use federate_engine::{Engine, Rendering, Settings, previous};
+use federate_kubernetes::{Cluster, Finding, Live, Severity};
+use federate_repo::{Repo, Source};
+use federate_report::findings;
+use federate_source::{WorkTree, git};
 
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -175,8 +176,9 @@ impl RepoArgs {
             live,
             hosts: self.hosts()?,
         };
-        let read = repo::load(source, output, &engine::AllDialects);
-        let (clusters, inventory) = engine::inventory(&read.repo, &settings);
+        let read = federate_repo::load(source, output, &federate_session::DIALECTS);
+        let (clusters, inventory) =
+            federate_engine::inventory(federate_session::DIALECTS, &read.repo, &settings);
         let mut repo = read.expand(&clusters);
         let mut findings = std::mem::take(&mut repo.findings);
         findings.extend(inventory.into_iter().chain(unread));
@@ -212,14 +214,14 @@ impl RepoArgs {
         let tree = WorkTree::open(path).map_err(|_| {
             Fault::Failed(format!("--live: {} is no folder that can be read", path.display()))
         })?;
-        Ok(repo::live(&tree, &path.to_string_lossy()))
+        Ok(federate_repo::live(&tree, &path.to_string_lossy()))
     }
 
     fn hosts(&self) -> Result<Hosts, Fault> {
         let Some(path) = &self.hosts else { return Ok(Hosts::new()) };
         let failed = |why: String| Fault::Failed(format!("the hosts {}: {why}", path.display()));
         let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
-        let mut stream = crate::yaml::read(&bytes);
+        let mut stream = federate_yaml::read(&bytes);
         if let Some(error) = stream.errors.first() {
             return Err(failed(format!("line {}: {}", error.at.line, error.message)));
         }
@@ -237,7 +239,7 @@ impl RepoArgs {
         for name in &self.clusters {
             if name != HOST && !known.contains(name.as_str()) {
                 let known: Vec<&str> = known.iter().copied().collect();
-                let known = crate::k8s::finding::list(&known, 10);
+                let known = federate_kubernetes::finding::list(&known, 10);
                 return Err(Fault::Failed(format!(
                     "no cluster `{name}` in the inventory (there are: {known})"
                 )));
@@ -280,5 +282,5 @@ impl RepoArgs {
 
 /// Clean, or an error if there is any.
 pub(super) fn outcome(found: &[Finding]) -> Exit {
-    if engine::any_error(found) { Exit::Error } else { Exit::Clean }
+    if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
 }

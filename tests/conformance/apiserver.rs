@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use federate::server::Kind;
+use federate_apiserver::Kind;
 use serde_json::{Value, json};
 
 use crate::diff;
-use crate::support::apiserver::{Body, Cluster, Credentials, Fault, Mishap, Request, Response, User};
+use federate_test_apiserver::{Body, Cluster, Credentials, Fault, Mishap, Request, Response, User};
 
 mod names;
 
@@ -129,7 +129,7 @@ fn request(step: &Value, names: &mut Names) -> Request {
 fn complete(live: &Value) -> Result<(), String> {
     let text = |key: &str| live[key].as_str().unwrap_or_default();
     let Some(kind) = Kind::builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
-    diff::compare(live, &federate::server::complete(&kind, live.clone()))
+    diff::compare(live, &federate_apiserver::complete(&kind, live.clone()))
         .map_err(|why| format!("completed:\n{why}"))
 }
 

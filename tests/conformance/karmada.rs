@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use federate::dialect::{Placement, Plan};
-use federate::engine::Settings;
-use federate::k8s::{Finding, ObjectRef, Severity};
+use federate_dialect::{Placement, Plan};
+use federate_engine::Settings;
+use federate_kubernetes::{Finding, ObjectRef, Severity};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;

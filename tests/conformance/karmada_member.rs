@@ -1,8 +1,8 @@
 //! Karmada's cases of an object in a member cluster: what is kept of it when it is updated, and whether
 //! it is healthy.
 
-use federate::dialect::karmada::{Karmada, member};
-use federate::dialect::{Dialect, HealthState};
+use federate_dialect::{Dialect, HealthState};
+use federate_karmada::{Karmada, member};
 use serde_json::{Value, json};
 
 use crate::diff::compare;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use federate::dialect::{Action, Deed, Placement, Plan};
-use federate::engine::{Engine, Settings};
-use federate::k8s::{Cluster, ObjectRef};
-use federate::repo::Config;
+use federate_dialect::{Action, Deed, Placement, Plan};
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::{Cluster, ObjectRef};
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;

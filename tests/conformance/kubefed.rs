@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use federate::dialect::{Explanation, Placement, Plan};
-use federate::engine::Settings;
-use federate::k8s::{Finding, ObjectRef, Severity};
-use federate::repo::Config;
+use federate_dialect::{Explanation, Placement, Plan};
+use federate_engine::Settings;
+use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;

@@ -1,9 +1,9 @@
 //! What KubeFed's own command makes of objects: federated objects (`federate`) and federated types
 //! (`enable`), in the order of the objects.
 
-use federate::dialect::import::{Import, Imported};
-use federate::engine::import::{import, importer};
-use federate::repo::File;
+use federate_dialect::import::{Import, Imported};
+use federate_engine::import::{import, importer};
+use federate_repo::File;
 use serde_json::{Value, json};
 
 use crate::diff::compare;
@@ -20,7 +20,8 @@ fn judge(case: &Value, wish: &Import) -> Result<(), String> {
     let objects = case["files"].as_array().expect("a list");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let file = File { path: "objects.json".into(), bytes: list.into_bytes().into() };
-    let importer = importer("kubefed").map_err(|known| format!("only {known:?}"))?;
+    let importer =
+        importer(federate_session::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
     let taken = import(&[file], &importer, wish);
     let messages: Vec<&str> = taken.findings.iter().map(|f| f.message.as_str()).collect();
     if !messages.is_empty() {

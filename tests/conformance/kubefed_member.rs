@@ -1,11 +1,11 @@
 //! `KubeFed`'s cases of what is done in the member clusters, given what is there: what is kept, what is
 //! adopted, whether anything drifted, and how a removal goes on.
 
-use federate::dialect::kubefed::KubeFed;
-use federate::dialect::{Action, Deed, Dialect, Input, Placement, Plan, Progress};
-use federate::engine::Settings;
-use federate::k8s::ObjectRef;
-use federate::repo::Config;
+use federate_dialect::{Action, Deed, Dialect, Input, Placement, Plan, Progress};
+use federate_engine::Settings;
+use federate_kubefed::KubeFed;
+use federate_kubernetes::ObjectRef;
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;

@@ -1,9 +1,9 @@
 //! `KubeFleet`'s cases: where placements go with scores and rejections, and what admission refuses.
 
-use federate::dialect::{Explanation, Placement};
-use federate::engine::Settings;
-use federate::k8s::{Finding, Severity};
-use federate::repo::Config;
+use federate_dialect::{Explanation, Placement};
+use federate_engine::Settings;
+use federate_kubernetes::{Finding, Severity};
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;

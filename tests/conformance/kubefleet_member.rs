@@ -4,9 +4,9 @@
 //! The member is a server that keeps track of fields and writes objects in their own form, but fills in
 //! no defaults, validates nothing and counts no generations.
 
-use federate::dialect::kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
-use federate::server::schema::Type;
-use federate::server::{self, Failure, Kind, complete};
+use federate_apiserver::schema::Type;
+use federate_apiserver::{Failure, Kind, complete};
+use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
@@ -29,9 +29,9 @@ impl Plain {
         Self { kind, name }
     }
 
-    fn write(&self, force: bool) -> server::Write<'_> {
+    fn write(&self, force: bool) -> federate_apiserver::Write<'_> {
         let now = "2026-01-01T00:00:00Z";
-        server::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
+        federate_apiserver::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
     }
 
     fn named(&self, mut object: Value, like: &Value) -> Value {
@@ -43,11 +43,12 @@ impl Plain {
 
 impl Member for Plain {
     fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure> {
-        Ok(self.named(server::apply(Some(live), manifest, &self.write(force))?, manifest))
+        Ok(self.named(federate_apiserver::apply(Some(live), manifest, &self.write(force))?, manifest))
     }
 
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
-        let written = server::update(live, &complete(&self.kind, object.clone()), &self.write(false));
+        let written =
+            federate_apiserver::update(live, &complete(&self.kind, object.clone()), &self.write(false));
         Ok(self.named(written, &object))
     }
 }

@@ -1,14 +1,12 @@
 //! `KubeFleet`'s cases of what a placement selects and sends, and of how it is rolled out.
-
-use federate::dialect::kubefleet;
-use federate::dialect::kubefleet::manifest::{Sending, items};
-use federate::dialect::kubefleet::overrides::Overrides;
-use federate::dialect::kubefleet::rollout::row::Row;
-use federate::dialect::kubefleet::rollout::{budget, rolling, staged};
-use federate::dialect::kubefleet::selection::sanitise::sanitised;
-use federate::dialect::kubefleet::selection::{Hub, select};
-use federate::k8s::Object;
-use federate::repo::Repo;
+use federate_kubefleet::manifest::{Sending, items};
+use federate_kubefleet::overrides::Overrides;
+use federate_kubefleet::rollout::row::Row;
+use federate_kubefleet::rollout::{budget, rolling, staged};
+use federate_kubefleet::selection::sanitise::sanitised;
+use federate_kubefleet::selection::{Hub, select};
+use federate_kubernetes::Object;
+use federate_repo::Repo;
 use serde_json::{Map, Value, json};
 
 use crate::Judge;
@@ -102,7 +100,7 @@ fn manifests(repo: &Repo, placement: &Object) -> (Map<String, Value>, Map<String
 fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let objects = repo.templates.iter().map(|t| &t.object.id);
-    let waves = kubefleet::waves::waves(objects).into_iter();
+    let waves = federate_kubefleet::waves::waves(objects).into_iter();
     let waves: Vec<Value> =
         waves.map(|(wave, objects)| json!({"wave": wave, "objects": sorted(json!(objects))})).collect();
     let mut want = case["expect"].clone();
@@ -114,7 +112,7 @@ fn waves(case: &Value) -> Result<(), String> {
 
 fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
-    let health = kubefleet::health::health(&run::observed(live));
+    let health = federate_kubefleet::health::health(&run::observed(live));
     compare(&case["expect"], &json!({"health": health.name()}))
 }
 

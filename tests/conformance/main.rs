@@ -33,8 +33,6 @@ mod kubefleet;
 mod kubefleet_member;
 mod kubefleet_select;
 mod run;
-#[path = "../support/mod.rs"]
-mod support;
 mod yaml;
 
 /// Judges one case: `Err` holds a readable difference.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use federate::dialect::Plan;
-use federate::engine::{self, Engine, Settings};
-use federate::k8s::{Cluster, Finding, Live, Object, ObjectRef};
-use federate::repo::{self, Config, File, Repo};
+use federate_dialect::Plan;
+use federate_engine::{Engine, Settings};
+use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef};
+use federate_repo::{Config, File, Repo};
 use serde_json::{Map, Value, json};
 
 /// What came of a case.
@@ -31,20 +31,21 @@ pub(crate) fn run_with<T>(
     let mut reversed = objects.clone();
     reversed.as_array_mut().expect("a list").reverse();
     let other = plan_of(&reversed, settings, config.clone());
-    let loaded = repo::load_bytes(files(objects), config, &engine::AllDialects);
-    let (clusters, mut findings) = engine::inventory(&loaded.repo, settings);
+    let loaded = federate_repo::load_bytes(files(objects), config, &federate_session::DIALECTS);
+    let (clusters, mut findings) =
+        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
     let repo = loaded.expand(&clusters);
     findings.extend(repo.findings.iter().cloned());
-    let engine = Engine::new(&repo, &clusters, settings);
+    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, settings);
     let rendered = engine.render();
     assert_eq!(rendered.plan, other, "the order of files matters");
-    let written = engine::previous::write(&rendered.plan);
-    let read = engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
-    assert_eq!(written, engine::previous::write(&read), "a plan does not survive being written");
+    let written = federate_engine::previous::write(&rendered.plan);
+    let read = federate_engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
+    assert_eq!(written, federate_engine::previous::write(&read), "a plan does not survive being written");
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut sent = Vec::new();
     for manifest in &rendered.manifests {
-        let body = federate::yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
+        let body = federate_yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
         for cluster in &manifest.clusters {
             manifests.entry(cluster.to_string()).or_default().push(body.clone());
             sent.push((manifest.object.clone(), cluster.to_string(), body.clone()));
@@ -60,10 +61,10 @@ pub(crate) fn run_with<T>(
 }
 
 fn plan_of(objects: &Value, settings: &Settings, config: Config) -> Plan {
-    let loaded = repo::load_bytes(files(objects), config, &engine::AllDialects);
-    let (clusters, _) = engine::inventory(&loaded.repo, settings);
+    let loaded = federate_repo::load_bytes(files(objects), config, &federate_session::DIALECTS);
+    let (clusters, _) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
     let repo = loaded.expand(&clusters);
-    Engine::new(&repo, &clusters, settings).plan().plan
+    Engine::new(federate_session::DIALECTS, &repo, &clusters, settings).plan().plan
 }
 
 /// Plans and renders a list of objects.
@@ -73,18 +74,18 @@ pub(crate) fn run(objects: &Value, settings: &Settings) -> Ran {
 
 /// The inventory of a list of objects.
 pub(crate) fn clusters(objects: &Value, settings: &Settings) -> Vec<Cluster> {
-    let loaded = repo::load_bytes(files(objects), Config::default(), &engine::AllDialects);
-    engine::inventory(&loaded.repo, settings).0
+    let loaded = federate_repo::load_bytes(files(objects), Config::default(), &federate_session::DIALECTS);
+    federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings).0
 }
 
 /// A case's files as a repo, of which the control plane `KubeFleet` claims its own.
 pub(crate) fn repo(case: &Value) -> Repo {
-    repo::load_bytes(files(&case["files"]), Config::default(), &engine::AllDialects).repo
+    federate_repo::load_bytes(files(&case["files"]), Config::default(), &federate_session::DIALECTS).repo
 }
 
 /// The clusters of such a repo.
 pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
-    engine::inventory(repo, &Settings::default()).0
+    federate_engine::inventory(federate_session::DIALECTS, repo, &Settings::default()).0
 }
 
 /// Each object as a file of its own.

@@ -198,7 +198,7 @@ fn kinds_of_the_cluster_are_looked_up() {
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Widget shop/w: the cluster does not serve example.com/v1 Widget"), "{ran:#?}");
 
-    let definition = federate::yaml::read(WIDGETS.as_bytes()).documents.pop().unwrap().value;
+    let definition = federate_yaml::read(WIDGETS.as_bytes()).documents.pop().unwrap().value;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     sandbox.create("m1", path, "test", &definition);
     sandbox.established("m1");

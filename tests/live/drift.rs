@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
-use crate::support::apiserver::{Fault, Mishap};
 use crate::trouble::granted;
+use federate_test_apiserver::{Fault, Mishap};
 
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 

@@ -12,8 +12,6 @@
 
 mod real;
 mod sandbox;
-#[path = "../support/mod.rs"]
-mod support;
 
 mod adoption;
 mod apply;

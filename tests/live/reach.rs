@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB};
-use crate::support::apiserver::{Fault, Mishap, User};
+use federate_test_apiserver::{Fault, Mishap, User};
 
 /// What the kubeconfig of a sandbox says of its administrator: certificate, key, authority, in base64.
 fn administrator(sandbox: &Sandbox) -> [Value; 3] {

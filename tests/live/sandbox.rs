@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::real::Real;
-use crate::support::apiserver::{Cluster, Fleet, Request};
+use federate_test_apiserver::{Cluster, Fleet, Request};
 
 /// Everything of the namespace `shop`, and what is beside namespaces, goes to every cluster.
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::sandbox::{PARENT, Sandbox, WEB, config, deployment};
-use crate::support::apiserver::{Fault, Mishap, Request, User};
+use federate_test_apiserver::{Fault, Mishap, Request, User};
 
 #[test]
 fn busy_servers_and_broken_connections_are_asked_again() {
@@ -100,7 +100,7 @@ pub(crate) fn granted(sandbox: &Sandbox, name: &str) -> String {
     let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     // Each test of those that use real clusters has its own.
     let text = std::fs::read_to_string(path).unwrap().replace("federate-", "shop-");
-    let stream = federate::yaml::read(text.as_bytes());
+    let stream = federate_yaml::read(text.as_bytes());
     assert!(stream.errors.is_empty());
     for document in stream.documents {
         let path = match document.value["kind"].as_str().unwrap() {

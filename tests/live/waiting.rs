@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::sandbox::{Sandbox, WEB};
-use crate::support::apiserver::Request;
+use federate_test_apiserver::Request;
 
 #[test]
 fn a_run_waits_until_all_is_well() {

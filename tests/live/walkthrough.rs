@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::apiserver::{Cluster, Fleet, Request};
+use federate_test_apiserver::{Cluster, Fleet, Request};
 
 const MARK: &str = "<!-- walk-through: adoption -->\n";
 const OPEN: &str = "```console\n";
@@ -75,7 +75,7 @@ impl Place {
     fn apply_by_hand(&self, folder: &str) {
         for file in fs::read_dir(self.folder.path().join(folder)).unwrap() {
             let text = fs::read(file.unwrap().path()).unwrap();
-            let mut body = federate::yaml::read(&text).documents.remove(0).value;
+            let mut body = federate_yaml::read(&text).documents.remove(0).value;
             body["metadata"]["namespace"] = json!("default");
             let last = format!("{body}\n");
             body["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!(last);

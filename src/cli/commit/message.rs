@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 
 use crate::cli::revision::Opened;
-use crate::publish::Summary;
-use crate::repo::git::{self, Place};
+use federate_publish::Summary;
+use federate_source::git::{self, Place};
 
 /// Where the rendered tree comes from.
 pub(super) struct Source {

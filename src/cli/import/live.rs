@@ -4,20 +4,21 @@ use serde_json::{Value, json};
 
 use super::args::LiveArgs;
 use super::{Import, Show, changes};
-use crate::actions::import::{Rules, judge};
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{Format, outcome};
 use crate::cli::{Exit, Fault, print, print_value, say, styled};
-use crate::dialect::import::Importer;
-use crate::engine::import::live::{self, Deed, Taken, TakenObject, Wish};
-use crate::engine::{self, AllDialects, Settings, any_error};
-use crate::k8s::{Cluster, Finding, Object, Severity};
-use crate::live::Access;
-use crate::live::import::{Asked, Fetched, Where, fetch};
-use crate::publish::file;
-use crate::repo::{self, Repo, WorkTree};
-use crate::report::findings;
-use crate::server::Kind;
+use federate_apiserver::Kind;
+use federate_dialect::import::Importer;
+use federate_engine::actions::import::{Rules, judge};
+use federate_engine::import::live::{self, Deed, Taken, TakenObject, Wish};
+use federate_engine::{Settings, any_error};
+use federate_kubernetes::{Cluster, Finding, Object, Severity};
+use federate_live::Access;
+use federate_live::import::{Asked, Fetched, Where, fetch};
+use federate_publish::file;
+use federate_repo::Repo;
+use federate_report::findings;
+use federate_source::WorkTree;
 
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
@@ -83,8 +84,9 @@ impl LiveArgs {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
             Fault::Failed(format!("--repo: {} is no folder that can be read", self.repo.display()))
         })?;
-        let loaded = repo::load(&tree, None, &AllDialects);
-        let (clusters, _) = engine::inventory(&loaded.repo, &Settings::default());
+        let loaded = federate_repo::load(&tree, None, &federate_session::DIALECTS);
+        let (clusters, _) =
+            federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
         Ok((loaded.expand(&clusters), clusters))
     }
 
@@ -218,12 +220,12 @@ fn text(taken: &Taken) -> Result<String, Fault> {
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
         let mut body = made.body.clone();
-        if crate::change::hide(&mut [&mut body], &key) {
+        if federate_engine::change::hide(&mut [&mut body], &key) {
             say(&format!("note: the values of {} are not shown; a file has them\n", made.id));
         }
         let what = if made.deed == Deed::Created { "" } else { ", which has it already" };
         out += &format!("---\n# {}{what}\n", made.file);
-        crate::yaml::write(&body, &mut out);
+        federate_yaml::write(&body, &mut out);
     }
     Ok(out.strip_prefix("---\n").map(str::to_owned).unwrap_or(out))
 }
@@ -238,11 +240,13 @@ fn summary(taken: &Taken) -> Result<Value, Fault> {
             .map(|made| json!({"object": made.id, "file": made.file, "action": made.deed.word()}));
         let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
         changes(&taken.edits, &mut row);
-        crate::change::hide(&mut [&mut row], &key);
+        federate_engine::change::hide(&mut [&mut row], &key);
         row
     };
     let objects: Vec<Value> = taken.objects.iter().map(row).collect();
-    Ok(json!({"apiVersion": crate::dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects}))
+    Ok(
+        json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects}),
+    )
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::k8s::ClusterName;
-use crate::live::{Progress, Step};
+use federate_kubernetes::ClusterName;
+use federate_live::{Progress, Step};
 
 /// How many lines there are at most: those of clusters that are done make room. More than are worked on at a
 /// time.

@@ -42,13 +42,13 @@ mod reached {
     use super::{Servers, Trial};
     use serde_json::Value;
 
-    use crate::actions::Decision;
-    use crate::actions::cluster::Decided;
     use crate::cli::Fault;
-    use crate::dialect::{DIALECTS, Dialect, Health};
-    use crate::k8s::{Cluster, ClusterName, Object, ObjectRef};
-    use crate::live::{self, Decider, DryRun, Failure, How, Job, Seen};
-    use crate::server::Kind;
+    use federate_apiserver::Kind;
+    use federate_dialect::{Dialect, Health};
+    use federate_engine::actions::Decision;
+    use federate_engine::actions::cluster::Decided;
+    use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+    use federate_live::{Decider, DryRun, Failure, How, Job, Seen};
 
     impl Servers<'_> {
         pub(in crate::cli::members) fn outcome(&self, plane: &Plane<'_>) -> Result<Outcome, Fault> {
@@ -66,7 +66,7 @@ mod reached {
                 progress: &lines,
             };
             let access = self.access.access(&plane.loaded.repo, &plane.loaded.clusters);
-            let outcomes = live::apply(&access, &jobs, &Asked::of(plane), &how);
+            let outcomes = federate_live::apply(&access, &jobs, &Asked::of(plane), &how);
             lines.clear();
             let mut all = Outcome::default();
             for outcome in outcomes.map_err(|error| Fault::Failed(error.to_string()))? {
@@ -106,7 +106,7 @@ mod reached {
 
     impl<'p> Asked<'p> {
         fn of(plane: &'p Plane<'p>) -> Self {
-            let dialect = |name: &str| DIALECTS.into_iter().find(|dialect| dialect.name() == name);
+            let dialect = |name: &str| federate_session::DIALECTS.get(name);
             let rows = plane.deciding.rendering.plan.placements.iter();
             let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
             Self { plane, dialects }

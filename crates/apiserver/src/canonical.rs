@@ -1,0 +1,277 @@
+//! An object as the server writes it: what was not given and is always there is written empty, what is
+//! empty and only there when it is filled is left out, quantities in their shortest form.
+//!
+//! Facts: how Go's JSON writes the API types (`omitempty`, pointers), and the canonical form of
+//! quantities.
+
+use serde_json::{Map, Value};
+
+use super::schema::{Field, Struct, Type, Written};
+
+/// Brings a built-in object into the form in which the server writes it. What its schema does not declare
+/// is dropped.
+pub fn canonical(ty: &Type, value: &mut Value) {
+    bring(ty, value, Form::Written);
+}
+
+/// The same as it comes back from storage, which does not tell an empty list from none.
+pub(super) fn stored(ty: &Type, value: &mut Value) {
+    bring(ty, value, Form::Stored);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Written,
+    Stored,
+}
+
+fn bring(ty: &Type, value: &mut Value, form: Form) {
+    match ty.resolve() {
+        Type::Struct(s) if s.rest.is_none() => structure(s, mapping(value), form),
+        Type::Map { value: ty, .. } => {
+            mapping(value).into_iter().flat_map(Map::values_mut).for_each(|value| part(ty, value, form));
+        }
+        Type::List { item, .. } => match value {
+            Value::Array(items) => items.iter_mut().for_each(|value| part(item, value, form)),
+            other => *other = Value::Array(Vec::new()),
+        },
+        Type::Quantity => {
+            if let Some(text) = quantity(value) {
+                *value = Value::from(text);
+            }
+        }
+        Type::Number => match value.as_f64() {
+            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+            Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
+                *value = Value::from(float as i64);
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+fn structure(s: &Struct, map: Option<&mut Map<String, Value>>, form: Form) {
+    let Some(map) = map else { return };
+    map.retain(|name, value| s.fields.get(name).is_some_and(|field| written(field, value, form)));
+    for (name, field) in &s.fields {
+        if matches!(field.written, Written::Always | Written::Nullable)
+            && !map.contains_key(name)
+            && let Some(value) = blank(field)
+        {
+            map.insert(name.clone(), value);
+        }
+    }
+}
+
+/// A key's value or an item.
+fn part(ty: &Type, value: &mut Value, form: Form) {
+    if value.is_null() {
+        *value = zero(ty);
+    } else {
+        bring(ty, value, form);
+    }
+}
+
+/// A mapping; what is none has nothing in it.
+fn mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+/// Whether what was given for a field, which is brought into form, is written.
+fn written(field: &Field, value: &mut Value, form: Form) -> bool {
+    if value.is_null() {
+        return field.written == Written::Nullable;
+    }
+    bring(&field.ty, value, form);
+    match field.written {
+        Written::Filled => !(empty(value) || is_zero(&field.ty, value)),
+        Written::Always => {
+            if form == Form::Stored
+                && matches!(field.ty, Type::List { .. } | Type::Map { .. })
+                && empty(value)
+            {
+                *value = Value::Null;
+            }
+            true
+        }
+        Written::Given | Written::Nullable => true,
+    }
+}
+
+/// What nobody has filled, as it stands in a new object.
+fn empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(truth) => !truth,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+/// Whether a value, in the server's form, is [`zero`].
+fn is_zero(ty: &Type, value: &Value) -> bool {
+    match (ty, value) {
+        (Type::Named(_), Value::Object(map)) => map.iter().all(|(key, value)| {
+            let field = ty.parts().and_then(|parts| parts.field(key));
+            field.is_some_and(|field| match field.written {
+                Written::Always => is_zero(&field.ty, value),
+                Written::Nullable => value.is_null(),
+                Written::Given | Written::Filled => false,
+            })
+        }),
+        (Type::Named(_), _) => false,
+        _ => *value == zero(ty),
+    }
+}
+
+/// What stands in a field for which nothing was given, if anything does.
+pub(super) fn blank(field: &Field) -> Option<Value> {
+    match field.written {
+        Written::Always => Some(zero(&field.ty)),
+        Written::Nullable => Some(Value::Null),
+        Written::Given | Written::Filled => None,
+    }
+}
+
+/// The value of a type that nobody gave.
+pub(super) fn zero(ty: &Type) -> Value {
+    match ty {
+        Type::Text => Value::from(""),
+        Type::Number | Type::Port => Value::from(0),
+        Type::Truth => Value::Bool(false),
+        Type::Quantity => Value::from("0"),
+        Type::Named(_) => {
+            let mut value = Value::Object(Map::new());
+            canonical(ty, &mut value);
+            value
+        }
+        _ => Value::Null,
+    }
+}
+
+/// A quantity in the form that the server writes: `1024Mi` as `1Gi`, `1000m` as `1`, `0.5` as `500m`.
+///
+/// ```
+/// use federate::server::canonical::quantity;
+/// use serde_json::json;
+/// assert_eq!(quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
+/// assert_eq!(quantity(&json!("0.5")).as_deref(), Some("500m"));
+/// assert_eq!(quantity(&json!(1500)).as_deref(), Some("1500"));
+/// assert_eq!(quantity(&json!("1.5Gi")).as_deref(), Some("1536Mi"));
+/// assert_eq!(quantity(&json!("many")), None);
+/// ```
+pub fn quantity(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(&text)),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at_checked(end)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
+    let places = i32::try_from(fraction.len()).ok()?;
+    if digits == 0 {
+        return Some("0".to_owned());
+    }
+    if let Some(power) = BINARY.iter().position(|known| *known == suffix) {
+        let scaled = digits.checked_mul(1024i128.checked_pow(u32::try_from(power).ok()? + 1)?)?;
+        let unit = 10i128.checked_pow(places.unsigned_abs())?;
+        return if scaled % unit == 0 && scaled / unit >= 1024 {
+            Some(format!("{sign}{}", binary(scaled / unit)))
+        } else {
+            Some(format!("{sign}{}", decimal(scaled, -places, false)?))
+        };
+    }
+    let exponent = match DECIMAL.iter().find(|(known, _)| *known == suffix) {
+        Some((_, exponent)) => *exponent,
+        None => suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?,
+    };
+    let scientific = suffix.len() > 1;
+    Some(format!("{sign}{}", decimal(digits, exponent.checked_sub(places)?, scientific)?))
+}
+
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const DECIMAL: [(&str, i32); 10] =
+    [("", 0), ("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+
+fn binary(mut amount: i128) -> String {
+    let mut suffix = "";
+    for larger in BINARY {
+        if amount % 1024 != 0 {
+            break;
+        }
+        (amount, suffix) = (amount / 1024, larger);
+    }
+    format!("{amount}{suffix}")
+}
+
+/// `digits × 10^exponent` with an exponent that is a multiple of three; finer than 1n is rounded up.
+fn decimal(mut digits: i128, mut exponent: i32, scientific: bool) -> Option<String> {
+    while exponent < -9 {
+        digits = digits / 10 + i128::from(digits % 10 != 0);
+        exponent += 1;
+    }
+    while digits % 10 == 0 && digits != 0 {
+        (digits, exponent) = (digits / 10, exponent + 1);
+    }
+    while exponent.rem_euclid(3) != 0 || exponent > 18 {
+        (digits, exponent) = (digits.checked_mul(10)?, exponent - 1);
+    }
+    if scientific {
+        return Some(if exponent == 0 { digits.to_string() } else { format!("{digits}e{exponent}") });
+    }
+    let suffix = DECIMAL.iter().find(|(_, known)| *known == exponent)?.0;
+    Some(format!("{digits}{suffix}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::builtin;
+    use serde_json::json;
+
+    #[test]
+    fn quantities_in_their_shortest_form() {
+        let form = |text: &str| quantity(&json!(text)).unwrap();
+        assert_eq!(form("1000m"), "1");
+        assert_eq!(form("1500m"), "1500m");
+        assert_eq!(form("2000"), "2k");
+        assert_eq!(form("1024"), "1024");
+        assert_eq!(form("100M"), "100M");
+        assert_eq!(form("1e3"), "1e3");
+        assert_eq!(form("0.5Ki"), "512");
+        assert_eq!(form("0Gi"), "0");
+        assert_eq!(form("-2048Ki"), "-2Mi");
+        assert_eq!(form("0.1Gi"), "107374182400m");
+    }
+
+    #[test]
+    fn empty_fields_go_and_fixed_ones_stay() {
+        let mut given = json!({
+            "metadata": {"name": "web", "labels": {}},
+            "spec": {"type": "", "ports": [{"port": 80, "name": ""}], "ipFamilyPolicy": null, "unknown": 1},
+        });
+        let want = json!({
+            "metadata": {"name": "web"},
+            "spec": {"ports": [{"port": 80, "targetPort": 0}]},
+            "status": {"loadBalancer": {}},
+        });
+        canonical(builtin("Service").unwrap(), &mut given);
+        assert_eq!(given, want);
+    }
+}

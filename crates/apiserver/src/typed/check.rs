@@ -1,0 +1,193 @@
+//! What keeps an object from being merged: fields that are not declared, values of another type,
+//! items that cannot be told apart. The words are the server's.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::fields::element_of;
+use super::super::schema::{Relation, Type};
+
+/// What is wrong with an object, a line each: the path, a colon and the reason.
+pub fn check(ty: &Type, value: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    visit(ty, value, &mut String::new(), &mut wrong);
+    wrong
+}
+
+fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
+    if value.is_null() {
+        return;
+    }
+    let expected = match ty.resolve() {
+        Type::Any | Type::Whole | Type::Named(_) => None,
+        Type::Text => (!value.is_string()).then(|| format!("string, got {}", spelled(value))),
+        Type::Truth => (!value.is_boolean()).then(|| format!("boolean, got {}", spelled(value))),
+        Type::Number => {
+            (!value.is_number()).then(|| format!("numeric (int or float), got {}", type_name(value)))
+        }
+        Type::Quantity | Type::Port | Type::Time => {
+            let scalar = !value.is_object() && !value.is_array();
+            (!scalar).then(|| format!("any scalar, got {value}"))
+        }
+        Type::Struct(_) | Type::Map { .. } => {
+            if value.is_object() {
+                keys(ty, value, path, wrong);
+            }
+            (!value.is_object()).then(|| format!("map, got {}", spelled(value)))
+        }
+        Type::List { item, relation } => match value.as_array() {
+            Some(values) => {
+                items(item, relation, values, path, wrong);
+                None
+            }
+            None => Some(format!("list, got {}", spelled(value))),
+        },
+    };
+    if let Some(expected) = expected {
+        wrong.push(format!("{path}: expected {expected}"));
+    }
+}
+
+fn keys(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
+    let Some(parts) = ty.parts() else { return };
+    let length = path.len();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        path.push('.');
+        path.push_str(key);
+        match parts.get(key) {
+            Some(ty) => visit(ty, value, path, wrong),
+            None => wrong.push(format!("{path}: field not declared in schema")),
+        }
+        path.truncate(length);
+    }
+}
+
+fn items(ty: &Type, relation: &Relation, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
+    let length = path.len();
+    let mut seen = BTreeSet::new();
+    for (place, value) in values.iter().enumerate() {
+        if *relation == Relation::Whole {
+            path.push_str(&format!("[{place}]"));
+        } else {
+            match element_of(value, ty, relation) {
+                Err(reason) => {
+                    wrong.push(format!("{path}: element {place}: {reason}"));
+                    continue;
+                }
+                Ok(element) if seen.contains(&element) => {
+                    wrong.push(format!("{path}: duplicate entries for key {element}"));
+                    continue;
+                }
+                Ok(element) => {
+                    path.push_str(&element.to_string());
+                    seen.insert(element);
+                }
+            }
+        }
+        visit(ty, value, path, wrong);
+        path.truncate(length);
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::Null => "<nil>",
+    }
+}
+
+/// A value as the server spells it in the message about its type.
+fn spelled(value: &Value) -> String {
+    match value {
+        Value::Array(_) | Value::Object(_) => {
+            format!("&value.valueUnstructured{{Value:{}}}", go(value))
+        }
+        scalar => format!("&value.valueUnstructured{{Value:{scalar}}}"),
+    }
+}
+
+/// A value as Go source.
+fn go(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<String> = map.iter().map(|(k, v)| format!("{k:?}:{}", go(v))).collect();
+            entries.sort();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Null => "interface {}(nil)".to_owned(),
+        scalar => scalar.to_string(),
+    }
+}
+
+/// The fields that the schema does not declare, as paths with places in lists: they are dropped.
+pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(ty, value, &mut String::new(), &mut |path, ty, _| {
+        if ty.is_none() {
+            found.push(path.trim_start_matches('.').to_owned());
+        }
+    });
+    found
+}
+
+/// The first value that is of another type than its field, as the server's decoder says it.
+pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
+    let mut found = None;
+    walk(ty, value, &mut String::new(), &mut |path, ty, value| {
+        let Some(wanted) = ty else { return };
+        let fits = match wanted.resolve() {
+            _ if value.is_null() => true,
+            Type::Any | Type::Whole | Type::Named(_) => true,
+            Type::Text | Type::Time => value.is_string(),
+            Type::Number => value.is_number(),
+            Type::Truth => value.is_boolean(),
+            Type::Quantity => crate::canonical::quantity(value).is_some(),
+            Type::Port => value.is_string() || value.is_number(),
+            Type::Struct(_) | Type::Map { .. } => value.is_object(),
+            Type::List { .. } => value.is_array(),
+        };
+        if !fits && found.is_none() {
+            let path = path.trim_start_matches('.');
+            found = Some(format!("json: cannot unmarshal {} into field {path}", type_name(value)));
+        }
+    });
+    found
+}
+
+/// Visits every value with its path and its type, if it has one.
+fn walk(ty: &Type, value: &Value, path: &mut String, visit: &mut dyn FnMut(&str, Option<&Type>, &Value)) {
+    visit(path, Some(ty), value);
+    let length = path.len();
+    match (ty.resolve(), value) {
+        (Type::List { item, .. }, Value::Array(values)) => {
+            for (place, value) in values.iter().enumerate() {
+                path.push_str(&format!("[{place}]"));
+                walk(item, value, path, visit);
+                path.truncate(length);
+            }
+        }
+        (Type::Struct(_) | Type::Map { .. }, Value::Object(map)) => {
+            let Some(parts) = ty.parts() else { return };
+            for (key, value) in map {
+                path.push('.');
+                path.push_str(key);
+                match parts.get(key) {
+                    Some(ty) => walk(ty, value, path, visit),
+                    None => visit(path, None, value),
+                }
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

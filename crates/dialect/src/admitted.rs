@@ -1,0 +1,45 @@
+//! What of a repo's policies a control plane takes in: its admission refuses an object for its errors.
+
+use std::collections::BTreeSet;
+
+use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_repo::{Claimed, Repo, Role};
+
+/// The objects of a dialect that are admitted.
+pub struct Admitted<'a> {
+    objects: Vec<&'a Claimed>,
+    refused: BTreeSet<&'a ObjectRef>,
+}
+
+impl<'a> Admitted<'a> {
+    /// Checks everything that the dialect claims; with what is to be said of it. The errors of an inventory
+    /// object are told where it is read.
+    pub fn of(
+        repo: &'a Repo,
+        dialect: &str,
+        check: impl Fn(&Claimed) -> Vec<Finding>,
+    ) -> (Self, Vec<Finding>) {
+        let mut admitted = Self { objects: Vec::new(), refused: BTreeSet::new() };
+        let mut findings = Vec::new();
+        for claimed in repo.claimed.iter().filter(|claimed| claimed.dialect == dialect) {
+            let found = check(claimed);
+            if found.iter().any(Finding::is_error) {
+                admitted.refused.insert(&claimed.object.id);
+            } else {
+                admitted.objects.push(claimed);
+            }
+            findings.extend(found.into_iter().filter(|f| claimed.role != Role::Inventory || !f.is_error()));
+        }
+        (admitted, findings)
+    }
+
+    /// The admitted objects of a role.
+    pub fn role(&self, role: Role) -> impl Iterator<Item = &'a Object> {
+        self.objects.iter().filter(move |claimed| claimed.role == role).map(|claimed| &claimed.object)
+    }
+
+    /// Whether an object was refused.
+    pub fn refuses(&self, id: &ObjectRef) -> bool {
+        self.refused.contains(id)
+    }
+}

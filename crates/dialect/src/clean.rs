@@ -1,0 +1,405 @@
+//! What others wrote into a live object: servers and controllers, whatever control plane takes it in.
+//!
+//! Facts: the metadata and the per-kind fields that API servers, schedulers, volume binders and workload
+//! controllers of Kubernetes fill in, and the annotations of `kubectl apply`. Ports of nodes are handed out
+//! after fields have got their owners, so that only those which somebody asked for have one.
+
+use serde_json::{Value, json};
+
+use super::import::{Edit, Edits, apply};
+use federate_kubernetes::Object;
+use federate_kubernetes::patch::escape;
+
+/// What servers and controllers write into the metadata of any object.
+const METADATA: [&str; 11] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Annotations that volumes have of their controller.
+const BINDING: [&str; 2] = ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
+
+/// Annotations in which clients and controllers keep what they need.
+const BOOKKEEPING: [&str; 11] = [
+    "batch.kubernetes.io/job-tracking",
+    "control-plane.alpha.kubernetes.io/leader",
+    "deployment.kubernetes.io/revision",
+    "deprecated.daemonset.template.generation",
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "pv.kubernetes.io/migrated-to",
+    "pv.kubernetes.io/provisioned-by",
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/selected-node",
+    "volume.kubernetes.io/storage-provisioner",
+];
+
+/// Labels that a Job gives itself and its pods.
+const JOB_LABELS: [&str; 4] =
+    ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+
+/// Mappings and lists of which nothing may be left; what is inside goes first.
+const EMPTIED: [&str; 5] = [
+    "/metadata/annotations",
+    "/metadata/labels",
+    "/spec/template/metadata/labels",
+    "/spec/template/metadata",
+    "/spec/volumes",
+];
+
+/// The label by which an object says which apply set it belongs to.
+const PART_OF: &str = "applyset.kubernetes.io/part-of";
+
+/// Removes what would be wrong in a template: an identity, a status, what one cluster gave out.
+pub fn server_fields(edits: &mut Edits<'_>) {
+    edits.remove("/status");
+    for field in METADATA {
+        edits.remove(&format!("/metadata/{field}"));
+    }
+    edits.remove_keys("annotations", &BINDING);
+    of_kind(edits);
+}
+
+fn of_kind(edits: &mut Edits<'_>) {
+    let object = edits.object;
+    match (object.id.group(), object.id.kind.as_str()) {
+        ("", "Service") if object.text(&["spec", "clusterIP"]) != "None" => {
+            edits.remove("/spec/clusterIP");
+            edits.remove("/spec/clusterIPs");
+        }
+        ("", "ServiceAccount") => edits.remove("/secrets"),
+        ("", "Namespace") => {
+            let others = object.at(&["spec"]).and_then(Value::as_object);
+            let alone = others.is_some_and(|spec| spec.keys().all(|key| key == "finalizers"));
+            edits.remove(if alone { "/spec" } else { "/spec/finalizers" });
+        }
+        ("", "Pod") => edits.remove("/spec/ephemeralContainers"),
+        // Who chose the volume tells whether it is a wish or a fact about one cluster.
+        ("", "PersistentVolumeClaim") if chosen(object) => edits.remove("/spec/volumeName"),
+        ("", "PersistentVolume") if chosen(object) => edits.remove("/spec/claimRef"),
+        ("", "PersistentVolume") => {
+            edits.remove("/spec/claimRef/uid");
+            edits.remove("/spec/claimRef/resourceVersion");
+        }
+        ("batch", "Job") if selects_itself(object) => {
+            for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+                edits.remove(&format!("{labels}/controller-uid"));
+                edits.remove(&format!("{labels}/batch.kubernetes.io~1controller-uid"));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn chosen(object: &Object) -> bool {
+    object.annotation("pv.kubernetes.io/bound-by-controller").is_some()
+}
+
+fn selects_itself(object: &Object) -> bool {
+    object.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true))
+}
+
+/// A live object without anything that others than its author wrote. What was removed, in that order.
+pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
+    let mut edits = Edits::of(object);
+    server_fields(&mut edits);
+    edits.remove_keys("annotations", &BOOKKEEPING);
+    edits.remove_keys("labels", &[PART_OF]);
+    match (object.id.group(), object.id.kind.as_str()) {
+        ("", "Service") => ports(&mut edits),
+        ("", "Namespace") => edits.remove_keys("labels", &["kubernetes.io/metadata.name"]),
+        ("", "Pod") => edits.remove("/spec/nodeName"),
+        ("batch", "Job") if selects_itself(object) => job(&mut edits),
+        ("apps", "StatefulSet") => {
+            let claims = object.at(&["spec", "volumeClaimTemplates"]).and_then(Value::as_array);
+            for index in 0..claims.map_or(0, Vec::len) {
+                edits.remove(&format!("/spec/volumeClaimTemplates/{index}/status"));
+            }
+        }
+        _ => {}
+    }
+    let mut body = object.body.clone();
+    let mut done = edits.done();
+    apply(&done, &mut body);
+    let mut then = |pointers: Vec<String>, body: &mut Value| {
+        for pointer in pointers {
+            let edit = Edit { pointer, value: None };
+            edit.apply(body);
+            done.push(edit);
+        }
+    };
+    if object.id.group().is_empty() && object.id.kind == "Pod" {
+        then(token_volumes(&body), &mut body);
+    }
+    then(never_created(&body), &mut body);
+    for place in EMPTIED {
+        if body.pointer(place).is_some_and(is_empty) {
+            then(vec![place.to_owned()], &mut body);
+        }
+    }
+    (Object { body, ..object.clone() }, done)
+}
+
+/// Ports of nodes that nobody asked for.
+fn ports(edits: &mut Edits<'_>) {
+    let object = edits.object;
+    let ports = object.at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
+    for (index, port) in ports.enumerate() {
+        if !asked_for(object, port) {
+            edits.remove(&format!("/spec/ports/{index}/nodePort"));
+        }
+    }
+    if owners(object, "/f:spec").all(|spec| spec.get("f:healthCheckNodePort").is_none()) {
+        edits.remove("/spec/healthCheckNodePort");
+    }
+}
+
+fn asked_for(object: &Object, port: &Value) -> bool {
+    let key =
+        json!({"port": port["port"], "protocol": port.get("protocol").map_or("TCP".into(), Value::clone)});
+    owners(object, "/f:spec/f:ports").filter_map(Value::as_object).flatten().any(|(name, fields)| {
+        let named = name.strip_prefix("k:").and_then(|key| serde_json::from_str::<Value>(key).ok());
+        named.as_ref() == Some(&key) && fields.get("f:nodePort").is_some()
+    })
+}
+
+/// What the owners of an object's fields own there.
+fn owners<'o>(object: &'o Object, pointer: &str) -> impl Iterator<Item = &'o Value> {
+    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+    entries.into_iter().flatten().filter_map(move |entry| entry.get("fieldsV1")?.pointer(pointer))
+}
+
+/// A Job's selector, which holds nothing but its uid, and the labels that go with it.
+fn job(edits: &mut Edits<'_>) {
+    let object = edits.object;
+    let only_itself = object
+        .at(&["spec", "selector", "matchLabels"])
+        .and_then(Value::as_object)
+        .is_some_and(|labels| labels.keys().all(|key| JOB_LABELS.contains(&key.as_str())));
+    if only_itself {
+        edits.remove("/spec/selector");
+    }
+    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+        for key in JOB_LABELS {
+            edits.remove(&format!("{labels}/{}", escape(key)));
+        }
+    }
+}
+
+/// The volumes by which pods get the token of their account, and where they are mounted.
+fn token_volumes(pod: &Value) -> Vec<String> {
+    let list =
+        |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate();
+    let is_token =
+        |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
+    let mut found = Vec::new();
+    for containers in ["/spec/containers", "/spec/initContainers"] {
+        for (index, _) in list(containers) {
+            let mounts = format!("{containers}/{index}/volumeMounts");
+            found.extend(list(&mounts).filter(|(_, m)| is_token(m)).map(|(at, _)| format!("{mounts}/{at}")));
+        }
+    }
+    let volumes = list("/spec/volumes").filter(|(_, volume)| is_token(volume));
+    found.extend(volumes.map(|(at, _)| format!("/spec/volumes/{at}")));
+    // Each list from its end, so that what is named keeps its place.
+    found.reverse();
+    found
+}
+
+/// The time of creation that servers write into templates, which have none.
+fn never_created(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    search(value, "", &mut found);
+    found
+}
+
+fn search(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, below) in map {
+                let pointer = format!("{pointer}/{}", escape(key));
+                let void = below.get("creationTimestamp").is_some_and(Value::is_null);
+                match below.as_object().filter(|_| key == "metadata" && void) {
+                    Some(metadata) if metadata.len() == 1 => found.push(pointer),
+                    Some(_) => found.push(format!("{pointer}/creationTimestamp")),
+                    None => search(below, &pointer, found),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                search(item, &format!("{pointer}/{at}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn left(body: Value) -> Value {
+        let object = Object::of(body, "m1");
+        let (cleaned, edits) = bare(&object);
+        let mut replayed = object.body.clone();
+        apply(&edits, &mut replayed);
+        assert_eq!(replayed, cleaned.body, "the edits say what was done");
+        cleaned.body
+    }
+
+    #[test]
+    fn a_workload_keeps_what_its_author_wrote() {
+        let live = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {
+                "name": "db", "namespace": "shop", "uid": "u", "resourceVersion": "7", "generation": 3,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "db"},
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "team": "data"},
+                "managedFields": [{"manager": "kubectl"}], "ownerReferences": [{"kind": "App", "name": "db"}],
+            },
+            "spec": {
+                "replicas": 2,
+                "template": {"metadata": {"creationTimestamp": null, "labels": {"app": "db"}}, "spec": {}},
+                "volumeClaimTemplates": [
+                    {"metadata": {"creationTimestamp": null, "name": "data"}, "spec": {}, "status": {"phase": "Pending"}},
+                ],
+            },
+            "status": {"replicas": 2},
+        });
+        assert_eq!(
+            left(live),
+            json!({
+                "apiVersion": "apps/v1", "kind": "StatefulSet",
+                "metadata": {
+                    "name": "db", "namespace": "shop", "labels": {"app": "db"}, "annotations": {"team": "data"},
+                },
+                "spec": {
+                    "replicas": 2,
+                    "template": {"metadata": {"labels": {"app": "db"}}, "spec": {}},
+                    "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn ports_of_nodes_stay_where_somebody_asked_for_them() {
+        let fields = json!({"f:spec": {"f:ports": {
+            "k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:port": {}, "f:nodePort": {}},
+            "k:{\"port\":443,\"protocol\":\"TCP\"}": {"f:port": {}},
+        }}});
+        let live = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "namespace": "shop", "managedFields": [{"manager": "kubectl", "fieldsV1": fields}]},
+            "spec": {
+                "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "type": "LoadBalancer", "healthCheckNodePort": 31000,
+                "ports": [
+                    {"port": 80, "protocol": "TCP", "nodePort": 30080},
+                    {"port": 443, "protocol": "TCP", "nodePort": 31443},
+                ],
+            },
+        });
+        assert_eq!(
+            left(live)["spec"],
+            json!({"type": "LoadBalancer", "ports": [
+                {"port": 80, "protocol": "TCP", "nodePort": 30080},
+                {"port": 443, "protocol": "TCP"},
+            ]})
+        );
+        let headless = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"clusterIP": "None", "clusterIPs": ["None"]}});
+        assert_eq!(left(headless.clone()), headless);
+    }
+
+    #[test]
+    fn a_job_is_not_bound_to_its_uid() {
+        let labels = json!({"controller-uid": "u", "batch.kubernetes.io/controller-uid": "u", "job-name": "j",
+            "batch.kubernetes.io/job-name": "j"});
+        let live = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop", "labels": labels},
+            "spec": {
+                "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
+                "template": {"metadata": {"creationTimestamp": null, "labels": labels}, "spec": {"containers": []}},
+            },
+        });
+        let body = left(live.clone());
+        assert_eq!(body["spec"], json!({"template": {"spec": {"containers": []}}}));
+        assert_eq!(body["metadata"], json!({"name": "j", "namespace": "shop"}));
+        let mut manual = live;
+        manual["spec"]["manualSelector"] = json!(true);
+        assert!(left(manual)["spec"].get("selector").is_some());
+    }
+
+    #[test]
+    fn a_claim_is_not_bound_to_its_volume() {
+        let live = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"], "annotations": {
+                "pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes",
+                "volume.kubernetes.io/storage-provisioner": "p", "volume.kubernetes.io/selected-node": "n",
+            }},
+            "spec": {"volumeName": "pvc-1", "storageClassName": "fast"},
+        });
+        let body = left(live);
+        assert_eq!(body["metadata"], json!({"name": "c", "namespace": "shop"}));
+        assert_eq!(body["spec"], json!({"storageClassName": "fast"}));
+    }
+
+    #[test]
+    fn pods_lose_their_node_and_their_token() {
+        let mount = |name: &str| json!({"name": name, "mountPath": "/m"});
+        let live = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"},
+            "spec": {
+                "nodeName": "n1",
+                "containers": [{"name": "a", "volumeMounts": [mount("kube-api-access-x1"), mount("own")]}],
+                "volumes": [{"name": "own"}, {"name": "kube-api-access-x1"}],
+            },
+        });
+        assert_eq!(
+            left(live)["spec"],
+            json!({"containers": [{"name": "a", "volumeMounts": [mount("own")]}], "volumes": [{"name": "own"}]})
+        );
+    }
+
+    #[test]
+    fn what_the_server_adds_to_others() {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "x"},
+            "secrets": [{"name": "a-token"}]});
+        assert_eq!(left(account).get("secrets"), None);
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop",
+            "labels": {"kubernetes.io/metadata.name": "shop"}}, "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"}});
+        assert_eq!(
+            left(namespace),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+        );
+        let ours = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
+            "labels": {PART_OF: "applyset-x"}}});
+        assert_eq!(left(ours)["metadata"], json!({"name": "a", "namespace": "x"}));
+        let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "x"},
+            "spec": {"jobTemplate": {"metadata": {"creationTimestamp": null}, "spec": {"template": {
+                "metadata": {"creationTimestamp": null}, "spec": {}}}}}});
+        assert_eq!(left(cron)["spec"], json!({"jobTemplate": {"spec": {"template": {"spec": {}}}}}));
+    }
+}

@@ -1,0 +1,90 @@
+//! Who wrote a field last: read from `managedFields`.
+
+use serde_json::Value;
+
+use super::steps::{Step, steps, text};
+use federate_apiserver::fields::{Element, FieldSet};
+use federate_apiserver::managed::{Managed, Owner};
+
+/// The owners of a live object.
+pub struct Blame {
+    managed: Managed,
+}
+
+impl Blame {
+    /// Those of an object; nobody where it does not say.
+    pub fn of(live: &Value) -> Self {
+        Self { managed: Managed::read(live).unwrap_or_default() }
+    }
+
+    /// Who wrote the field, or the closest thing around it that anybody owns, last; and when.
+    pub fn last(&self, path: &str) -> Option<(String, Option<String>)> {
+        let steps = steps(path);
+        let owners = self.managed.0.iter().map(|(owner, owned)| (depth(&owned.fields, &steps), owner, owned));
+        let owners = owners.filter(|(depth, ..)| *depth > 0);
+        // The deepest is the most exact; of several the last one changed it.
+        let last = owners.max_by(|a, b| (a.0, &a.2.time).cmp(&(b.0, &b.2.time)))?;
+        Some((last.1.manager.clone(), last.2.time.clone()))
+    }
+
+    /// The owners of a field itself, or of a thing around it that nobody divides.
+    pub fn owners(&self, path: &str) -> Vec<&Owner> {
+        let steps = steps(path);
+        let owns = |fields: &FieldSet| depth(fields, &steps) == steps.len() || atomic(fields, &steps);
+        self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
+    }
+}
+
+fn is(element: &Element, step: &Step) -> bool {
+    match (element, step) {
+        (Element::Field(name), Step::Field(field)) => name == field,
+        (Element::Place(place), Step::Field(field)) => place.to_string() == *field,
+        (Element::Key(keys), Step::Item(pairs)) => pairs
+            .iter()
+            .all(|(name, value)| keys.iter().any(|(key, found)| key == name && text(found) == *value)),
+        (Element::Item(item), Step::Value(value)) => text(item) == *value,
+        _ => false,
+    }
+}
+
+/// How many steps lie in the set.
+fn depth(fields: &FieldSet, steps: &[Step]) -> usize {
+    let Some((first, rest)) = steps.split_first() else { return 0 };
+    let found = fields.entries().find(|(element, _)| is(element, first));
+    found.map_or(0, |(_, below)| 1 + depth(below, rest))
+}
+
+/// Whether a thing around the field is owned as a whole.
+fn atomic(fields: &FieldSet, steps: &[Step]) -> bool {
+    let Some((first, rest)) = steps.split_first() else { return false };
+    let found = fields.entries().find(|(element, _)| is(element, first));
+    found.is_some_and(|(_, below)| {
+        (below.has_own() && below.entries().next().is_none()) || atomic(below, rest)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_writer_of_a_field_is_named() {
+        let live = json!({"metadata": {"managedFields": [
+            {"manager": "federate", "operation": "Apply", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+             "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {"f:spec":
+                {"f:containers": {"k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}},
+            {"manager": "kubectl-edit", "operation": "Update", "apiVersion": "apps/v1", "time": "2026-01-02T00:00:00Z",
+             "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        ]}});
+        let blame = Blame::of(&live);
+        let last = |path: &str| blame.last(path).map(|(manager, _)| manager);
+        assert_eq!(last("/spec/replicas").as_deref(), Some("kubectl-edit"));
+        assert_eq!(last("/spec/template/spec/containers[name=app]/image").as_deref(), Some("federate"));
+        assert_eq!(last("/data/k"), None);
+        assert_eq!(blame.owners("/spec/replicas").len(), 2);
+        assert_eq!(blame.owners("/spec/selector/matchLabels/app").len(), 1, "a whole that nobody divides");
+        assert!(blame.owners("/spec/paused").is_empty());
+    }
+}

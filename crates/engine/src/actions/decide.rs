@@ -1,0 +1,368 @@
+//! The decision about one object in one cluster.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value};
+
+use super::ownership::{Whose, handed_over, whose};
+use super::restart::restarts_pods;
+use super::{Action, Deed, Inventory, MANAGER, all_diffs, diffs, plain, unmarked};
+use crate::change::DigestKey;
+use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// What control planes say of an object about which there is nothing to do.
+const SETTLED: &str = "OK";
+
+/// What is done with objects that are there and not ours, in place of what the dialect says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopt {
+    /// They are left.
+    Never,
+    /// They are taken over where nothing changes.
+    IfNoDiff,
+    /// They are taken over where no pod is replaced.
+    IfNoRestart,
+    /// They are taken over.
+    Always,
+}
+
+/// By what is decided, for all objects of a run.
+#[derive(Clone, Debug)]
+pub struct Rules<'r> {
+    /// What is done with objects that are not ours; by default what the dialect says.
+    pub adopt: Option<Adopt>,
+    /// Whether objects are taken from other tools, too.
+    pub force: bool,
+    /// Whether what nobody rendered is a difference, too: defaults, status, what others have added.
+    pub full: bool,
+    /// Whether actions tell what objects will be.
+    pub results: bool,
+    /// What we own.
+    pub inventory: &'r Inventory,
+    /// Further kinds that roll out their pod template, as `Kind.group`.
+    pub rolling: &'r [String],
+    /// The key of digests that stand for Secrets' values.
+    pub key: &'r DigestKey,
+    /// The time, in RFC 3339 notation with seconds.
+    pub now: &'r str,
+}
+
+impl Rules<'_> {
+    /// How objects of a kind are written.
+    pub(super) fn write<'w>(&'w self, kind: &'w Kind) -> Write<'w> {
+        Write { kind, manager: MANAGER, subresource: None, force: true, now: self.now }
+    }
+
+    /// An object as it is shown, if it is.
+    pub(super) fn shown(&self, object: Value) -> Option<Arc<Value>> {
+        self.results.then(|| Arc::new(readable(object, self.key)))
+    }
+}
+
+/// An object that is wanted in a cluster.
+pub struct Wanted<'w> {
+    /// The cluster.
+    pub cluster: &'w ClusterName,
+    /// Its identity.
+    pub object: &'w ObjectRef,
+    /// As it is rendered.
+    pub body: &'w Value,
+    /// Its kind.
+    pub kind: &'w Kind,
+    /// What it is where it is new.
+    pub fresh: &'w Fresh,
+    /// What its control plane does about it, if the live object is its own (or is not known to be).
+    pub act: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
+}
+
+/// An object where nothing is yet: computed once for all clusters that know its kind alike.
+#[derive(Clone, Debug, Default)]
+pub struct Fresh(OnceLock<Created>);
+
+/// What is applied, and what becomes of it as it is shown.
+type Created = (Arc<Value>, Result<Option<Arc<Value>>, Failure>);
+
+impl Fresh {
+    fn of(&self, wanted: &Wanted<'_>, rules: &Rules<'_>) -> Created {
+        let create = || {
+            let body = rules.inventory.labelled(wanted.body);
+            let result = applied(None, &body, &rules.write(wanted.kind));
+            (Arc::new(body), result.map(|result| rules.shown(result)))
+        };
+        // What a custom kind looks like is each cluster's own affair.
+        if wanted.kind.custom.is_some() { create() } else { self.0.get_or_init(create).clone() }
+    }
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// As it is shown.
+    pub action: Action,
+    /// What is sent; `None` where nothing is.
+    pub send: Option<Send>,
+    /// Whether nothing is sent because an API server would refuse it: somebody must mend the object.
+    pub refused: bool,
+}
+
+impl Decision {
+    /// Decides by what the API server says of an update.
+    pub(super) fn judge(&mut self, live: &Value, answer: Value, rules: &Rules<'_>) {
+        let same = |key: &str| live.get(key) == answer.get(key);
+        let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
+        let unchanged = keys(live).into_iter().chain(keys(&answer)).flatten().all(|key| same(&key));
+        if unchanged {
+            self.send = None;
+            self.action.action = Deed::Unchanged;
+        }
+        self.action.diffs = diffs(live, &answer, rules.key);
+        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
+        self.action.result = rules.shown(answer);
+    }
+
+    /// Leaves undone what would be done.
+    pub(super) fn skip(&mut self, why: &str) {
+        if self.send.take().is_some() {
+            self.action.action = Deed::Skip;
+            self.action.restarts_pods = false;
+            self.action.result = None;
+            self.action.reason = Some(why.to_owned());
+        }
+    }
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Send {
+    /// The object is applied.
+    Apply {
+        /// What is applied.
+        body: Arc<Value>,
+        /// The entries of `managedFields` that are put in place first, with the resource version that they
+        /// were read at.
+        owners: Option<(Value, String)>,
+    },
+    /// The object is deleted, if it is still this one.
+    Delete {
+        /// Its uid.
+        uid: String,
+        /// Its resource version.
+        resource_version: String,
+    },
+}
+
+/// Decides about an object that is wanted, given what is there.
+pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
+    let Some(live) = live else { return create(wanted, rules) };
+    // A dump may lack what a server fills in; what it answers never does.
+    let live = &complete(wanted.kind, live.clone());
+    if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
+        return nothing(wanted, Deed::Skip, "it is being deleted; apply again when it is gone".to_owned());
+    }
+    match whose(live, &rules.inventory.id()) {
+        Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
+        Whose::Other(who) if !rules.force => {
+            let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
+            conflict(wanted, live, why, rules)
+        }
+        Whose::Other(_) | Whose::Nobodys => take_over(wanted, live, rules),
+    }
+}
+
+fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
+    if let Some(reason) = held_back((wanted.act)(false).as_ref()) {
+        return nothing(wanted, Deed::Skip, reason);
+    }
+    let (body, result) = wanted.fresh.of(wanted, rules);
+    match result {
+        Ok(result) => {
+            let send = Some(Send::Apply { body, owners: None });
+            Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
+        }
+        Err(failure) => refused(wanted, &failure),
+    }
+}
+
+/// The object is ours, or becomes so: `before` is what it is applied to.
+fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &Rules<'_>) -> Decision {
+    let action = (wanted.act)(true);
+    if let Some(reason) = held_back(action.as_ref()) {
+        return nothing(wanted, Deed::Skip, reason);
+    }
+    let body = rules.inventory.labelled(&retained(wanted, action.as_ref(), live));
+    let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
+        Ok(result) => result,
+        Err(failure) => {
+            return refused(wanted, &failure);
+        }
+    };
+    if deed == Deed::Update && result == *live {
+        return shown(wanted, Deed::Unchanged, live, result, None, rules);
+    }
+    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
+    let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
+    shown(wanted, deed, live, result, Some(Send::Apply { body: Arc::new(body), owners }), rules)
+}
+
+/// The object is not ours.
+fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
+    let handed = handed_over(live);
+    let taken = bring(wanted, live, handed.as_ref().unwrap_or(live), Deed::Adopt, rules);
+    if taken.send.is_none() {
+        return taken;
+    }
+    let refused = match rules.adopt {
+        Some(Adopt::Always) => None,
+        Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
+        Some(Adopt::IfNoDiff) => {
+            let different = taken.action.diffs.iter().cloned().find_map(unmarked);
+            different.map(|diff| format!("it is there already, and differs at {}", diff.path))
+        }
+        Some(Adopt::IfNoRestart) => taken
+            .action
+            .restarts_pods
+            .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        None => match (wanted.act)(false) {
+            Some(action) if action.adopts || !matches!(action.deed, federate_dialect::Deed::Nothing) => None,
+            Some(action) => Some(untaken(&action)),
+            None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
+        },
+    };
+    match refused {
+        Some(reason) => conflict(wanted, live, reason, rules),
+        None => taken,
+    }
+}
+
+/// The object is left to whoever has it; told is what differs from what is rendered.
+fn conflict(wanted: &Wanted<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
+    let mut decision = nothing(wanted, Deed::Conflict, reason);
+    let taken = bring(wanted, live, live, Deed::Adopt, rules);
+    decision.action.diffs = taken.action.diffs.into_iter().filter_map(unmarked).collect();
+    decision
+}
+
+/// Why the control plane does not take an object over, what of its own settings would have it do so, and what
+/// of ours.
+fn untaken(action: &federate_dialect::Action) -> String {
+    let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+    format!(
+        "it is there already, and its control plane does not take it over ({}){hint}; --adopt if-no-restart (or \
+         always) would all the same",
+        action.status
+    )
+}
+
+/// Why the control plane sends nothing now.
+fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
+    let action = action?;
+    let holds = matches!(action.deed, federate_dialect::Deed::Nothing) && action.status != SETTLED;
+    holds.then(|| format!("its control plane holds it back: {}", action.status))
+}
+
+/// What is rendered, with what the members own left as it is: where the control plane would send
+/// something else for a field, that is sent.
+fn retained(wanted: &Wanted<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
+    let Some(action) = action else { return wanted.body.clone() };
+    match &action.deed {
+        federate_dialect::Deed::Update(sent) | federate_dialect::Deed::Create(sent) => {
+            project(wanted.body, &plain(sent))
+        }
+        // It would send what is there.
+        federate_dialect::Deed::Nothing => project(wanted.body, &plain(live)),
+        _ => wanted.body.clone(),
+    }
+}
+
+/// The fields of `shape`, with the values that `values` has for them; those it does not have are left out.
+fn project(shape: &Value, values: &Value) -> Value {
+    match (shape, values) {
+        (Value::Object(shape), Value::Object(values)) => {
+            let field =
+                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
+            Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
+        }
+        _ => values.clone(),
+    }
+}
+
+fn shown(
+    wanted: &Wanted<'_>,
+    deed: Deed,
+    live: &Value,
+    result: Value,
+    send: Option<Send>,
+    rules: &Rules<'_>,
+) -> Decision {
+    let diffs = match deed {
+        _ if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
+        Deed::Unchanged => Vec::new(),
+        _ => diffs(live, &result, rules.key),
+    };
+    let restarts_pods = deed != Deed::Unchanged && restarts_pods(live, &result, rules.rolling);
+    let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(wanted, deed) };
+    Decision { action, send, refused: false }
+}
+
+/// The fields of the result that are rendered.
+fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
+    let mut part = part(result, &rules.write(wanted.kind));
+    // What is rendered as text a server keeps encoded.
+    let texts = wanted.body.get("stringData").and_then(Value::as_object);
+    for key in texts.filter(|_| wanted.kind.is("Secret")).into_iter().flat_map(Map::keys) {
+        if let Some(value) = result.pointer("/data").and_then(|data| data.get(key)) {
+            if !part["data"].is_object() {
+                part["data"] = Value::Object(Map::new());
+            }
+            part["data"][key.as_str()] = value.clone();
+        }
+    }
+    part
+}
+
+fn readable(mut object: Value, key: &DigestKey) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who owns what says nothing to a reader.
+        metadata.remove("managedFields");
+    }
+    crate::change::hide(&mut [&mut object], key);
+    object
+}
+
+/// An API server would not take the object.
+fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
+    Decision { refused: true, ..nothing(wanted, Deed::Skip, refusal(wanted.object, failure)) }
+}
+
+/// Why an API server would not take an object. What it says of a Secret may hold values of it.
+pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
+    let why = if object.kind.contains("Secret") {
+        let causes = failure.details.get("causes").and_then(Value::as_array);
+        let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
+        let fields: Vec<&str> = fields.collect();
+        format!("{} (its words may hold values of the Secret and are not shown)", fields.join(", "))
+    } else {
+        failure.message.clone()
+    };
+    format!("an API server would refuse it: {why}")
+}
+
+fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
+    let action = Action { reason: Some(reason), ..bare(wanted, deed) };
+    Decision { action, send: None, refused: false }
+}
+
+/// An action about which nothing more is known.
+fn bare(wanted: &Wanted<'_>, deed: Deed) -> Action {
+    Action {
+        cluster: wanted.cluster.clone(),
+        object: wanted.object.clone(),
+        action: deed,
+        restarts_pods: false,
+        diffs: Vec::new(),
+        reason: None,
+        result: None,
+    }
+}

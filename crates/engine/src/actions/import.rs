@@ -1,0 +1,151 @@
+//! Whether a live object may be taken into a repo, by what it says of whose it is.
+//!
+//! Facts: what every cluster makes by itself (the Service `kubernetes`, each namespace's `ServiceAccount`
+//! `default` and `ConfigMap` `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
+//! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
+
+use super::Inventory;
+use super::ownership::{Whose, whose};
+use federate_dialect::import::{maker, refusal};
+use federate_kubernetes::{Finding, Object, Severity};
+
+/// What is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'r> {
+    /// Whether objects of other tools are taken, too.
+    pub force: bool,
+    /// What we own.
+    pub inventory: &'r Inventory,
+}
+
+/// Judges a live object; `named` is whether somebody asked for this very one. `Ok` holds a warning about
+/// one that is taken, `Err` why it is left: an error about a named one.
+pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Finding>, Finding> {
+    let left = |finding: Finding| Finding {
+        severity: if named { Severity::Error } else { Severity::Warning },
+        pointer: String::new(),
+        ..finding
+    };
+    let refused = |code: &'static str, message: String| left(Finding::error(code, object, message));
+    if object.deleting() {
+        return Err(refused("being-deleted", format!("{} is being deleted", object.id)));
+    }
+    // Makers come first: what they make carries the marks of what they themselves are managed by.
+    if let Some(finding) = refusal(object) {
+        return Err(left(finding));
+    }
+    if let Some(who) = made_by_cluster(object) {
+        let message = format!("{} is made by {who} in every cluster by itself", object.id);
+        return Err(refused("made-by-cluster", message));
+    }
+    match whose(&object.body, &rules.inventory.id()) {
+        Whose::Other(who) if rules.force => {
+            let message = format!("{} belongs to {who}, which goes on changing it", object.id);
+            Ok(Some(Finding::warning("owned", object, message)))
+        }
+        Whose::Other(who) => {
+            let message = format!("{} belongs to {who}", object.id);
+            let help = "take it out of there first, or take it in all the same with --force";
+            Err(refused("owned", message).help(help))
+        }
+        Whose::Ours | Whose::Nobodys => Ok(None),
+    }
+}
+
+/// Who makes an object in every cluster without being asked.
+fn made_by_cluster(object: &Object) -> Option<&'static str> {
+    let (group, kind, name) = (object.id.group(), object.id.kind.as_str(), object.id.name.as_str());
+    let namespace = object.id.namespace.as_deref().unwrap_or_default();
+    let secret = || object.text(&["type"]);
+    match (group, kind) {
+        ("", "Service") | ("" | "discovery.k8s.io", "Endpoints" | "EndpointSlice")
+            if (namespace, name) == ("default", "kubernetes") =>
+        {
+            Some("the API server")
+        }
+        ("" | "discovery.k8s.io", "Endpoints" | "EndpointSlice") if has_service(object) => {
+            Some("its Service's controller")
+        }
+        ("", "ServiceAccount") if name == "default" => Some("the controller of service accounts"),
+        ("", "ConfigMap") if name == "kube-root-ca.crt" => Some("the controller of root certificates"),
+        ("", "ConfigMap") if object.label("applyset.kubernetes.io/id").is_some() => Some("an apply set"),
+        ("", "Namespace") if name == "default" || name.starts_with("kube-") => Some("the API server"),
+        ("", "Node" | "Event") | ("events.k8s.io", "Event") | ("coordination.k8s.io", "Lease") => {
+            Some("its components")
+        }
+        ("", "Secret") if secret() == "kubernetes.io/service-account-token" => {
+            Some("the controller of tokens")
+        }
+        ("", "Secret") if secret() == "bootstrap.kubernetes.io/token" => Some("kubeadm"),
+        ("", "Secret") if secret() == "helm.sh/release.v1" => Some("Helm"),
+        ("scheduling.k8s.io", "PriorityClass") if name.starts_with("system-") => Some("the API server"),
+        ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+            if object.label("kubernetes.io/bootstrapping").is_some() =>
+        {
+            Some("the API server")
+        }
+        _ => None,
+    }
+}
+
+/// Whether endpoints follow a Service's selector.
+fn has_service(object: &Object) -> bool {
+    maker(object).is_some()
+        || object.annotation("endpoints.kubernetes.io/last-change-trigger-time").is_some()
+        || object.label("endpointslice.kubernetes.io/managed-by").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn judged(api_version: &str, kind: &str, mut body: Value, named: bool, force: bool) -> String {
+        body["apiVersion"] = json!(api_version);
+        body["kind"] = json!(kind);
+        let object = Object::of(body, "m1");
+        let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
+        match judge(&object, named, Rules { force, inventory: &inventory }) {
+            Ok(None) => "taken".to_owned(),
+            Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),
+            Err(finding) => format!("left, {:?}: {}", finding.severity, finding.message),
+        }
+    }
+
+    #[test]
+    fn an_owners_objects_are_left() {
+        let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
+        let set = json!({"metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": owner}});
+        let why =
+            "ReplicaSet shop/web-1 is made by Deployment web, which would make it again beside the template";
+        assert_eq!(judged("apps/v1", "ReplicaSet", set.clone(), true, true), format!("left, Error: {why}"));
+        assert_eq!(judged("apps/v1", "ReplicaSet", set, false, false), format!("left, Warning: {why}"));
+    }
+
+    #[test]
+    fn another_tools_objects_are_left_unless_forced() {
+        let helm = json!({"metadata": {"name": "web", "namespace": "shop",
+            "labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}}});
+        let of = |named, force| judged("apps/v1", "Deployment", helm.clone(), named, force);
+        assert_eq!(of(true, false), "left, Error: Deployment shop/web belongs to Helm (release r)");
+        assert_eq!(of(false, false), "left, Warning: Deployment shop/web belongs to Helm (release r)");
+        assert!(of(true, true).starts_with("taken, Warning: Deployment shop/web belongs to Helm"));
+        let nobodys = json!({"metadata": {"name": "web", "namespace": "shop"}});
+        assert_eq!(judged("apps/v1", "Deployment", nobodys, true, false), "taken");
+    }
+
+    #[test]
+    fn what_every_cluster_has_is_left() {
+        let left = |kind: &str, namespace: &str, name: &str| {
+            let body = json!({"metadata": {"name": name, "namespace": namespace}, "type": "Opaque"});
+            judged("v1", kind, body, true, false).starts_with("left")
+        };
+        assert!(left("Service", "default", "kubernetes") && !left("Service", "shop", "kubernetes"));
+        assert!(left("ServiceAccount", "shop", "default") && !left("ServiceAccount", "shop", "web"));
+        assert!(left("ConfigMap", "shop", "kube-root-ca.crt") && !left("ConfigMap", "shop", "web"));
+        assert!(!left("Endpoints", "shop", "by-hand") && !left("Secret", "shop", "web"));
+        let token = json!({"metadata": {"name": "t"}, "type": "kubernetes.io/service-account-token"});
+        assert!(judged("v1", "Secret", token, true, false).contains("the controller of tokens"));
+    }
+}

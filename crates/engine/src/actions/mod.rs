@@ -1,0 +1,178 @@
+//! What is to be done in a member cluster: for each object that is rendered for it, and each that was,
+//! the action that brings what runs to what is wanted, decided before anything is done.
+//!
+//! Everything here is a function of what is wanted and of what runs, whether that was read from an API
+//! server or from files: `apply`, its dry runs and `drift` decide by the same code. What an apply makes
+//! of an object is computed by the server's own rules ([`federate_apiserver`]).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::change::{DigestKey, hide, paths};
+use federate_kubernetes::{ClusterName, ObjectRef};
+use ownership::PART_OF;
+
+pub mod blame;
+pub mod cluster;
+mod correct;
+pub mod decide;
+pub mod drift;
+pub mod import;
+pub mod inventory;
+pub mod ownership;
+pub mod restart;
+mod steps;
+
+pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
+pub use inventory::Inventory;
+
+/// The field manager that everything is applied as.
+pub const MANAGER: &str = "federate";
+
+/// What is done about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Deed {
+    /// It is not there, and is created.
+    Create,
+    /// It is ours, and differs.
+    Update,
+    /// It is there, but not ours: it is taken over.
+    Adopt,
+    /// Nothing is to be done.
+    Unchanged,
+    /// It is there, and must not be taken over.
+    Conflict,
+    /// Nothing is done, for another reason.
+    Skip,
+    /// It is ours, and no longer wanted.
+    Delete,
+}
+
+/// What is done about one object in one cluster, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    /// The cluster.
+    #[schemars(with = "String")]
+    pub cluster: ClusterName,
+    /// The object.
+    pub object: ObjectRef,
+    /// What is done.
+    pub action: Deed,
+    /// Whether pods are replaced by it.
+    pub restarts_pods: bool,
+    /// The fields that it changes.
+    pub diffs: Vec<FieldDiff>,
+    /// Why, where it is a conflict or skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The object as it will stand afterwards; absent where it will be gone, or where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Arc<Value>>,
+}
+
+/// A field that is not as it is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FieldDiff {
+    /// The field, as [`paths`] names it.
+    pub path: String,
+    /// What it should be; absent where it should not be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<Value>,
+    /// What it is; absent where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Value>,
+    /// Who wrote it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// When, in RFC 3339 notation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
+/// Actions, for machines.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Actions {
+    /// `federate.dev/v1alpha1`
+    pub api_version: &'static str,
+    /// `Actions`
+    pub kind: &'static str,
+    /// Sorted by cluster and object.
+    pub actions: Vec<Action>,
+}
+
+impl Actions {
+    /// These actions.
+    pub fn of(actions: Vec<Action>) -> Self {
+        Self { api_version: federate_dialect::plan::API_VERSION, kind: "Actions", actions }
+    }
+}
+
+/// What the server keeps for itself: it is no difference.
+const SERVERS: [&str; 6] =
+    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"];
+
+/// An object without what the server keeps for itself, and without its status.
+pub fn plain(object: &Value) -> Value {
+    let mut object = specified(object);
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    object
+}
+
+/// An object without what the server keeps for itself.
+fn specified(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !SERVERS.contains(&field.as_str()));
+    }
+    object
+}
+
+/// The fields in which what runs differs from what it will be, Secrets' values as digests, with who wrote
+/// them last.
+pub fn diffs(live: &Value, result: &Value, key: &DigestKey) -> Vec<FieldDiff> {
+    compared(live, (plain(live), plain(result)), key)
+}
+
+/// The fields in which what runs differs from `rendered`, those that nobody rendered and the status too.
+pub fn all_diffs(live: &Value, rendered: &Value, key: &DigestKey) -> Vec<FieldDiff> {
+    compared(live, (specified(live), specified(rendered)), key)
+}
+
+fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -> Vec<FieldDiff> {
+    hide(&mut [&mut from, &mut to], key);
+    let blame = blame::Blame::of(live);
+    let diff = |change: crate::change::PathChange| {
+        // Whoever removed a field left no trace.
+        let last = change.from.as_ref().and_then(|_| blame.last(&change.path));
+        let (manager, time) = last.unzip();
+        FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time: time.flatten() }
+    };
+    paths(&from, &to).into_iter().map(diff).collect()
+}
+
+/// The difference without the label of our inventory, which is none to anybody.
+fn unmarked(mut diff: FieldDiff) -> Option<FieldDiff> {
+    if diff.path.strip_prefix("/metadata/labels/") == Some(&federate_kubernetes::patch::escape(PART_OF)) {
+        return None;
+    }
+    if diff.path == "/metadata/labels" {
+        // Where there are no labels at all, they are told as one.
+        let labels = diff.desired.as_mut().and_then(Value::as_object_mut);
+        labels.and_then(|labels| labels.remove(PART_OF));
+        let none = |labels: &Option<Value>| {
+            labels.as_ref().and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+        };
+        if none(&diff.desired) && none(&diff.live) {
+            return None;
+        }
+    }
+    Some(diff)
+}

@@ -1,0 +1,162 @@
+//! Whose a live object is: ours, another tool's, or nobody's in particular; and taking fields over from
+//! `kubectl apply`.
+//!
+//! Facts: the tracking annotation and label of Argo CD, the labels of Flux' controllers, those of Helm 3,
+//! and KEP-3659 (apply sets): the label `applyset.kubernetes.io/part-of`.
+
+use serde_json::Value;
+
+use super::MANAGER;
+use federate_apiserver::managed::{Managed, Operation, Owned, Owner};
+
+/// The label by which an object says which apply set it belongs to.
+pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
+
+/// The field manager of client-side `kubectl apply`.
+const CLIENT_SIDE: &str = "kubectl-client-side-apply";
+
+/// Whose an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// It belongs to the apply set that we apply, or we have applied it before.
+    Ours,
+    /// Another tool keeps it, which this names.
+    Other(String),
+    /// No tool says that it is its own.
+    Nobodys,
+}
+
+/// Whose a live object is. `set` is the id of our apply set.
+pub fn whose(live: &Value, set: &str) -> Whose {
+    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
+    match text("/metadata/labels/applyset.kubernetes.io~1part-of") {
+        Some(id) if id == set => return Whose::Ours,
+        Some(id) => return Whose::Other(format!("the ApplySet {id}")),
+        None => {}
+    }
+    if let Some(id) = text("/metadata/annotations/argocd.argoproj.io~1tracking-id") {
+        return Whose::Other(format!("Argo CD (application {})", id.split(':').next().unwrap_or(id)));
+    }
+    for controller in ["kustomize", "helm"] {
+        if let Some(name) = text(&format!("/metadata/labels/{controller}.toolkit.fluxcd.io~1name")) {
+            return Whose::Other(format!("Flux ({controller} {name})"));
+        }
+    }
+    let release = text("/metadata/annotations/meta.helm.sh~1release-name");
+    if text("/metadata/labels/app.kubernetes.io~1managed-by") == Some("Helm")
+        && let Some(release) = release
+    {
+        return Whose::Other(format!("Helm (release {release})"));
+    }
+    let managed = Managed::read(live).unwrap_or_default();
+    if managed.0.keys().any(is_ours) { Whose::Ours } else { Whose::Nobodys }
+}
+
+fn is_ours(owner: &Owner) -> bool {
+    owner.manager == MANAGER && owner.operation == Operation::Apply
+}
+
+/// Whether a live object is in the apply set because we applied it. The label alone does not say so:
+/// controllers copy the labels of what they serve, as those of a Service to its `EndpointSlice`s.
+pub fn is_member(live: &Value, set: &str) -> bool {
+    let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
+    let managed = Managed::read(live).unwrap_or_default();
+    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let made =
+        || owners.into_iter().flatten().any(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    // A dump may leave out who wrote what.
+    let applied = if managed.0.is_empty() { !made() } else { managed.0.keys().any(is_ours) };
+    label.and_then(Value::as_str) == Some(set) && applied
+}
+
+/// The object with the fields that client-side `kubectl apply` owns handed over to us, so that those we do
+/// not apply are removed as they would have been; `None` where there is nothing to hand over.
+pub fn handed_over(live: &Value) -> Option<Value> {
+    let mut managed = Managed::read(live)?;
+    let theirs: Vec<Owner> = managed
+        .0
+        .keys()
+        .filter(|owner| owner.manager == CLIENT_SIDE && owner.subresource.is_none())
+        .cloned()
+        .collect();
+    if theirs.is_empty() {
+        return None;
+    }
+    let ours = Owner {
+        manager: MANAGER.to_owned(),
+        operation: Operation::Apply,
+        api_version: None,
+        subresource: None,
+    };
+    for owner in theirs {
+        let Some(given) = managed.0.remove(&owner) else { continue };
+        let merged = match managed.0.remove(&ours) {
+            Some(own) => Owned { fields: own.fields.union(given.fields), ..own },
+            None => given,
+        };
+        managed.0.insert(ours.clone(), merged);
+    }
+    let mut object = live.clone();
+    managed.store(&mut object);
+    Some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn other_tools_are_named() {
+        let with = |metadata: Value| whose(&json!({"metadata": metadata}), "applyset-us");
+        let other = |metadata: Value| match with(metadata) {
+            Whose::Other(who) => who,
+            whose => format!("{whose:?}"),
+        };
+        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Whose::Ours);
+        assert_eq!(other(json!({"labels": {PART_OF: "applyset-x"}})), "the ApplySet applyset-x");
+        let argo = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:a/b"}});
+        assert_eq!(other(argo), "Argo CD (application shop)");
+        assert_eq!(other(json!({"labels": {"helm.toolkit.fluxcd.io/name": "web"}})), "Flux (helm web)");
+        let helm = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}});
+        assert_eq!(other(helm), "Helm (release r)");
+        assert_eq!(with(json!({"labels": {"app": "web"}})), Whose::Nobodys);
+    }
+
+    #[test]
+    fn copied_labels_make_no_members() {
+        let object = |metadata: Value| {
+            let mut metadata = metadata;
+            metadata["labels"] = json!({PART_OF: "applyset-us"});
+            json!({"metadata": metadata})
+        };
+        let by = |manager: &str, operation: &str| {
+            object(json!({"managedFields": [{"manager": manager, "operation": operation, "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]}))
+        };
+        assert!(is_member(&by(MANAGER, "Apply"), "applyset-us"));
+        assert!(!is_member(&by(MANAGER, "Apply"), "applyset-them"));
+        assert!(!is_member(&by("kube-controller-manager", "Update"), "applyset-us"));
+        assert!(is_member(&object(json!({})), "applyset-us"));
+        let made = json!({"ownerReferences": [{"kind": "Service", "name": "a", "controller": true}]});
+        assert!(!is_member(&object(made), "applyset-us"));
+    }
+
+    #[test]
+    fn fields_of_kubectl_apply_become_ours() {
+        let entry = |manager: &str, field: &str| {
+            json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                   "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {field: {}}}})
+        };
+        let live =
+            json!({"metadata": {"managedFields": [entry(CLIENT_SIDE, "f:a"), entry("kubectl-edit", "f:b")]}});
+        let object = handed_over(&live).unwrap();
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        assert_eq!(entries[0]["manager"], MANAGER);
+        assert_eq!(entries[0]["operation"], "Apply");
+        assert_eq!(entries[1]["manager"], "kubectl-edit");
+        assert_eq!(whose(&object, ""), Whose::Ours);
+        assert_eq!(handed_over(&object), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The paths of [`change::paths`](crate::change::paths), read again: step by step, and as JSON pointers.
+
+use serde_json::Value;
+
+/// A step of a path, as reports name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A field, or a place in a list.
+    Field(String),
+    /// The item of a list with these values of keys, as texts.
+    Item(Vec<(String, String)>),
+    /// The item of a set.
+    Value(String),
+}
+
+/// The steps of a path.
+pub(super) fn steps(path: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    while let Some(next) = rest.chars().next() {
+        if next == '/' {
+            let end = rest[1..].find(['/', '[']).map_or(rest.len(), |at| at + 1);
+            let key = rest[1..end].replace("~2", "[").replace("~1", "/").replace("~0", "~");
+            steps.push(Step::Field(key));
+            rest = &rest[end..];
+        } else {
+            let end = rest.find(']').map_or(rest.len(), |at| at + 1);
+            let inner = rest[..end].trim_start_matches('[').trim_end_matches(']');
+            steps.push(match inner.strip_prefix('=') {
+                Some(value) => Step::Value(unquoted(value)),
+                None => Step::Item(
+                    inner
+                        .split(',')
+                        .filter_map(|pair| pair.split_once('='))
+                        .map(|(k, v)| (k.to_owned(), unquoted(v)))
+                        .collect(),
+                ),
+            });
+            rest = &rest[end..];
+        }
+    }
+    steps
+}
+
+fn unquoted(text: &str) -> String {
+    serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned())
+}
+
+/// A value as paths write it.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The path as the JSON pointer of the same field in an object; `None` where an item is not there.
+pub(super) fn pointer(path: &str, object: &Value) -> Option<String> {
+    let mut pointer = String::new();
+    let mut at = Some(object);
+    for step in steps(path) {
+        let step = match step {
+            Step::Field(key) => federate_kubernetes::patch::escape(&key),
+            Step::Item(keys) => {
+                let list = at?;
+                let exact = place(list, &|item| keys.iter().all(|key| has(item, key) == Some(true)));
+                // A key that an item leaves out has its default.
+                exact
+                    .or_else(|| place(list, &|item| keys.iter().all(|key| has(item, key).unwrap_or(true))))?
+            }
+            Step::Value(value) => place(at?, &|item| text(item) == value)?,
+        };
+        pointer = format!("{pointer}/{step}");
+        at = object.pointer(&pointer);
+    }
+    Some(pointer)
+}
+
+fn place(list: &Value, is: &dyn Fn(&Value) -> bool) -> Option<String> {
+    list.as_array()?.iter().position(is).map(|place| place.to_string())
+}
+
+/// Whether an item has this value; `None` where it leaves the key out.
+fn has(item: &Value, (key, value): &(String, String)) -> Option<bool> {
+    item.get(key).map(|found| text(found) == *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_pointers_of_an_object() {
+        let object = json!({"spec": {"containers": [{"name": "a"}, {"name": "b/c", "ports": [
+            {"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]}]},
+            "metadata": {"finalizers": ["x", "y"]}});
+        for (path, expected) in [
+            ("/spec/containers[name=b/c]/image", Some("/spec/containers/1/image")),
+            (
+                "/spec/containers[name=b/c]/ports[containerPort=80,protocol=UDP]/hostPort",
+                Some("/spec/containers/1/ports/1/hostPort"),
+            ),
+            ("/metadata/finalizers[=y]", Some("/metadata/finalizers/1")),
+            ("/metadata/annotations/a~1b", Some("/metadata/annotations/a~1b")),
+            ("/spec/containers[name=z]", None),
+        ] {
+            assert_eq!(pointer(path, &object).as_deref(), expected, "{path}");
+        }
+    }
+}

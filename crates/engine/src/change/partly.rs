@@ -1,0 +1,182 @@
+//! One value with some of the differences of another: what a path of [`paths`](super::paths) names is taken
+//! over, everything else stays.
+//!
+//! The walk is that of `paths.rs`, so that both call the same things by the same names.
+
+use serde_json::{Map, Value};
+use similar::{Algorithm, DiffOp};
+
+use super::keys::{Key, Matching, identity, matching, plain};
+use federate_kubernetes::patch;
+
+/// `from` with those differences to `to` whose path is `taken`.
+///
+/// ```
+/// use serde_json::json;
+/// let (live, wanted) = (json!({"spec": {"replicas": 7, "paused": true}}), json!({"spec": {"replicas": 2}}));
+/// let some = federate::change::partly(&live, &wanted, &|path| path == "/spec/replicas");
+/// assert_eq!(some, json!({"spec": {"replicas": 2, "paused": true}}));
+/// ```
+pub fn partly(from: &Value, to: &Value, taken: &dyn Fn(&str) -> bool) -> Value {
+    let mut walk = Walk { path: String::new(), fields: Vec::new(), taken };
+    walk.values(from, to)
+}
+
+/// A walk down two values at once.
+struct Walk<'v, 't> {
+    path: String,
+    /// The names of the fields on the way; lists' items add none.
+    fields: Vec<&'v str>,
+    taken: &'t dyn Fn(&str) -> bool,
+}
+
+impl<'v> Walk<'v, '_> {
+    fn values(&mut self, from: &'v Value, to: &'v Value) -> Value {
+        match (from, to) {
+            (Value::Object(from), Value::Object(to)) => self.maps(from, to),
+            (Value::Array(from), Value::Array(to)) => self.lists(from, to),
+            _ if from != to && (self.taken)(&self.path) => to.clone(),
+            _ => from.clone(),
+        }
+    }
+
+    /// Goes one step down; `None` where nothing is to be there.
+    fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) -> Option<Value> {
+        let length = self.path.len();
+        self.path.push_str(step);
+        let made = match (from, to) {
+            (Some(from), Some(to)) => Some(self.values(from, to)),
+            (from, to) => if (self.taken)(&self.path) { to } else { from }.cloned(),
+        };
+        self.path.truncate(length);
+        made
+    }
+
+    fn maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) -> Value {
+        let mut made = Map::new();
+        for key in from.keys().chain(to.keys().filter(|key| !from.contains_key(*key))) {
+            self.fields.push(key);
+            let step = format!("/{}", patch::escape(key).replace('[', "~2"));
+            if let Some(value) = self.step(&step, from.get(key), to.get(key)) {
+                made.insert(key.clone(), value);
+            }
+            self.fields.pop();
+        }
+        Value::Object(made)
+    }
+
+    fn lists(&mut self, from: &'v [Value], to: &'v [Value]) -> Value {
+        let (field, around) = match self.fields.as_slice() {
+            [.., around, field] => (*field, *around),
+            [field] => (*field, ""),
+            [] => ("", ""),
+        };
+        let made = match matching(field, around, [from, to]) {
+            Matching::Keys(keys) => self.keyed(from, to, &|item| identity_step(item, keys)),
+            Matching::Set => {
+                self.keyed(from, to, &|item| Some(format!("[={}]", plain(item.as_str().unwrap_or_default()))))
+            }
+            Matching::Order => self.ordered(from, to),
+        };
+        Value::Array(made)
+    }
+
+    /// Items in the order of `to`, then those that only `from` has. Where nothing is taken, not even its
+    /// order is.
+    fn keyed(
+        &mut self,
+        from: &'v [Value],
+        to: &'v [Value],
+        step: &dyn Fn(&Value) -> Option<String>,
+    ) -> Vec<Value> {
+        let named = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
+            items.iter().filter_map(|item| Some((step(item)?, item))).collect()
+        };
+        let (old, new) = (named(from), named(to));
+        let find = |items: &[(String, &'v Value)], name: &str| {
+            items.iter().find(|(known, _)| known == name).map(|(_, item)| *item)
+        };
+        let gone = old.iter().filter(|(name, _)| find(&new, name).is_none());
+        let mut made = Vec::new();
+        let mut changed = false;
+        for (name, _) in new.iter().chain(gone) {
+            let before = find(&old, name);
+            let after = self.step(name, before, find(&new, name));
+            changed |= before != after.as_ref();
+            made.extend(after);
+        }
+        if changed { made } else { from.to_vec() }
+    }
+
+    fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) -> Vec<Value> {
+        let text = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
+        let mut made = Vec::new();
+        for op in similar::capture_diff_slices(Algorithm::Myers, &text(from), &text(to)) {
+            let (old, new) = (op.old_range(), op.new_range());
+            if let DiffOp::Equal { .. } = op {
+                made.extend(from[old].iter().cloned());
+                continue;
+            }
+            let both = old.len().min(new.len());
+            for (item, at) in from[old.clone()].iter().zip(new.clone()) {
+                made.extend(self.step(&format!("/{at}"), Some(item), to.get(at)));
+            }
+            for at in old.skip(both) {
+                made.extend(self.step(&format!("/{at}"), from.get(at), None));
+            }
+            for at in new.skip(both) {
+                made.extend(self.step(&format!("/{at}"), None, to.get(at)));
+            }
+        }
+        made
+    }
+}
+
+fn identity_step(item: &Value, keys: &[Key]) -> Option<String> {
+    Some(format!("[{}]", identity(item, keys)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::paths;
+    use super::*;
+
+    fn pod(containers: &Value) -> Value {
+        json!({"spec": {"containers": containers}})
+    }
+
+    #[test]
+    fn all_or_nothing() {
+        let pairs = [
+            (json!({"a": 1, "b": [1, 2, 3]}), json!({"b": [1, 3, 4], "c": {"d": null}})),
+            (
+                pod(&json!([{"name": "a", "image": "1"}, {"name": "side"}])),
+                pod(&json!([{"name": "b"}, {"name": "a", "image": "2", "args": ["x"]}])),
+            ),
+            (
+                json!({"metadata": {"finalizers": ["a", "b"]}}),
+                json!({"metadata": {"finalizers": ["c", "b"]}}),
+            ),
+        ];
+        for (from, to) in pairs {
+            assert_eq!(partly(&from, &to, &|_| false), from);
+            assert!(paths(&partly(&from, &to, &|_| true), &to).is_empty(), "{from} {to}");
+            for change in paths(&from, &to) {
+                let one = partly(&from, &to, &|path| path == change.path);
+                let left = paths(&one, &to);
+                assert!(left.iter().all(|left| left.path != change.path), "{}: {one}", change.path);
+                assert!(left.len() < paths(&from, &to).len());
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_among_those_of_others() {
+        let live = pod(&json!([{"name": "side"}, {"name": "web", "image": "2", "tty": true}]));
+        let wanted = pod(&json!([{"name": "web", "image": "1"}, {"name": "side"}]));
+        let made = partly(&live, &wanted, &|path| path == "/spec/containers[name=web]/image");
+        assert_eq!(made, pod(&json!([{"name": "web", "image": "1", "tty": true}, {"name": "side"}])));
+    }
+}

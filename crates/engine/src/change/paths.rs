@@ -1,0 +1,166 @@
+//! Where two values differ, field by field, with the items of lists matched as Kubernetes matches them.
+//!
+//! A path names a field as a person would point at it, and names it alone:
+//!
+//! ```text
+//! /spec/template/spec/containers[name=web]/env[name=LOG]/value
+//! /spec/ports[port=80,protocol=TCP]/targetPort
+//! /spec/template/spec/containers[name=web]/args/0
+//! /metadata/finalizers[=example.com/hold]
+//! /metadata/annotations/example.com~1owner
+//! ```
+//!
+//! A step `/key` goes into a mapping; in the key `~` is written `~0`, `/` is `~1` (as in a JSON pointer)
+//! and `[` is `~2`. A step `/0` goes into a list by place. A step in brackets picks the item of a list
+//! with these values (or, for a set, the value itself); within brackets a `/` is no separator, and what is
+//! not plain is written as a JSON string. Lists without keys are matched by the shortest edit; the
+//! place of what is removed counts in the old list, any other in the new one.
+//!
+//! The difference of what is wanted and what runs is told in the same words.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use similar::{Algorithm, DiffOp};
+
+use super::keys::{Key, Matching, identity, matching, plain};
+use federate_kubernetes::patch;
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+pub struct PathChange {
+    /// The field.
+    pub path: String,
+    /// What it was; left out where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Value>,
+    /// What it is; left out where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Value>,
+}
+
+/// The fields that differ, in the order of their paths. What only stands in another order, where order
+/// does not tell items apart, is no difference.
+///
+/// ```
+/// use serde_json::json;
+/// let ports = |target: u16| json!({"spec": {"ports": [{"port": 80, "targetPort": target}]}});
+/// let changes = federate::change::paths(&ports(8080), &ports(8081));
+/// assert_eq!(changes[0].path, "/spec/ports[port=80,protocol=TCP]/targetPort");
+/// assert_eq!(changes[0].to, Some(json!(8081)));
+/// ```
+pub fn paths(from: &Value, to: &Value) -> Vec<PathChange> {
+    let mut walk = Walk::default();
+    walk.values(from, to);
+    walk.found
+}
+
+/// A walk down two values at once.
+#[derive(Default)]
+struct Walk<'v> {
+    path: String,
+    /// The names of the fields on the way; lists' items add none.
+    fields: Vec<&'v str>,
+    found: Vec<PathChange>,
+}
+
+impl<'v> Walk<'v> {
+    fn values(&mut self, from: &'v Value, to: &'v Value) {
+        match (from, to) {
+            (Value::Object(from), Value::Object(to)) => self.maps(from, to),
+            (Value::Array(from), Value::Array(to)) => self.lists(from, to),
+            _ if from != to => self.tell(Some(from), Some(to)),
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, from: Option<&Value>, to: Option<&Value>) {
+        self.found.push(PathChange { path: self.path.clone(), from: from.cloned(), to: to.cloned() });
+    }
+
+    /// Goes one step down: into what both have, or telling what only one has.
+    fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) {
+        let length = self.path.len();
+        self.path.push_str(step);
+        match (from, to) {
+            (Some(from), Some(to)) => self.values(from, to),
+            _ => self.tell(from, to),
+        }
+        self.path.truncate(length);
+    }
+
+    fn maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) {
+        let mut keys: Vec<&'v String> = from.keys().chain(to.keys()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            self.fields.push(key);
+            let step = format!("/{}", patch::escape(key).replace('[', "~2"));
+            self.step(&step, from.get(key), to.get(key));
+            self.fields.pop();
+        }
+    }
+
+    fn lists(&mut self, from: &'v [Value], to: &'v [Value]) {
+        let (field, around) = match self.fields.as_slice() {
+            [.., around, field] => (*field, *around),
+            [field] => (*field, ""),
+            [] => ("", ""),
+        };
+        match matching(field, around, [from, to]) {
+            Matching::Keys(keys) => self.keyed(keys, from, to),
+            Matching::Set => self.sets(from, to),
+            Matching::Order => self.ordered(from, to),
+        }
+    }
+
+    /// Items in the order of the new list, then those that are gone.
+    fn keyed(&mut self, keys: &[Key], from: &'v [Value], to: &'v [Value]) {
+        let ids = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
+            items.iter().filter_map(|item| Some((identity(item, keys)?, item))).collect()
+        };
+        let (from, to) = (ids(from), ids(to));
+        let find = |items: &[(String, &'v Value)], id: &str| {
+            items.iter().find(|(known, _)| known == id).map(|(_, item)| *item)
+        };
+        for (id, item) in &to {
+            self.step(&format!("[{id}]"), find(&from, id), Some(item));
+        }
+        for (id, item) in from.iter().filter(|(id, _)| find(&to, id).is_none()) {
+            self.step(&format!("[{id}]"), Some(item), None);
+        }
+    }
+
+    fn sets(&mut self, from: &'v [Value], to: &'v [Value]) {
+        let step = |item: &Value| format!("[={}]", plain(item.as_str().unwrap_or_default()));
+        for item in to.iter().filter(|item| !from.contains(item)) {
+            self.step(&step(item), None, Some(item));
+        }
+        for item in from.iter().filter(|item| !to.contains(item)) {
+            self.step(&step(item), Some(item), None);
+        }
+    }
+
+    fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) {
+        let text = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
+        for op in similar::capture_diff_slices(Algorithm::Myers, &text(from), &text(to)) {
+            let (old, new) = match op {
+                DiffOp::Equal { .. } => continue,
+                op => (op.old_range(), op.new_range()),
+            };
+            let both = old.len().min(new.len());
+            for (item, at) in from[old.clone()].iter().zip(new.clone()) {
+                self.step(&format!("/{at}"), Some(item), to.get(at));
+            }
+            for at in old.skip(both) {
+                self.step(&format!("/{at}"), from.get(at), None);
+            }
+            for at in new.skip(both) {
+                self.step(&format!("/{at}"), None, to.get(at));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Two claims on one thing: an object that two dialects would place, a cluster described twice.
+
+use federate_dialect::Placement;
+use federate_kubernetes::{Cluster, Finding, Severity};
+use federate_repo::Repo;
+
+/// Leaves one row of `placements` (sorted by object) for each object: rules that need no policy yield
+/// to policies, and the first dialect's goes before the others'. What the policies of two dialects
+/// place is taken out, with an error that names both.
+pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placement>, Vec<Finding>) {
+    let mut kept: Vec<Placement> = Vec::with_capacity(placements.len());
+    let mut findings = Vec::new();
+    let mut clashing = Vec::new();
+    for next in placements {
+        let Some(last) = kept.last_mut().filter(|last| last.object == next.object) else {
+            kept.push(next);
+            continue;
+        };
+        match (last.standing, next.standing) {
+            (true, false) => *last = next,
+            (true, true) if last.clusters.is_empty() => *last = next,
+            (_, true) => {}
+            (false, false) => {
+                clashing.push(next.object.clone());
+                findings.extend(clash(repo, last, &next));
+            }
+        }
+    }
+    kept.retain(|p| !clashing.contains(&p.object));
+    (kept, findings)
+}
+
+fn clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
+    let by = |p: &Placement| match &p.policy {
+        Some(policy) if *policy != p.object => format!("{policy} ({})", p.dialect),
+        _ => format!("its own annotations or labels ({})", p.dialect),
+    };
+    let policy = |p: &Placement| {
+        let claimed = repo.claimed.iter().find(|c| Some(&c.object.id) == p.policy.as_ref());
+        claimed.map(|c| &c.object)
+    };
+    let template = repo.template(&a.object).map(|t| &t.object);
+    let place = template.or_else(|| policy(a)).or_else(|| policy(b))?;
+    let message = format!("{} is placed by both {} and {}", a.object, by(a), by(b));
+    let mut finding =
+        Finding::error("two-dialects", place, message).help("let one dialect's policies select it, not both");
+    finding.object = Some(a.object.clone());
+    Some(finding)
+}
+
+/// One cluster name, two inventory objects.
+pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        origin: Some(later.origin.clone()),
+        pointer: "/metadata/name".to_owned(),
+        column: None,
+        code: "duplicate-cluster",
+        object: Some(later.id.clone()),
+        message: format!(
+            "cluster `{}` is described twice: as {} in {} and as {} in {}",
+            later.name, first.id.kind, first.origin, later.id.kind, later.origin
+        ),
+        help: Some("keep one of the two".to_owned()),
+    }
+}

@@ -1,0 +1,174 @@
+//! Live objects in a repo: new ones, and those that it has.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::import::importer;
+use federate_dialect::import::PolicyName;
+use federate_repo::{Config, load_bytes};
+
+const KEPT: &str = "# ours
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: a
+  namespace: shop
+  labels:
+    kubeadmiral.io/propagation-policy-name: p
+    kubeadmiral.io/override-policy-name: o # stays
+  annotations:
+    kubeadmiral.io/conflict-resolution: adopt
+    kubeadmiral.io/clusters-to-adopt: '{\"clusters\":[\"m1\"]}'
+data:
+  k: old # why
+";
+
+fn config(name: &str, value: &str) -> (Object, Kind) {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": value},
+        "metadata": {"name": name, "namespace": "shop", "uid": "u"}});
+    object(body)
+}
+
+fn object(body: Value) -> (Object, Kind) {
+    let object = Object::of(body, "m1");
+    let kind = Kind::builtin(&object.id.api_version, &object.id.kind).unwrap();
+    (object, kind)
+}
+
+fn repo(files: &[(&str, &str)]) -> Repo {
+    let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+    load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
+}
+
+fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken {
+    let policy = Some(PolicyName::Beside("p".to_owned()));
+    let import = Import { policy, clusters: vec!["m1".to_owned()], enable: false };
+    let wish = Wish { import, update, ..Wish::default() };
+    take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &wish, &repo(files), &|_| false)
+}
+
+fn text(taken: &Taken, file: &str) -> String {
+    String::from_utf8(taken.files[file].text.clone()).unwrap()
+}
+
+#[test]
+fn a_new_object_gets_a_file() {
+    let taken = taken(&[config("b", "v")], &[("apps/a.yaml", KEPT)], false);
+    assert!(taken.findings.is_empty(), "{:?}", taken.findings);
+    assert_eq!(
+        text(&taken, "apps/configmap_b.yaml"),
+        "apiVersion: v1
+data:
+  k: v
+kind: ConfigMap
+metadata:
+  annotations:
+    kubeadmiral.io/clusters-to-adopt: '{\"clusters\":[\"m1\"]}'
+    kubeadmiral.io/conflict-resolution: adopt
+  labels:
+    kubeadmiral.io/propagation-policy-name: p
+  name: b
+  namespace: shop
+"
+    );
+    assert!(taken.files["apps/configmap_b.yaml"].is_new);
+}
+
+#[test]
+fn an_object_that_is_there_stays_unless_asked() {
+    let one = taken(&[config("a", "new")], &[("apps/a.yaml", KEPT)], false);
+    assert!(one.files.is_empty());
+    assert_eq!((one.objects[0].made[0].deed, one.findings[0].code), (Deed::Kept, "in-the-repo"));
+    let same = taken(&[config("a", "old")], &[("apps/a.yaml", KEPT)], true);
+    assert_eq!((same.objects[0].made[0].deed, same.findings.len()), (Deed::Unchanged, 0));
+    assert!(same.files.is_empty());
+    let updated = taken(&[config("a", "new")], &[("apps/a.yaml", KEPT)], true);
+    assert_eq!(updated.objects[0].made[0].deed, Deed::Updated);
+    assert_eq!(text(&updated, "apps/a.yaml"), KEPT.replace("k: old", "k: new"));
+}
+
+#[test]
+fn defaults_are_no_difference() {
+    let written = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop",
+        "labels": {"kubeadmiral.io/propagation-policy-name": "p"}, "annotations": {
+            "kubeadmiral.io/conflict-resolution": "adopt",
+            "kubeadmiral.io/clusters-to-adopt": "{\"clusters\":[\"m1\"]}",
+        }}, "spec": {"ports": [{"port": 80}]}});
+    let mut body = written.clone();
+    body["metadata"] = json!({"name": "a", "namespace": "shop"});
+    body["spec"] = json!({"ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}], "type": "ClusterIP"});
+    let mut text = String::new();
+    federate_yaml::write(&written, &mut text);
+    let one = taken(&[object(body.clone())], &[("a.yaml", &text)], true);
+    assert_eq!((one.objects[0].made[0].deed, one.files.len()), (Deed::Unchanged, 0), "{:?}", one.findings);
+    body["spec"]["type"] = json!("NodePort");
+    let one = taken(&[object(body)], &[("a.yaml", &text)], false);
+    assert_eq!(one.objects[0].made[0].deed, Deed::Kept);
+}
+
+#[test]
+fn two_objects_of_one_file_are_both_updated() {
+    let both = format!("{KEPT}---\n{}", KEPT.replace("name: a", "name: b"));
+    let updated = taken(&[config("a", "1"), config("b", "2")], &[("all.yaml", &both)], true);
+    let text = text(&updated, "all.yaml");
+    assert!(text.contains("k: \"1\" # why") && text.contains("k: \"2\" # why"), "{text}");
+}
+
+#[test]
+fn what_a_template_makes_is_left_to_people() {
+    let cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
+    let files = [("a.yaml.j2", KEPT), ("m1.yaml", cluster)];
+    let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+    let loaded = load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS);
+    let (clusters, _) = crate::inventory(crate::tests::DIALECTS, &loaded.repo, &crate::Settings::default());
+    let repo = loaded.expand(&clusters);
+    let wish = Wish { update: true, ..Wish::default() };
+    let taken = take(
+        &[config("a", "new")],
+        &importer(crate::tests::DIALECTS, "karmada").unwrap(),
+        &wish,
+        &repo,
+        &|_| false,
+    );
+    assert_eq!(taken.findings[0].code, "not-changed", "{:?}", taken.findings);
+    assert!(taken.files.is_empty());
+}
+
+#[test]
+fn names_that_lead_out_of_the_repo_are_refused() {
+    let (mut object, kind) = config("a", "v");
+    object.body["metadata"]["namespace"] = json!("../..");
+    object.id.namespace = Some("../..".to_owned());
+    let taken = taken(&[(object, kind)], &[], false);
+    assert_eq!(taken.findings[0].code, "not-written");
+    assert!(taken.files.is_empty());
+}
+
+#[test]
+fn values_of_secrets_are_told_of_and_not_told() {
+    let body = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "aHVudGVyMg=="},
+        "metadata": {"name": "s", "namespace": "shop"}});
+    let taken = taken(&[object(body)], &[], false);
+    assert_eq!(taken.findings[0].code, "secret-in-clear");
+    assert!(!format!("{:?}", taken.findings).contains("aHVu"));
+    assert!(text(&taken, "shop/secret_s.yaml").contains("k: aHVudGVyMg=="));
+}
+
+#[test]
+fn wrapped_objects_are_placed_as_what_holds_them() {
+    let wish = Wish::default();
+    let wrapped = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: x, namespace: shop}\n\
+                   spec: {template: {}, placement: {}}\n";
+    let repo = repo(&[("f/x.yaml", wrapped)]);
+    let taken = take(
+        &[config("a", "v")],
+        &importer(crate::tests::DIALECTS, "kubefed").unwrap(),
+        &wish,
+        &repo,
+        &|_| false,
+    );
+    assert_eq!(taken.objects[0].made[0].file, "f/federatedconfigmap_a.yaml");
+    assert_eq!(taken.objects[0].made[0].body["spec"]["template"], json!({"data": {"k": "v"}}));
+}

@@ -1,0 +1,150 @@
+//! Where in a repo a new object is written: a file of its own, in the folder where objects like it lie.
+//!
+//! Like are those of the same kind in the same namespace, then any of that namespace; of several folders
+//! the one with most of them, then the first by name. Where there are none it is the folder of the
+//! namespace's name, `_cluster` for what has none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubernetes::{Object, ObjectRef};
+use federate_repo::{Repo, Role};
+
+/// The folder of objects without a namespace, where none like them lie anywhere.
+const CLUSTER_SCOPED: &str = "_cluster";
+
+/// The places of a repo.
+pub(super) struct Places<'r> {
+    objects: Vec<&'r Object>,
+    /// Whether there is a file, whatever it holds.
+    exists: &'r dyn Fn(&str) -> bool,
+    given: BTreeSet<String>,
+}
+
+/// What an object is called whatever its version.
+fn same(a: &ObjectRef, b: &ObjectRef) -> bool {
+    (a.group(), &a.kind, &a.namespace, &a.name) == (b.group(), &b.kind, &b.namespace, &b.name)
+}
+
+impl<'r> Places<'r> {
+    pub(super) fn of(repo: &'r Repo, exists: &'r dyn Fn(&str) -> bool) -> Self {
+        let templates = repo.templates.iter().map(|template| &template.object);
+        let bundles = repo.claimed.iter().filter(|c| c.role == Role::Bundle).map(|c| &c.object);
+        Self { objects: templates.chain(bundles).collect(), exists, given: BTreeSet::new() }
+    }
+
+    /// The object of that identity that the repo has.
+    pub(super) fn known(&self, id: &ObjectRef) -> Option<&'r Object> {
+        self.objects.iter().find(|object| same(&object.id, id)).copied()
+    }
+
+    /// A file for a new object. `Err` names the one that is taken.
+    pub(super) fn choose(&mut self, id: &ObjectRef) -> Result<String, String> {
+        let folder = self.folder(id);
+        let at = |file: String| if folder.is_empty() { file } else { format!("{folder}/{file}") };
+        let kind = id.kind.to_lowercase();
+        let plain = at(format!("{kind}_{}.yaml", id.name));
+        let precise = at(format!("{kind}.{}_{}.yaml", id.group(), id.name));
+        let free = |path: &String| !self.given.contains(path) && !(self.exists)(path);
+        let other = Some(precise).filter(|_| !id.group().is_empty());
+        let chosen = [Some(plain.clone()), other].into_iter().flatten().find(free).ok_or(plain)?;
+        self.given.insert(chosen.clone());
+        Ok(chosen)
+    }
+
+    fn folder(&self, id: &ObjectRef) -> String {
+        let beside = |object: &&&Object| object.id.namespace == id.namespace;
+        let of_kind = |object: &&&Object| {
+            beside(object) && (object.id.group(), &object.id.kind) == (id.group(), &id.kind)
+        };
+        let own = || id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
+        most(self.objects.iter().filter(of_kind))
+            // What has no namespace has nothing in common but that.
+            .or_else(|| most(self.objects.iter().filter(beside).filter(|_| id.namespace.is_some())))
+            .unwrap_or_else(own)
+    }
+}
+
+/// The folder that holds most of some objects.
+fn most<'o>(objects: impl Iterator<Item = &'o &'o Object>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for object in objects {
+        let folder = object.origin.file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *counts.entry(folder).or_default() += 1;
+    }
+    // The last of the greatest is the first by name.
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(folder, _)| folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use federate_repo::{Config, File, load_bytes};
+
+    fn id(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        }
+    }
+
+    fn repo(files: &[(&str, &str)]) -> Repo {
+        let file =
+            |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+        load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
+    }
+
+    fn object(kind: &str, namespace: &str, name: &str) -> String {
+        format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n")
+    }
+
+    #[test]
+    fn beside_its_like() {
+        let (a, b, c) = (
+            object("Service", "shop", "a"),
+            object("ConfigMap", "shop", "b"),
+            object("ConfigMap", "shop", "c"),
+        );
+        let repo = repo(&[
+            ("z/svc.yaml", &a),
+            ("y/b.yaml", &(b + &c)),
+            ("root.yaml", &object("Service", "top", "a")),
+        ]);
+        let place = |id: &ObjectRef| Places::of(&repo, &|_| false).choose(id).unwrap();
+        assert_eq!(place(&id("v1", "Service", Some("shop"), "n")), "z/service_n.yaml");
+        assert_eq!(
+            place(&id("apps/v1", "Deployment", Some("shop"), "n")),
+            "y/deployment_n.yaml",
+            "most of shop"
+        );
+        assert_eq!(place(&id("v1", "Service", Some("top"), "n")), "service_n.yaml");
+        assert_eq!(place(&id("v1", "Service", Some("new"), "n")), "new/service_n.yaml");
+        assert_eq!(place(&id("v1", "Namespace", None, "new")), "_cluster/namespace_new.yaml");
+    }
+
+    #[test]
+    fn no_file_is_taken_twice() {
+        let repo = Repo::default();
+        let exists = |path: &str| path == "shop/service_a.yaml" || path.starts_with("shop/secret");
+        let mut places = Places::of(&repo, &exists);
+        assert_eq!(
+            places.choose(&id("v1", "Service", Some("shop"), "a")),
+            Err("shop/service_a.yaml".to_owned())
+        );
+        let knative = id("serving.knative.dev/v1", "Service", Some("shop"), "a");
+        assert_eq!(places.choose(&knative), Ok("shop/service.serving.knative.dev_a.yaml".to_owned()));
+        assert!(places.choose(&knative).is_err());
+    }
+
+    #[test]
+    fn an_object_is_known_in_any_version() {
+        let text = "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: shop}\n";
+        let repo = repo(&[("a.yaml", text)]);
+        let places = Places::of(&repo, &|_| false);
+        let hpa = |name: &str| id("autoscaling/v2", "HorizontalPodAutoscaler", Some("shop"), name);
+        assert!(places.known(&hpa("a")).is_some() && places.known(&hpa("b")).is_none());
+    }
+}

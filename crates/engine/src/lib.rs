@@ -1,0 +1,159 @@
+//! The pipeline over any dialect: inventory, plan, manifests.
+//!
+//! The engine asks the control planes and joins their answers; it spreads the work over all cores and
+//! brings everything into a fixed order, so that the same input gives the same bytes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Plan, Previous};
+use federate_kubernetes::patch;
+use federate_kubernetes::{Cluster, Connection, Finding, Live};
+use federate_repo::{Repo, Role};
+
+pub mod actions;
+pub mod change;
+mod conflict;
+pub mod import;
+mod manifest;
+mod plan;
+pub mod previous;
+
+pub use manifest::{Held, Manifest, Rendering};
+pub use plan::Planned;
+
+/// What a run decides from, besides the repo.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// A cluster without `status` is what its control plane would take it for.
+    pub strict_inventory: bool,
+    /// The clock for rules about age; without it they do not apply.
+    pub now: Option<Timestamp>,
+    /// The plan of an earlier run.
+    pub previous: Plan,
+    /// What runs in the member clusters, as far as it is known.
+    pub live: Live,
+    /// What host names resolve to.
+    pub hosts: Hosts,
+}
+
+/// Reads the repo's inventory, whatever dialects wrote it, into clusters sorted by name.
+pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
+    let mut clusters = Vec::new();
+    let mut findings = Vec::new();
+    for dialect in dialects.iter() {
+        for object in repo.claimed(dialect.name(), Role::Inventory) {
+            match dialect.cluster(object, settings.strict_inventory) {
+                Ok(cluster) => clusters.push(cluster),
+                Err(invalid) => findings.extend(invalid),
+            }
+        }
+    }
+    clusters.sort_by(|a: &Cluster, b: &Cluster| a.name.cmp(&b.name));
+    clusters.dedup_by(|later, first| {
+        let same = later.name == first.name;
+        if same {
+            findings.push(conflict::same_cluster(first, later));
+        }
+        same
+    });
+    (clusters, findings)
+}
+
+/// How each cluster is reached, by what its inventory object says, or why that cannot be told.
+pub fn connections(
+    dialects: Dialects,
+    repo: &Repo,
+    clusters: &[Cluster],
+) -> BTreeMap<String, Result<Connection, String>> {
+    let mut known = BTreeMap::new();
+    for dialect in dialects.iter() {
+        for object in repo.claimed(dialect.name(), Role::Inventory) {
+            let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
+            if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
+                known.insert(object.id.name.clone(), dialect.connection(object));
+            }
+        }
+    }
+    known
+}
+
+/// The control planes of all dialects over one repo.
+pub struct Engine<'a> {
+    dialects: Dialects,
+    repo: &'a Repo,
+    planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
+    previous: Previous,
+}
+
+impl<'a> Engine<'a> {
+    /// Compiles the repo's policies.
+    pub fn new(dialects: Dialects, repo: &'a Repo, clusters: &'a [Cluster], settings: &'a Settings) -> Self {
+        let open = |dialect: &'static dyn Dialect| {
+            let input = Input {
+                repo,
+                clusters,
+                now: settings.now,
+                live: &settings.live,
+                hosts: &settings.hosts,
+                standing: standing(repo, dialect.name()),
+            };
+            (dialect.name(), dialect.open(input))
+        };
+        let planes = dialects.iter().map(open).collect();
+        Self { dialects, repo, planes, previous: Previous::new(settings.previous.clone()) }
+    }
+
+    fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
+        self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
+    }
+}
+
+/// Keys below `dialects` in `federate.yaml` that no dialect understands.
+fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut unknown = |pointer: &str, message: String| findings.push(repo.invalid_config(pointer, message));
+    for (name, settings) in &repo.config.dialects {
+        let pointer = format!("/dialects/{}", patch::escape(name));
+        let Some(dialect) = dialects.get(name) else {
+            let known = dialects.names();
+            unknown(&pointer, format!("there is no dialect `{name}`; there are {}", known.join(", ")));
+            continue;
+        };
+        for key in settings.keys().filter(|key| !dialect.settings().contains(&key.as_str())) {
+            let message =
+                format!("{name} knows no setting `{key}`; it knows: {}", dialect.settings().join(", "));
+            unknown(&format!("{pointer}/{}", patch::escape(key)), message);
+        }
+    }
+    findings
+}
+
+/// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
+/// policies.
+fn standing(repo: &Repo, dialect: &str) -> bool {
+    let decides = |role| role != Role::Inventory;
+    let own = |decides_too: bool| {
+        repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))
+    };
+    own(true) || (own(false) && !repo.claimed.iter().any(|c| decides(c.role)))
+}
+
+/// Whether any finding is an error.
+pub fn any_error(findings: &[Finding]) -> bool {
+    findings.iter().any(Finding::is_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use federate_dialect::Dialects;
+
+    /// The control planes that unit tests run.
+    pub(crate) const DIALECTS: Dialects = Dialects::new(&[
+        &federate_karmada::Karmada,
+        &federate_kubeadmiral::KubeAdmiral,
+        &federate_kubefleet::KubeFleet,
+        &federate_kubefed::KubeFed,
+    ]);
+}

@@ -1,0 +1,96 @@
+//! From templates to placements: every dialect's decisions, joined.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use super::{Engine, conflict};
+use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan};
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_repo::Role;
+
+/// A plan with what was found on the way.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan, without objects that two dialects claim.
+    pub plan: Plan,
+    /// Errors and warnings of policies and placements; not those of reading the repo.
+    pub findings: Vec<Finding>,
+}
+
+impl Engine<'_> {
+    /// Decides where every template goes.
+    pub fn plan(&self) -> Planned {
+        let mut placements: Vec<Placement> = Vec::new();
+        let mut findings: Vec<Finding> = Vec::new();
+        let mut shared = BTreeMap::new();
+        findings.extend(super::unknown_settings(self.dialects, self.repo));
+        for (_, plane) in &self.planes {
+            findings.extend(plane.check());
+            let decided: Vec<Decided> =
+                (0..plane.units()).into_par_iter().map(|unit| plane.place(unit, &self.previous)).collect();
+            let all = plane.complete(decided, &self.previous);
+            placements.extend(all.placements);
+            findings.extend(all.findings);
+            shared.extend(all.shared);
+        }
+        // A stable sort: rows of one object stay in the order of the dialects.
+        placements.par_sort_by(|a, b| a.object.cmp(&b.object));
+        let (placements, clashes) = conflict::two_claims(self.repo, placements);
+        findings.extend(clashes);
+        let unmatched = self.unmatched(&placements, &findings);
+        findings.extend(unmatched.iter().filter_map(|id| self.unmatched_finding(id)));
+        Planned { plan: Plan { placements, unmatched, shared, ..Plan::default() }, findings }
+    }
+
+    /// Decides about one template alone: what depends on other placements is left out.
+    pub fn place(&self, object: &ObjectRef) -> Vec<Placement> {
+        let decide = |plane: &dyn ControlPlane| Some(plane.place(plane.unit(object)?, &self.previous));
+        self.planes
+            .iter()
+            .filter_map(|(_, plane)| decide(plane.as_ref()))
+            .flat_map(|d| d.placements)
+            .collect()
+    }
+
+    /// Templates that no policy places; those that an error keeps from it are not unmatched.
+    fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
+        let placed = placements.iter().filter(|p| !p.is_unmatched());
+        let known: BTreeSet<&ObjectRef> =
+            placed.map(|p| &p.object).chain(findings.iter().filter_map(|f| f.object.as_ref())).collect();
+        let ids = self.repo.templates.iter().map(|t| &t.object.id);
+        ids.filter(|id| !known.contains(id)).cloned().collect()
+    }
+
+    fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {
+        let template = self.repo.template(id)?;
+        let message = format!("no policy places {id}, so it is rendered for no cluster");
+        Some(
+            Finding::warning("unmatched", &template.object, message)
+                .help("select it in a placement policy, or keep it out of the repo with `.federateignore`"),
+        )
+    }
+
+    /// Why an object is where it is, from the dialect that placed it; or why it is nowhere, from the
+    /// first that has a say in it.
+    pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
+        match plan.placements.iter().find(|p| p.object == *object) {
+            Some(placed) => self.plane(&placed.dialect)?.explain(object, &self.previous, Some(placed)),
+            None => self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, None)),
+        }
+    }
+
+    /// Policies that decide about no object.
+    pub fn unused_policies(&self, plan: &Plan) -> Vec<Finding> {
+        let used: BTreeSet<&ObjectRef> = plan.placements.iter().filter_map(|p| p.policy.as_ref()).collect();
+        let policies = self.repo.claimed.iter().filter(|c| c.role == Role::Placement);
+        policies
+            .filter(|c| !used.contains(&c.object.id))
+            .map(|c| {
+                let message = format!("{} decides about no object of the repo", c.object.id);
+                Finding::warning("unused-policy", &c.object, message)
+                    .help("its selectors match no template, or other policies win for all that match")
+            })
+            .collect()
+    }
+}

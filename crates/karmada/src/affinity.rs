@@ -1,0 +1,39 @@
+//! Which clusters a `clusterAffinity` selects; static weights and overrides use the same rule.
+
+use super::api::{ClusterAffinity, FieldSelector};
+use federate_kubernetes::Cluster;
+use federate_kubernetes::selector::Requirement;
+
+impl ClusterAffinity {
+    /// Whether it selects the cluster. Without any part it selects all.
+    pub(super) fn matches(&self, cluster: &Cluster) -> bool {
+        let name = cluster.name.as_ref();
+        !self.exclude_clusters.iter().any(|n| n == name)
+            && self.label_selector.as_ref().is_none_or(|s| s.matches(&cluster.labels))
+            && self.field_selector.as_ref().is_none_or(|s| s.matches(cluster))
+            && (self.cluster_names.is_empty() || self.cluster_names.iter().any(|n| n == name))
+    }
+}
+
+impl FieldSelector {
+    fn matches(&self, cluster: &Cluster) -> bool {
+        self.match_expressions.iter().all(|requirement| {
+            let wanted = |value: &str| requirement.values.iter().any(|v| v == value);
+            let among = match requirement.key.as_str() {
+                "provider" => wanted(&cluster.provider),
+                "region" => wanted(&cluster.region),
+                "zone" => cluster.zones.iter().any(|z| wanted(z)),
+                _ => return false,
+            };
+            holds(requirement, among)
+        })
+    }
+}
+
+fn holds(requirement: &Requirement, among: bool) -> bool {
+    match requirement.operator.as_str() {
+        "In" => among,
+        "NotIn" => !among,
+        _ => false,
+    }
+}

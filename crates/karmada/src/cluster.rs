@@ -1,0 +1,202 @@
+//! Karmada's `Cluster` read into the neutral cluster, with the defaults its API server fills in.
+//!
+//! Facts: `spec.zone` becomes `spec.zones` when that is empty; without `spec.resourceModels` there
+//! are nine default grades; the first grade's minimum counts as 0. Conditions are not read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(deserialize_with = "null_default")]
+    provider: String,
+    #[serde(deserialize_with = "null_default")]
+    region: String,
+    #[serde(deserialize_with = "null_default")]
+    zone: String,
+    #[serde(deserialize_with = "null_default")]
+    zones: Vec<String>,
+    #[serde(deserialize_with = "null_default")]
+    taints: Vec<SpecTaint>,
+    #[serde(deserialize_with = "null_default")]
+    resource_models: Vec<Model>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SpecTaint {
+    key: String,
+    #[serde(deserialize_with = "null_default")]
+    value: String,
+    effect: String,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Model {
+    grade: u64,
+    #[serde(deserialize_with = "null_default")]
+    ranges: Vec<Range>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Range {
+    name: String,
+    min: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    #[serde(deserialize_with = "null_default")]
+    api_enablements: Vec<ApiEnablement>,
+    resource_summary: Option<Summary>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ApiEnablement {
+    group_version: String,
+    #[serde(deserialize_with = "null_default")]
+    resources: Vec<ApiResource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ApiResource {
+    kind: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Summary {
+    #[serde(deserialize_with = "null_default")]
+    allocatable: BTreeMap<String, Value>,
+    #[serde(deserialize_with = "null_default")]
+    allocated: BTreeMap<String, Value>,
+    #[serde(deserialize_with = "null_default")]
+    allocating: BTreeMap<String, Value>,
+    #[serde(deserialize_with = "null_default")]
+    allocatable_modelings: Vec<Modeling>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Modeling {
+    grade: u64,
+    count: i64,
+}
+
+/// Reads a `Cluster`; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
+pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
+    let spec: Spec = part(object, "spec")?;
+    let reported = object.at(&["status"]).is_some_and(|s| !s.is_null());
+    let status: Status = part(object, "status")?;
+    let zones = if spec.zones.is_empty() && !spec.zone.is_empty() { vec![spec.zone] } else { spec.zones };
+    let models = graded(spec.resource_models);
+    Ok(Cluster {
+        provider: spec.provider,
+        region: spec.region,
+        zones,
+        taints: spec
+            .taints
+            .into_iter()
+            .map(|t| Taint { key: t.key, value: t.value, effect: t.effect })
+            .collect(),
+        apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
+        capacity: status.resource_summary.map(|s| capacity(s, &models)),
+        ..Cluster::of(object)
+    })
+}
+
+fn part<T: Default + serde::de::DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {
+    let Some(value) = object.at(&[key]).filter(|v| !v.is_null()) else { return Ok(T::default()) };
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        Finding::error("invalid-cluster", object, format!("`{key}.{path}`: {}", error.inner()))
+            .at(format!("/{key}/{}", path.replace('.', "/")))
+    })
+}
+
+fn served(enablements: Vec<ApiEnablement>) -> Apis {
+    Apis::Listed(
+        enablements
+            .into_iter()
+            .flat_map(|e| e.resources.into_iter().map(move |r| (e.group_version.clone(), r.kind)))
+            .collect(),
+    )
+}
+
+fn capacity(summary: Summary, models: &[Model]) -> Capacity {
+    let read = |map: BTreeMap<String, Value>| -> BTreeMap<String, Quantity> {
+        map.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
+    };
+    let (allocatable, used) =
+        (read(summary.allocatable), [read(summary.allocated), read(summary.allocating)]);
+    let mut available = allocatable.clone();
+    for (name, amount) in &mut available {
+        for taken in used.iter().filter_map(|u| u.get(name)) {
+            *amount = *amount - *taken;
+        }
+    }
+    let counts = summary.allocatable_modelings;
+    let shapes = (!counts.is_empty()).then(|| shapes(models, &counts));
+    Capacity { allocatable, available, shapes, ..Capacity::default() }
+}
+
+/// The nodes each grade stands for: `count` nodes with the grade's minimum of everything.
+fn shapes(models: &[Model], counts: &[Modeling]) -> Vec<NodeShape> {
+    let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count);
+    models
+        .iter()
+        .map(|model| NodeShape {
+            count: count(model.grade),
+            resources: model
+                .ranges
+                .iter()
+                .filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?)))
+                .collect(),
+        })
+        .filter(|shape| shape.count > 0)
+        .collect()
+}
+
+/// The grades in ascending order, the first with minimum 0; the nine default grades if none is given.
+fn graded(mut models: Vec<Model>) -> Vec<Model> {
+    if models.is_empty() {
+        return default_models();
+    }
+    models.sort_by_key(|m| m.grade);
+    if let Some(first) = models.first_mut() {
+        for range in &mut first.ranges {
+            range.min = Value::from(0);
+        }
+    }
+    models
+}
+
+fn default_models() -> Vec<Model> {
+    const GRADES: [(u64, &str, &str); 9] = [
+        (0, "0", "0"),
+        (1, "1", "4Gi"),
+        (2, "2", "16Gi"),
+        (3, "4", "32Gi"),
+        (4, "8", "64Gi"),
+        (5, "16", "128Gi"),
+        (6, "32", "256Gi"),
+        (7, "64", "512Gi"),
+        (8, "128", "1024Gi"),
+    ];
+    let range = |name: &str, min: &str| Range { name: name.to_owned(), min: Value::from(min) };
+    GRADES
+        .map(|(grade, cpu, memory)| Model { grade, ranges: vec![range("cpu", cpu), range("memory", memory)] })
+        .to_vec()
+}

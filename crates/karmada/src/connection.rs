@@ -1,0 +1,75 @@
+//! How Karmada reaches a member cluster.
+//!
+//! Facts: the Secret that `spec.secretRef` names has a `token` and, unless
+//! `spec.insecureSkipTLSVerification` is set, must have a `caBundle`. Whoever acts as somebody else does so by
+//! the `token` of `spec.impersonatorSecretRef`. Clusters in `Pull` mode register without a Secret, as a rule.
+
+use federate_kubernetes::Object;
+use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+
+/// Reads a `Cluster`, or says what it lacks.
+pub(super) fn read(object: &Object) -> Result<Connection, String> {
+    let endpoint = object.text(&["spec", "apiEndpoint"]);
+    if endpoint.is_empty() {
+        return Err("its Cluster has no spec.apiEndpoint".to_owned());
+    }
+    let Some(secret) = secret(object, "secretRef") else {
+        let pulls = object.text(&["spec", "syncMode"]) == "Pull";
+        let why = if pulls { " (its agent pulls, and lent no credentials)" } else { "" };
+        return Err(format!("its Cluster has no spec.secretRef{why}"));
+    };
+    let headers = object.at(&["spec", "proxyHeader"]).and_then(serde_json::Value::as_object);
+    if headers.is_some_and(|headers| !headers.is_empty()) {
+        return Err("its Cluster has a spec.proxyHeader, and proxies cannot be sent headers".to_owned());
+    }
+    let unverified = object.at(&["spec", "insecureSkipTLSVerification"]).is_some_and(|v| v == true);
+    Ok(Connection {
+        endpoint: endpoint.to_owned(),
+        secret,
+        credentials: Credentials::Token("token"),
+        authority: if unverified { Authority::Nobody } else { Authority::Secret("caBundle") },
+        impersonator: self::secret(object, "impersonatorSecretRef"),
+        proxy: Some(object.text(&["spec", "proxyURL"]).to_owned()).filter(|url| !url.is_empty()),
+    })
+}
+
+fn secret(object: &Object, field: &str) -> Option<SecretName> {
+    let text = |key: &str| object.text(&["spec", field, key]).to_owned();
+    let (namespace, name) = (text("namespace"), text("name"));
+    (!namespace.is_empty() && !name.is_empty()).then_some(SecretName { namespace, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster(spec: &Value) -> Object {
+        Object::named("cluster.karmada.io/v1alpha1", "Cluster", "a", json!({"spec": spec}))
+    }
+
+    #[test]
+    fn verified_unless_it_says_otherwise() {
+        let of = |more: Value| {
+            let mut spec = json!({
+                "apiEndpoint": "https://10.0.0.1:6443",
+                "secretRef": {"namespace": "karmada-cluster", "name": "a"},
+            });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            read(&cluster(&spec))
+        };
+        assert_eq!(of(json!({})).unwrap().authority, Authority::Secret("caBundle"));
+        assert_eq!(of(json!({"insecureSkipTLSVerification": true})).unwrap().authority, Authority::Nobody);
+        assert!(of(json!({"proxyHeader": {"a": "b"}})).unwrap_err().contains("proxyHeader"));
+        assert_eq!(of(json!({"proxyURL": "http://p"})).unwrap().proxy.as_deref(), Some("http://p"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let why = |spec: Value| read(&cluster(&spec)).unwrap_err();
+        assert!(why(json!({})).contains("apiEndpoint"));
+        assert!(why(json!({"apiEndpoint": "a", "syncMode": "Pull"})).contains("its agent pulls"));
+        assert!(!why(json!({"apiEndpoint": "a", "secretRef": {"name": "s"}})).contains("agent"));
+    }
+}

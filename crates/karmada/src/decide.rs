@@ -1,0 +1,286 @@
+//! One template's decision: its policy, whether it is scheduled (again), where to, and what must be
+//! remembered of it.
+
+use serde_json::Value;
+
+use super::interpret;
+use super::matching::{self, Policy, propagates_everywhere};
+use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
+use super::workload::Workload;
+use super::{Karmadas, NAME, defaults};
+use federate_dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulable};
+use federate_kubernetes::{Cluster, Finding, Object};
+
+/// The only scheduler that is reproduced.
+const SCHEDULER: &str = "default-scheduler";
+
+/// The keys of a placement's memory.
+const AFFINITY: &str = "affinity";
+const APPLIED: &str = "appliedPlacement";
+const RESCHEDULE: &str = "reschedule";
+const EVICTING: &str = "evicting";
+
+/// Decides about one template.
+pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Decided {
+    let mut decided = Decided::default();
+    let winner = match matching::reserved(template) {
+        Some(_) => None,
+        None => plane.policies.matches(template).first().map(|m| m.policy),
+    };
+    if propagates_everywhere(template) && (plane.standing || winner.is_some()) {
+        decided.placements.push(everywhere(plane, template, winner));
+        return decided;
+    }
+    let Some(policy) = winner else { return decided };
+    if let Some(finding) = missing_override(plane, policy, template) {
+        decided.findings.push(finding);
+        return decided;
+    }
+    let placement =
+        Decision::new(plane, template, policy, previous.of(&template.id)).place(&mut Trace::default());
+    if let Some(unschedulable) = &placement.unschedulable {
+        let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
+        let help =
+            format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
+        decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
+    }
+    decided.placements.push(placement);
+    decided
+}
+
+/// A Namespace goes to all clusters, whatever policy it may have besides.
+fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_>>) -> Placement {
+    let mut placement = Placement::new(NAME, template.id.clone(), policy.map(|p| p.object.id.clone()));
+    placement.standing = policy.is_none();
+    placement.clusters = plane
+        .clusters
+        .iter()
+        .filter(|c| !c.deleting)
+        .map(|c| Placed { name: c.name.clone(), replicas: None })
+        .collect();
+    placement
+}
+
+/// A policy waits for the overrides that it says it depends on, and so do its templates.
+fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object) -> Option<Finding> {
+    let namespace = policy.object.id.namespace.as_deref();
+    let missing: Vec<&str> = policy
+        .spec
+        .dependent_overrides
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !plane.overrides.contains(namespace, name))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let kind = if namespace.is_some() { "OverridePolicy" } else { "ClusterOverridePolicy" };
+    let message = format!(
+        "{} is not placed: {} waits for {kind} {}, which is not in the repo",
+        template.id,
+        policy.object.id,
+        missing.join(", ")
+    );
+    let mut finding = Finding::error("waiting-for-dependent-overrides", template, message)
+        .at("/spec/dependentOverrides")
+        .help("add the override policy, or take its name out of `dependentOverrides`");
+    finding.origin = Some(policy.object.origin.clone());
+    Some(finding)
+}
+
+/// A strategy that weighs free resources needs to know them.
+pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+    let placement = &policy.spec.placement;
+    let strategy = Strategy::of(placement.replica_scheduling.as_ref());
+    if !matches!(strategy, Strategy::Dynamic | Strategy::Aggregated) {
+        return None;
+    }
+    let screen = policy.screen(clusters);
+    let unknown: Vec<&str> = clusters
+        .iter()
+        .enumerate()
+        .filter(|(index, c)| c.capacity.is_none() && screen.selects(*index))
+        .map(|(_, c)| c.name.as_ref())
+        .collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let shown = federate_kubernetes::finding::list(&unknown, 5);
+    let message = format!("replicas are divided by free resources, and nothing is known of those of {shown}");
+    Some(
+        Finding::warning("unknown-capacity", policy.object, message)
+            .at("/spec/placement/replicaScheduling")
+            .help("keep `status.resourceSummary` of these clusters in the repo, or use static weights; until then they count as full"),
+    )
+}
+
+/// Everything that one decision looks at.
+pub(super) struct Decision<'d, 'a> {
+    plane: &'d Karmadas<'a>,
+    template: &'d Object,
+    pub(super) policy: &'d Policy<'a>,
+    previous: Option<&'d Placement>,
+    memory: Memory,
+    pub(super) workload: Workload,
+    /// API version and kind, for messages.
+    kind: String,
+    /// Previous clusters that are in the inventory.
+    held: Vec<(usize, i64)>,
+    evicting: Vec<usize>,
+    fresh: bool,
+}
+
+impl<'d, 'a> Decision<'d, 'a> {
+    pub(super) fn new(
+        plane: &'d Karmadas<'a>,
+        template: &'d Object,
+        policy: &'d Policy<'a>,
+        previous: Option<&'d Placement>,
+    ) -> Self {
+        let memory = previous.map(|p| p.memory.clone()).unwrap_or_default();
+        let index = |name: &str| schedule::index_of(plane.clusters, name);
+        let held = previous.map_or(&[][..], |p| &p.clusters);
+        let evicting = memory.get(EVICTING).and_then(Value::as_array);
+        let asked = memory.get(RESCHEDULE).and_then(Value::as_bool).unwrap_or(false);
+        Self {
+            plane,
+            template,
+            policy,
+            workload: interpret::workload(template),
+            kind: format!("{} {}", template.id.api_version, template.id.kind),
+            held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
+            evicting: evicting.into_iter().flatten().filter_map(|v| index(v.as_str()?)).collect(),
+            fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
+            previous,
+            memory,
+        }
+    }
+
+    /// The scheduler's view of the object.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        let id = &self.template.id;
+        Subject {
+            kind: &self.kind,
+            workload: &self.workload,
+            served: self.plane.served.get(id),
+            previous: &self.held,
+            evicting: &self.evicting,
+            affinity: self.affinity(),
+            fresh: self.fresh,
+            descending: ties_descend(self.template),
+        }
+    }
+
+    pub(super) fn scheduler(&self) -> Scheduler<'_> {
+        Scheduler { clusters: self.plane.clusters, estimator: &self.plane.estimator }
+    }
+
+    fn affinity(&self) -> Option<&str> {
+        self.memory.get(AFFINITY).and_then(Value::as_str)
+    }
+
+    /// Schedules if anything triggers it; otherwise the previous placement stands.
+    pub(super) fn place(&self, trace: &mut Trace) -> Placement {
+        let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
+        row.memory.clone_from(&self.memory);
+        row.clusters = self.carried_over();
+        let other =
+            self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
+        if let Some(other) = other {
+            let message = format!("the policy asks for the scheduler `{other}`, which is not Karmada's own");
+            row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
+        } else if let Some(why) = self.trigger() {
+            trace.step(|| format!("scheduled: {why}"));
+            let (placement, screen) = (&self.policy.spec.placement, self.policy.screen(self.plane.clusters));
+            match self.scheduler().schedule(&self.subject(), placement, screen, trace) {
+                Ok(scheduled) => self.accept(&mut row, scheduled),
+                Err(failure) => self.keep(&mut row, &failure),
+            }
+        } else {
+            trace.step(|| "not scheduled again: nothing that would trigger it has changed".to_owned());
+            // What the last scheduling said of it stands, too.
+            row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
+        }
+        row.suspended = self.suspended(&row);
+        row
+    }
+
+    /// The previous clusters; workloads have a number of replicas on each, others have none.
+    fn carried_over(&self) -> Vec<Placed> {
+        let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
+        let previous = self.previous.map_or(&[][..], |p| &p.clusters);
+        previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
+    }
+
+    fn trigger(&self) -> Option<&'static str> {
+        let Some(previous) = self.previous else { return Some("it has not been placed before") };
+        let before = self.memory.get(APPLIED).and_then(defaults::placement);
+        let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
+        let applied = Applied {
+            placement: before.as_ref(),
+            affinity: self.affinity(),
+            replicas: &replicas,
+            reschedule: self.fresh,
+            on_deleting_cluster: self.held.iter().any(|(index, _)| self.plane.clusters[*index].deleting),
+        };
+        let workload = &self.workload;
+        schedule::changed(&applied, &self.policy.spec.placement, workload.replicas, workload.is_workload())
+    }
+
+    fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
+        let placed =
+            |(index, replicas)| Placed { name: schedule::named(self.plane.clusters, index), replicas };
+        row.clusters = scheduled.clusters.into_iter().map(placed).collect();
+        match scheduled.affinity {
+            Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),
+            None => row.memory.shift_remove(AFFINITY),
+        };
+        row.memory.shift_remove(RESCHEDULE);
+        self.plane.rebalancers.obeyed(&row.object, &mut row.memory);
+        self.remember_placement(row);
+    }
+
+    fn keep(&self, row: &mut Placement, failure: &Failure) {
+        if failure.reason == Reason::NoClusterFit {
+            row.clusters.clear();
+            self.remember_placement(row);
+        }
+        row.unschedulable = Some(Unschedulable {
+            reason: failure.reason.name().to_owned(),
+            message: failure.message.clone(),
+        });
+    }
+
+    fn remember_placement(&self, row: &mut Placement) {
+        row.memory.insert(APPLIED.to_owned(), self.policy.applied().clone());
+    }
+
+    fn suspended(&self, row: &Placement) -> Vec<federate_kubernetes::ClusterName> {
+        let Some(suspension) = &self.policy.spec.suspension else { return Vec::new() };
+        let all = suspension.dispatching == Some(true);
+        let named = suspension.dispatching_on_clusters.as_ref().map_or(&[][..], |c| &c.cluster_names);
+        let names = row.clusters.iter().map(|p| &p.name);
+        names.filter(|n| all || named.iter().any(|c| c.as_str() == n.as_ref())).cloned().collect()
+    }
+}
+
+/// Equal shares go to later names first when the FNV-1a hash of the template's uid is odd.
+pub(super) fn ties_descend(template: &Object) -> bool {
+    let uid = template.text(&["metadata", "uid"]);
+    let hash = uid.bytes().fold(2_166_136_261u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(16_777_619));
+    !uid.is_empty() && hash % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uid_decides_the_tie_break() {
+        let with_uid =
+            |uid: &str| Object::named("v1", "Pod", "p", serde_json::json!({"metadata": {"uid": uid}}));
+        assert!(!ties_descend(&with_uid("")));
+        assert!(!ties_descend(&with_uid("4858ca61-3ff8-4095-8267-f3d059d8074c")));
+        assert!(ties_descend(&with_uid("d43fdeeb-d750-4e2b-bee3-64eb94534f4c")));
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a template is where it is: the policy's victory, the filter that refused each cluster, scores,
+//! room and the arithmetic of the division.
+
+use super::decide::Decision;
+use super::matching::{self, Match};
+use super::schedule::Trace;
+use super::selector::Strength;
+use super::{Karmadas, NAME};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_kubernetes::Object;
+
+/// Explains a template's placement; `None` when nothing places it. `placed` is its row of the plan.
+pub(super) fn explain(
+    plane: &Karmadas<'_>,
+    template: &Object,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Option<Explanation> {
+    let matches = plane.policies.matches(template);
+    let undecided = matching::reserved(template).is_some() || matching::propagates_everywhere(template);
+    let Some(winner) = matches.first().filter(|_| !undecided) else {
+        return placed.map(|placement| without_policy(plane, placement));
+    };
+    let mut trace = Trace::recording();
+    let decision = Decision::new(plane, template, winner.policy, previous.of(&template.id));
+    let placement = decision.place(&mut trace);
+    let mut clusters = verdicts(plane, &decision, &placement);
+    let placement = placed.cloned().unwrap_or(placement);
+    let needed = placement.required_by.first().map(|by| format!("needed by {by}"));
+    for row in clusters.iter_mut().filter(|row| !row.chosen) {
+        if placement.clusters.iter().any(|p| p.name == row.cluster) {
+            row.chosen = true;
+            row.why = needed.clone().unwrap_or_default();
+        }
+    }
+    Some(Explanation {
+        dialect: NAME,
+        policy: policy_words(&matches),
+        steps: trace.into_steps(),
+        clusters,
+        placement,
+        rewritten: None,
+    })
+}
+
+/// Namespaces, and objects that others need.
+fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
+    let needed =
+        |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} needs it where it runs");
+    let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
+    if policy.is_empty() {
+        policy.push("a Namespace goes to every cluster without any policy".to_owned());
+    }
+    let row = |cluster: &federate_kubernetes::Cluster| {
+        let chosen = placement.clusters.iter().any(|p| p.name == cluster.name);
+        let why = if chosen { "goes along" } else { "not needed there" };
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen,
+            refused_by: None,
+            score: None,
+            replicas: None,
+            why: why.to_owned(),
+        }
+    };
+    Explanation {
+        dialect: NAME,
+        policy,
+        steps: Vec::new(),
+        clusters: plane.clusters.iter().map(row).collect(),
+        placement: placement.clone(),
+        rewritten: None,
+    }
+}
+
+fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
+    let words = |m: &Match<'_, '_>| {
+        let how = match m.strength {
+            Strength::Name => "by name",
+            Strength::Label => "by labels",
+            Strength::All => "by kind",
+        };
+        let object = m.policy.object;
+        format!("{} ({}) matches {how}, priority {}", object.id, object.origin, m.policy.spec.priority)
+    };
+    let mut lines: Vec<String> = matches.iter().map(words).collect();
+    if lines.len() > 1
+        && let Some(first) = lines.first_mut()
+    {
+        first.push_str(" and wins");
+    }
+    lines
+}
+
+fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Placement) -> Vec<ClusterVerdict> {
+    let room = decision.scheduler().room(&decision.workload);
+    let affinity = placement.memory.get("affinity").and_then(serde_json::Value::as_str);
+    let subject = decision.subject();
+    let policy = decision.policy;
+    let screen = policy.screen(plane.clusters);
+    let refusals = decision.scheduler().refusals(&subject, &policy.spec.placement, screen, affinity);
+    let rows = plane.clusters.iter().zip(refusals).enumerate();
+    rows.map(|(index, (cluster, refusal))| {
+        let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
+        let mut why = reason(placement, refusal.as_ref().map(|r| r.1.as_str()), placed.is_some());
+        if decision.workload.replicas > 0 && refusal.is_none() {
+            match cluster.capacity {
+                Some(_) => why.push_str(&format!("; room for {} more", room[index])),
+                None => why.push_str("; its free resources are not known"),
+            }
+        }
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen: placed.is_some(),
+            refused_by: refusal.map(|(name, _)| name),
+            score: Some(subject.score(index)),
+            replicas: placed.and_then(|p| p.replicas),
+            why,
+        }
+    })
+    .collect()
+}
+
+fn reason(placement: &Placement, refusal: Option<&str>, placed: bool) -> String {
+    match (refusal, placed) {
+        (Some(words), true) => format!("kept from the previous plan, although {words}"),
+        (Some(words), false) => words.to_owned(),
+        (None, true) => "chosen".to_owned(),
+        (None, false) if placement.unschedulable.is_some() => "eligible, but scheduling failed".to_owned(),
+        (None, false) => "eligible, but not needed".to_owned(),
+    }
+}

@@ -1,0 +1,193 @@
+//! The health of third-party kinds that Karmada interprets out of the box.
+//!
+//! Facts: the behaviour of the interpreters shipped with Karmada for Kruise, Argo Workflows, Volcano,
+//! Flink, Flux, Kubeflow, Kyverno, Ray and Spark. One that compares what is not there fails, and then
+//! there is no telling.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::{conditions, text};
+use federate_dialect::Health;
+use federate_kubernetes::Object;
+use federate_kubernetes::object::at;
+
+/// The health of an object of a third-party kind.
+pub(super) fn health(live: &Object) -> Health {
+    let verdict = match (live.id.api_version.as_str(), live.id.kind.as_str()) {
+        ("apps.kruise.io/v1alpha1", "CloneSet") | ("apps.kruise.io/v1beta1", "StatefulSet") => {
+            replicated(live)
+        }
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment") if has_no_status(live) => Some(false),
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment") => replicated(live),
+        ("apps.kruise.io/v1alpha1", "DaemonSet") => daemon_set(live),
+        ("apps.kruise.io/v1alpha1", "BroadcastJob") => broadcast_job(live),
+        ("apps.kruise.io/v1alpha1", "SidecarSet") => Some(sidecar_set(live)),
+        ("argoproj.io/v1alpha1", "Workflow") => {
+            Some(!matches!(live.text(&["status", "phase"]), "" | "Error" | "Failed"))
+        }
+        ("batch.volcano.sh/v1alpha1", "Job") => Some(matches!(
+            live.text(&["status", "state", "phase"]),
+            "Running"
+                | "Completed"
+                | "Pending"
+                | "Aborting"
+                | "Aborted"
+                | "Restarting"
+                | "Completing"
+                | "Terminating"
+                | "Terminated"
+        )),
+        ("flink.apache.org/v1beta1", "FlinkDeployment") => Some(flink(live)),
+        ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease")
+        | ("kustomize.toolkit.fluxcd.io/v1", "Kustomization") => {
+            Some(is_ready(live, &["ReconciliationSucceeded"]))
+        }
+        ("source.toolkit.fluxcd.io/v1", "GitRepository")
+        | ("source.toolkit.fluxcd.io/v1beta2", "Bucket" | "HelmRepository" | "OCIRepository") => {
+            Some(is_ready(live, &["Succeeded"]))
+        }
+        ("source.toolkit.fluxcd.io/v1beta2", "HelmChart") => {
+            Some(is_ready(live, &["Succeeded", "ChartPullSucceeded"]))
+        }
+        ("kubeflow.org/v1", "Notebook") => Some(notebook(live)),
+        ("kubeflow.org/v1", "PyTorchJob" | "TFJob") => {
+            Some(live.at(&["status", "conditions"]).is_some_and(|list| !list.is_null()) && !has_failed(live))
+        }
+        ("kubeflow.org/v2beta1", "MPIJob") => Some(!conditions(live).is_empty() && !has_failed(live)),
+        ("kyverno.io/v1", "ClusterPolicy" | "Policy") => Some(
+            live.at(&["status", "ready"])
+                .and_then(Value::as_bool)
+                .unwrap_or_else(|| is_ready(live, &["Succeeded"])),
+        ),
+        ("ray.io/v1", "RayCluster") => Some(
+            holds(live, "HeadPodReady")
+                && holds(live, "RayClusterProvisioned")
+                && !holds(live, "RayClusterReplicaFailure"),
+        ),
+        ("ray.io/v1", "RayJob") => Some(ray_job(live)),
+        ("ray.io/v1", "RayService") => Some(holds(live, "Ready")),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication") => {
+            let state = live.at(&["status", "applicationState", "state"]).filter(|state| !state.is_null());
+            Some(state.is_some_and(|state| state != "FAILED"))
+        }
+        _ => return Health::unknown("this kind has no interpreter of health"),
+    };
+    match verdict {
+        Some(healthy) => Health::of(healthy, "its status does not say that it is well"),
+        None => Health::unknown("its status lacks what its interpreter looks at"),
+    }
+}
+
+fn has_no_status(live: &Object) -> bool {
+    live.at(&["status"]).is_none_or(Value::is_null)
+}
+
+/// Whether any condition of a type is true.
+fn holds(live: &Object, of_type: &str) -> bool {
+    conditions(live).iter().any(|one| text(one, "type") == of_type && text(one, "status") == "True")
+}
+
+fn has_failed(live: &Object) -> bool {
+    holds(live, "Failed")
+}
+
+/// Whether it is ready for one of these reasons.
+fn is_ready(live: &Object, reasons: &[&str]) -> bool {
+    conditions(live).iter().any(|one| {
+        text(one, "type") == "Ready"
+            && text(one, "status") == "True"
+            && reasons.contains(&text(one, "reason"))
+    })
+}
+
+/// A value; `null` is none.
+fn value<'o>(live: &'o Object, path: &[&str]) -> Option<&'o Value> {
+    live.at(path).filter(|value| !value.is_null())
+}
+
+/// How two values compare; only numbers do.
+fn compare(a: Option<&Value>, b: Option<&Value>) -> Option<Ordering> {
+    a?.as_f64()?.partial_cmp(&b?.as_f64()?)
+}
+
+fn is_observed(live: &Object) -> Option<bool> {
+    let status = value(live, &["status"])?;
+    let seen = at(status, &["observedGeneration"]).filter(|seen| !seen.is_null());
+    Some(seen == value(live, &["metadata", "generation"]))
+}
+
+fn replicated(live: &Object) -> Option<bool> {
+    if !is_observed(live)? {
+        return Some(false);
+    }
+    let updated = value(live, &["status", "updatedReplicas"]);
+    if let Some(wanted) = value(live, &["spec", "replicas"])
+        && compare(updated, Some(wanted))?.is_lt()
+    {
+        return Some(false);
+    }
+    Some(compare(value(live, &["status", "availableReplicas"]), updated)?.is_ge())
+}
+
+fn daemon_set(live: &Object) -> Option<bool> {
+    if !is_observed(live)? {
+        return Some(false);
+    }
+    let updated = value(live, &["status", "updatedNumberScheduled"]);
+    if compare(updated, value(live, &["status", "desiredNumberScheduled"]))?.is_lt() {
+        return Some(false);
+    }
+    Some(compare(value(live, &["status", "numberAvailable"]), updated)?.is_ge())
+}
+
+fn broadcast_job(live: &Object) -> Option<bool> {
+    let status = value(live, &["status"])?;
+    let is_zero = |key| at(status, &[key]).and_then(Value::as_f64).is_some_and(|number| number == 0.0);
+    Some(!is_zero("desired") && is_zero("failed") && !(is_zero("succeeded") && is_zero("active")))
+}
+
+fn sidecar_set(live: &Object) -> bool {
+    let number = |key| live.at(&["status", key]).and_then(Value::as_i64).unwrap_or(0);
+    !has_no_status(live) && (number("matchedPods") == 0 || number("updatedPods") == number("matchedPods"))
+}
+
+/// A job in a transition counts as healthy; one that does not come up only if the user is to blame.
+fn flink(live: &Object) -> bool {
+    match live.text(&["status", "jobStatus", "state"]) {
+        "" => {
+            live.text(&["status", "jobManagerDeploymentStatus"]) == "READY"
+                && live.text(&["status", "lifecycleState"]) == "STABLE"
+        }
+        "RUNNING" | "FINISHED" | "FAILED" | "CANCELED" | "SUSPENDED" | "CANCELLING" | "FAILING"
+        | "RESTARTING" => true,
+        "CREATED" | "INITIALIZING" | "RECONCILING" => {
+            let error = live.text(&["status", "error"]);
+            ["ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"].iter().any(|one| error.contains(one))
+        }
+        _ => false,
+    }
+}
+
+fn notebook(live: &Object) -> bool {
+    let state = |key| value(live, &["status", "containerState", key]);
+    if state("running").is_some() {
+        return true;
+    }
+    if let Some(waiting) = state("waiting") {
+        return text(waiting, "reason") == "ContainerCreating";
+    }
+    state("terminated").is_some_and(|terminated| {
+        let failed = matches!(text(terminated, "reason"), "Error" | "OOMKilled" | "ContainerCannotRun");
+        !failed && terminated.get("exitCode").and_then(Value::as_i64).unwrap_or(0) == 0
+    })
+}
+
+fn ray_job(live: &Object) -> bool {
+    match live.text(&["status", "jobDeploymentStatus"]) {
+        "Running" => true,
+        "Complete" => live.text(&["status", "jobStatus"]) == "SUCCEEDED",
+        _ => false,
+    }
+}

@@ -1,0 +1,76 @@
+//! From a live object to a template that Karmada takes over where it runs: the object itself, with the
+//! annotation that settles conflicts in its favour, and without what a Karmada before put on it.
+//!
+//! Facts: an object that is there and not Karmada's is updated only if what is sent says
+//! `work.karmada.io/conflict-resolution: overwrite`; the template's own annotation goes before its policy's
+//! `conflictResolution`.
+
+use super::prune::{CONFLICT_RESOLUTION, STAMPED_ANNOTATIONS, STAMPED_LABELS};
+use federate_dialect::clean;
+use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
+use federate_kubernetes::{Finding, Object};
+
+/// How objects are taken in.
+pub(super) const IMPORTER: Importer = Importer {
+    take: import,
+    unnamed: Some(
+        "Karmada's policies select objects by themselves, and it takes over what runs wherever they place it",
+    ),
+    wraps: false,
+    note: Some(
+        "a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which",
+    ),
+};
+
+/// Takes an object in.
+fn import(object: &Object, _: &Import) -> Result<Imported, Vec<Finding>> {
+    if let Some(refused) = refusal(object) {
+        return Err(vec![refused]);
+    }
+    let mut edits = Edits::of(object);
+    clean::server_fields(&mut edits);
+    edits.remove_keys("labels", &STAMPED_LABELS);
+    edits.remove_keys("annotations", &STAMPED_ANNOTATIONS);
+    edits.set("annotations", CONFLICT_RESOLUTION, "overwrite");
+    Ok(Imported::Edits(edits.done()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use federate_dialect::import::apply;
+
+    fn taken(body: Value) -> Result<Value, &'static str> {
+        let mut object = Object::of(body, "a.yaml");
+        match import(&object, &Import::default()).map_err(|findings| findings[0].code)? {
+            Imported::Edits(edits) => apply(&edits, &mut object.body),
+            Imported::Objects(_) => panic!("it is the object itself"),
+        }
+        Ok(object.body)
+    }
+
+    #[test]
+    fn the_object_says_that_it_takes_over() {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u",
+            "labels": {"karmada.io/managed": "true", "app": "a"},
+            "annotations": {"work.karmada.io/name": "n", CONFLICT_RESOLUTION: "abort"}}});
+        let result = taken(body).unwrap();
+        assert_eq!(
+            result["metadata"],
+            json!({"name": "a", "labels": {"app": "a"}, "annotations": {CONFLICT_RESOLUTION: "overwrite"}})
+        );
+        assert_eq!(taken(result.clone()).unwrap(), result);
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": owner}});
+        assert_eq!(taken(pod), Err("controlled"));
+        let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"});
+        assert_eq!(taken(policy), Err("not-a-template"));
+    }
+}

@@ -1,0 +1,209 @@
+//! The Karmada dialect: Karmada's detector, scheduler, dependency distributor, binding controller and
+//! override manager, as pure functions.
+//!
+//! ```text
+//! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
+//! member   what is there ─► create, update (retain), take over, delete
+//! ```
+
+use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_repo::{Role, Template};
+
+use federate_dialect::admitted::Admitted;
+use federate_dialect::import::Importer;
+use federate_dialect::served::Served;
+use federate_dialect::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
+};
+
+mod affinity;
+mod api;
+mod cluster;
+mod connection;
+mod decide;
+mod defaults;
+mod dependencies;
+mod dependents;
+mod explain;
+mod health;
+mod import;
+mod interpret;
+mod manifest;
+mod matching;
+pub mod member;
+mod overrides;
+mod prune;
+mod rebalance;
+mod revise;
+mod schedule;
+mod selector;
+mod thirdparty;
+mod validate;
+mod workload;
+
+use matching::{Policies, Policy};
+use overrides::OverridePolicies;
+use rebalance::Rebalancers;
+use schedule::Estimator;
+
+const NAME: &str = "karmada";
+
+/// The dialect.
+pub struct Karmada;
+
+impl Dialect for Karmada {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            ("cluster.karmada.io", "Cluster") => Some(Role::Inventory),
+            ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
+            ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
+            ("apps.karmada.io", "WorkloadRebalancer")
+            | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
+            _ => None,
+        }
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn mark(&self, live: &mut Object) {
+        live.set_label(member::MANAGED, "true");
+    }
+
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
+        if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
+    }
+
+    fn health(&self, live: &Object) -> Health {
+        health::health(live)
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(Karmadas::new(input))
+    }
+}
+
+/// Karmada's control plane over one repo.
+struct Karmadas<'a> {
+    templates: &'a [Template],
+    clusters: &'a [Cluster],
+    policies: Policies<'a>,
+    overrides: OverridePolicies<'a>,
+    rebalancers: Rebalancers<'a>,
+    estimator: Estimator,
+    served: Served<'a>,
+    /// Whether namespaces go everywhere without a policy.
+    standing: bool,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Karmadas<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let repo = input.repo;
+        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let mut policies = Policies::default();
+        for object in admitted.role(Role::Placement) {
+            match defaults::propagation_spec(object) {
+                Ok(spec) => policies.add(Policy::new(object, spec)),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        findings.extend(not_run(repo.claimed(NAME, Role::Other)));
+        let templates = repo.templates.as_slice();
+        Self {
+            templates,
+            clusters: input.clusters,
+            policies,
+            overrides: OverridePolicies::new(admitted.role(Role::Override)),
+            rebalancers: Rebalancers::new(admitted.role(Role::Other)),
+            estimator: Estimator::new(input.clusters),
+            served: Served::of(templates, input.clusters),
+            standing: input.standing,
+            findings,
+        }
+    }
+
+    /// The policy that a placement names.
+    fn policy(&self, placement: &Placement) -> Option<&Policy<'a>> {
+        let id = placement.policy.as_ref()?;
+        self.policies.get(id.namespace.as_deref(), &id.name)
+    }
+
+    fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
+        let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
+        self.templates.get(at)
+    }
+}
+
+/// Interpreters written in the repo's own Lua or served by webhooks are not run.
+fn not_run<'o>(others: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
+    others
+        .filter(|o| o.id.kind == "ResourceInterpreterCustomization")
+        .map(|o| {
+            let target = o.text(&["spec", "target", "kind"]);
+            let message = format!(
+                "this customization is not run: `{target}` is interpreted as Karmada does without it"
+            );
+            Finding::warning("not-run", o, message)
+                .help("check the replicas and dependencies that the plan shows for objects of that kind")
+        })
+        .collect()
+}
+
+impl ControlPlane for Karmadas<'_> {
+    fn check(&self) -> Vec<Finding> {
+        let mut findings = self.findings.clone();
+        findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
+        findings
+    }
+
+    fn units(&self) -> usize {
+        self.templates.len()
+    }
+
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.templates.binary_search_by(|t| t.object.id.cmp(object)).ok()
+    }
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        match self.templates.get(unit) {
+            Some(template) => decide::decide(self, &template.object, previous),
+            None => Decided::default(),
+        }
+    }
+
+    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
+        dependents::complete(self, decided)
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        match self.template(&placement.object) {
+            Some(template) => manifest::variants(self, placement, template),
+            None => Vec::new(),
+        }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act(self, placement, self.template(&placement.object)?, cluster, live)
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        explain::explain(self, &self.template(object)?.object, previous, placed)
+    }
+}

@@ -1,0 +1,222 @@
+//! What each cluster of a placement receives: revised, overridden, pruned.
+//!
+//! Clusters for which the same numbers are written and the same rules apply receive the same, so the
+//! work is done once for all of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::api::PropagationSpec;
+use super::decide::ties_descend;
+use super::overrides::{Failure, OverridePolicy};
+use super::revise::{self, Revision};
+use super::{Karmadas, prune, schedule};
+use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
+use federate_kubernetes::patch;
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, finding};
+use federate_repo::Template;
+
+/// A rule by policy and number within the policies of a group that match.
+type RuleIds = Vec<(usize, usize)>;
+
+/// Clusters by the rules of a group that apply to them.
+type ByRules<'c> = BTreeMap<RuleIds, Vec<&'c Placed>>;
+
+/// The variants of a placement.
+pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
+    let render = Render { plane, overwrite: overwrites(plane, placement) };
+    let revisions = revisions(plane, placement, &template.object);
+    let mut classes: BTreeMap<(Option<Revision>, &str), Vec<&Placed>> = BTreeMap::new();
+    for (placed, revision) in placement.clusters.iter().zip(revisions) {
+        // Each cluster has its own rendering of a `*.j2` file.
+        let own = if template.per_cluster.is_some() { placed.name.as_ref() } else { "" };
+        classes.entry((revision, own)).or_default().push(placed);
+    }
+    let mut variants = Vec::new();
+    for ((revision, _), clusters) in classes {
+        let Some(first) = clusters.first() else { continue };
+        let object = revised(template, &first.name, revision);
+        render.class(&object, &clusters, &mut variants);
+    }
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    variants
+}
+
+/// What one cluster of a placement receives; `None` where it is not placed.
+pub(super) fn variant(
+    plane: &Karmadas<'_>,
+    placement: &Placement,
+    template: &Template,
+    cluster: &str,
+) -> Option<Variant> {
+    let revisions = revisions(plane, placement, &template.object);
+    let mut all = placement.clusters.iter().zip(revisions);
+    let (placed, revision) = all.find(|(placed, _)| placed.name.as_ref() == cluster)?;
+    let render = Render { plane, overwrite: overwrites(plane, placement) };
+    let mut variants = Vec::new();
+    render.class(&revised(template, cluster, revision), &[placed], &mut variants);
+    variants.pop()
+}
+
+/// The template as it is for a cluster, with the numbers for it.
+fn revised(template: &Template, cluster: &str, revision: Option<Revision>) -> Object {
+    let mut object = template.for_cluster(cluster).clone();
+    if let Some(revision) = revision {
+        revise::revise(&mut object.body, revision);
+    }
+    object
+}
+
+/// The numbers to write for each cluster of the placement, in its order.
+fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Vec<Option<Revision>> {
+    let replicas: Vec<i64> = placement.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
+    let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
+    let divided = schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated;
+    let completions = (divided && replicas.iter().any(|r| *r > 0))
+        .then(|| revise::completions(&template.body, &replicas, ties_descend(template)))
+        .flatten();
+    let revision = |(at, placed): (usize, &Placed)| {
+        let completions = completions.as_ref().and_then(|all| all.get(at).copied());
+        placed.replicas.map(|replicas| Revision { replicas, completions })
+    };
+    placement.clusters.iter().enumerate().map(revision).collect()
+}
+
+/// Whether what exists already is taken over.
+pub(super) fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    asks(plane, placement, |spec| spec.conflict_resolution.as_deref() == Some("Overwrite"))
+}
+
+/// Whether the object stays in the clusters when it is to go.
+pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    asks(plane, placement, |spec| spec.preserve_resources_on_deletion == Some(true))
+}
+
+/// Whether its policy asks for something; without one, that of any object that needs it.
+fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationSpec) -> bool) -> bool {
+    if placement.policy.is_some() {
+        return plane.policy(placement).is_some_and(|policy| what(&policy.spec));
+    }
+    placement.required_by.iter().any(|referrer| {
+        let template = plane.template(referrer);
+        let matches = template.map(|template| plane.policies.matches(&template.object)).unwrap_or_default();
+        matches.first().is_some_and(|first| what(&first.policy.spec))
+    })
+}
+
+/// Renders the clusters of one placement.
+struct Render<'r, 'a> {
+    plane: &'r Karmadas<'a>,
+    overwrite: bool,
+}
+
+impl<'a> Render<'_, 'a> {
+    /// Clusters for which the same numbers are written: cluster-wide overrides first, then those of
+    /// the namespace, which see the result of the former.
+    fn class(&self, object: &Object, clusters: &[&Placed], variants: &mut Vec<Variant>) {
+        let wide = self.plane.overrides.matching(None, object);
+        for (rules, clusters) in self.split(&wide, clusters) {
+            let mut changes = Vec::new();
+            let mut object = object.clone();
+            if let Err(finding) = apply(&wide, &rules, &mut object, &clusters, &mut changes) {
+                variants.push(failed(finding, &clusters));
+                continue;
+            }
+            let own = match object.id.namespace.as_deref() {
+                Some(namespace) => self.plane.overrides.matching(Some(namespace), &object),
+                None => Vec::new(),
+            };
+            for (rules, clusters) in self.split(&own, &clusters) {
+                let (mut object, mut changes) = (object.clone(), changes.clone());
+                if let Err(finding) = apply(&own, &rules, &mut object, &clusters, &mut changes) {
+                    variants.push(failed(finding, &clusters));
+                    continue;
+                }
+                prune::prune(&mut object.body, self.overwrite);
+                let rendered = Ok(Rendered { body: object.body, changes });
+                variants.push(Variant { clusters: names(&clusters), rendered });
+            }
+        }
+    }
+
+    /// Clusters by the rules that apply to them.
+    fn split<'c>(&self, policies: &[&OverridePolicy<'a>], clusters: &[&'c Placed]) -> ByRules<'c> {
+        let mut split = ByRules::new();
+        for placed in clusters {
+            let index = schedule::index_of(self.plane.clusters, &placed.name);
+            let rules =
+                index.map(|index| applying(policies, &self.plane.clusters[index])).unwrap_or_default();
+            split.entry(rules).or_default().push(placed);
+        }
+        split
+    }
+}
+
+fn apply(
+    policies: &[&OverridePolicy<'_>],
+    rules: &RuleIds,
+    object: &mut Object,
+    clusters: &[&Placed],
+    changes: &mut Vec<OverrideChange>,
+) -> Result<(), Finding> {
+    for (policy, rule) in rules {
+        let policy = policies[*policy];
+        let before = object.body.clone();
+        if let Err(failure) = policy.rules[*rule].apply(&mut object.body) {
+            return Err(override_failed(policy, &failure, object, clusters));
+        }
+        changes.push(OverrideChange {
+            policy: policy.object.id.clone(),
+            origin: policy.object.origin.to_string(),
+            paths: differences(&before, &object.body),
+        });
+    }
+    Ok(())
+}
+
+fn applying(policies: &[&OverridePolicy<'_>], cluster: &Cluster) -> RuleIds {
+    let rules = policies.iter().enumerate().flat_map(|(at, policy)| {
+        let applying = policy.rules.iter().enumerate().filter(|(_, rule)| rule.targets(cluster));
+        applying.map(move |(rule, _)| (at, rule))
+    });
+    rules.collect()
+}
+
+/// Without the empty maps that stand for labels and annotations that are not there.
+fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let empty = |path: &String| {
+        matches!(path.as_str(), "/metadata/labels" | "/metadata/annotations")
+            && after.pointer(path).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+    };
+    patch::differences(before, after).into_iter().filter(|path| !empty(path)).collect()
+}
+
+fn names(clusters: &[&Placed]) -> Vec<ClusterName> {
+    clusters.iter().map(|p| p.name.clone()).collect()
+}
+
+fn failed(finding: Finding, clusters: &[&Placed]) -> Variant {
+    let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
+    Variant { clusters: names(clusters), rendered: Err(withheld) }
+}
+
+fn override_failed(
+    policy: &OverridePolicy<'_>,
+    failure: &Failure,
+    object: &Object,
+    clusters: &[&Placed],
+) -> Finding {
+    let shown: Vec<&str> = clusters.iter().map(|p| p.name.as_ref()).collect();
+    // What went wrong may quote what the field holds.
+    let why = if object.id.kind == "Secret" { "it does not fit this Secret" } else { &failure.message };
+    let message = format!(
+        "{} cannot be rendered for {}: {} fails: {why}",
+        object.id,
+        finding::list(&shown, 3),
+        policy.object.id,
+    );
+    let mut finding = Finding::error("override-failed", object, message).at(&failure.pointer);
+    finding.origin = Some(policy.object.origin.clone());
+    finding
+}

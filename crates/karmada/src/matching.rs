@@ -1,0 +1,181 @@
+//! Which policy a template follows.
+//!
+//! Facts: some objects are never propagated; a `PropagationPolicy` of the template's namespace beats any
+//! `ClusterPropagationPolicy`; among several the highest priority wins, then the most specific selector,
+//! then the smallest name. There is no claim to keep: every decision is that of a fresh control plane.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::api::PropagationSpec;
+use super::schedule::Screen;
+use super::selector::{Strength, strength};
+use federate_kubernetes::{Cluster, Object};
+
+/// A valid propagation policy, compiled.
+pub(super) struct Policy<'a> {
+    pub(super) object: &'a Object,
+    pub(super) spec: PropagationSpec,
+    screen: OnceLock<Screen>,
+    applied: OnceLock<Value>,
+}
+
+impl<'a> Policy<'a> {
+    pub(super) fn new(object: &'a Object, spec: PropagationSpec) -> Self {
+        Self { object, spec, screen: OnceLock::new(), applied: OnceLock::new() }
+    }
+
+    /// Its placement held against the inventory; computed once, when first needed.
+    pub(super) fn screen(&self, clusters: &[Cluster]) -> &Screen {
+        self.screen.get_or_init(|| Screen::new(&self.spec.placement, clusters))
+    }
+
+    /// Its placement as it is remembered, to tell the next time whether it has changed.
+    pub(super) fn applied(&self) -> &Value {
+        self.applied.get_or_init(|| serde_json::to_value(&self.spec.placement).unwrap_or_default())
+    }
+}
+
+/// A policy that matches a template, and how specifically.
+#[derive(Clone, Copy)]
+pub(super) struct Match<'m, 'a> {
+    pub(super) policy: &'m Policy<'a>,
+    pub(super) strength: Strength,
+}
+
+/// Every valid propagation policy.
+#[derive(Default)]
+pub(super) struct Policies<'a> {
+    namespaced: BTreeMap<&'a str, Index<'a>>,
+    cluster: Index<'a>,
+}
+
+/// Policies by what their selectors name, so that a template is held against few of them.
+#[derive(Default)]
+struct Index<'a> {
+    policies: Vec<Policy<'a>>,
+    by_name: HashMap<(String, String), Vec<usize>>,
+    by_kind: HashMap<String, Vec<usize>>,
+}
+
+impl<'a> Index<'a> {
+    fn add(&mut self, policy: Policy<'a>) {
+        let at = self.policies.len();
+        for selector in &policy.spec.resource_selectors {
+            let list = if selector.name.is_empty() {
+                self.by_kind.entry(selector.kind.clone()).or_default()
+            } else {
+                self.by_name.entry((selector.kind.clone(), selector.name.clone())).or_default()
+            };
+            if list.last() != Some(&at) {
+                list.push(at);
+            }
+        }
+        self.policies.push(policy);
+    }
+
+    /// The matching policies, the winner first.
+    fn matches(&self, template: &Object) -> Vec<Match<'_, 'a>> {
+        let by_name = self.by_name.get(&(template.id.kind.clone(), template.id.name.clone()));
+        let by_kind = self.by_kind.get(&template.id.kind);
+        let mut indices: Vec<usize> = by_name.into_iter().chain(by_kind).flatten().copied().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let mut found: Vec<Match<'_, 'a>> = indices
+            .into_iter()
+            .filter_map(|at| {
+                let policy = &self.policies[at];
+                let strength = strength(&policy.spec.resource_selectors, template, None)?;
+                Some(Match { policy, strength })
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            let key = |m: &Match<'_, 'a>| (Reverse(m.policy.spec.priority), Reverse(m.strength));
+            key(a).cmp(&key(b)).then_with(|| a.policy.object.id.name.cmp(&b.policy.object.id.name))
+        });
+        found
+    }
+}
+
+impl<'a> Policies<'a> {
+    /// Adds a policy; one that is being deleted has no say.
+    pub(super) fn add(&mut self, policy: Policy<'a>) {
+        if policy.object.deleting() {
+            return;
+        }
+        match &policy.object.id.namespace {
+            Some(namespace) => self.namespaced.entry(namespace).or_default().add(policy),
+            None => self.cluster.add(policy),
+        }
+    }
+
+    /// The policies of the scope that decides: those of the template's namespace if any matches, else
+    /// the cluster-wide ones. The winner comes first.
+    pub(super) fn matches(&self, template: &Object) -> Vec<Match<'_, 'a>> {
+        let namespaced = template.id.namespace.as_deref().and_then(|n| self.namespaced.get(n));
+        let found = namespaced.map(|index| index.matches(template)).unwrap_or_default();
+        if found.is_empty() { self.cluster.matches(template) } else { found }
+    }
+
+    /// The policy of that namespace (none for a cluster-wide one) and name.
+    pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Policy<'a>> {
+        let index = match namespace {
+            Some(namespace) => self.namespaced.get(namespace)?,
+            None => &self.cluster,
+        };
+        index.policies.iter().find(|p| p.object.id.name == name)
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Policy<'a>> {
+        self.namespaced.values().chain([&self.cluster]).flat_map(|index| &index.policies)
+    }
+}
+
+/// Why no policy can propagate the object; `None` when one can.
+pub(super) fn reserved(object: &Object) -> Option<&'static str> {
+    const GROUPS: [&str; 8] = [
+        "cluster.karmada.io",
+        "policy.karmada.io",
+        "work.karmada.io",
+        "config.karmada.io",
+        "networking.karmada.io",
+        "autoscaling.karmada.io",
+        "remedy.karmada.io",
+        "apps.karmada.io",
+    ];
+    let id = &object.id;
+    let namespace = id.namespace.as_deref().unwrap_or_default();
+    if matches!(namespace, "karmada-system" | "karmada-cluster")
+        || namespace.starts_with("karmada-es-")
+        || namespace.starts_with("kube-")
+    {
+        return Some("its namespace is reserved for the control plane");
+    }
+    let event = id.api_version == "v1" && id.kind == "Event";
+    if GROUPS.contains(&id.group())
+        || id.group() == "events.k8s.io"
+        || id.api_version == "coordination.k8s.io/v1"
+        || event
+    {
+        return Some("its kind is never propagated");
+    }
+    let claimed = object.label("resourcetemplate.karmada.io/claimed-by").is_some_and(|by| !by.is_empty());
+    claimed.then_some("the label `resourcetemplate.karmada.io/claimed-by` keeps it out")
+}
+
+/// Whether a Namespace goes to every cluster without any policy.
+pub(super) fn propagates_everywhere(namespace: &Object) -> bool {
+    let id = &namespace.id;
+    let name = id.name.as_str();
+    let kept_out = matches!(name, "default" | "karmada-system" | "karmada-cluster")
+        || name.starts_with("karmada-es-")
+        || name.starts_with("kube-");
+    let skipped = namespace
+        .label("namespace.karmada.io/skip-auto-propagation")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    id.api_version == "v1" && id.kind == "Namespace" && !kept_out && !skipped
+}

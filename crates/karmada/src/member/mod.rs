@@ -1,0 +1,95 @@
+//! What is done about an object in one member cluster: created, updated, taken over, deleted or left.
+//!
+//! Facts: an object in a member is Karmada's own with the label `karmada.io/managed: "true"`. One
+//! without is overwritten only where the conflict resolution says so. An update keeps what the member
+//! added, and is sent only if it would change something.
+
+use serde_json::Value;
+
+use super::{Karmadas, manifest, prune};
+use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_kubernetes::{Cluster, Object};
+use federate_repo::Template;
+
+mod body;
+mod pod;
+pub mod retain;
+mod stamp;
+
+/// The label that marks what Karmada has sent.
+pub(super) const MANAGED: &str = "karmada.io/managed";
+
+/// On an object that is sent: what is done about one that is in the way.
+const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+
+/// What an action says that has nothing to tell.
+const DONE: &str = "OK";
+
+/// What is done in a cluster.
+pub(super) fn act(
+    plane: &Karmadas<'_>,
+    placement: &Placement,
+    template: &Template,
+    cluster: &Cluster,
+    live: Option<&Object>,
+) -> Option<Action> {
+    if !placement.clusters.iter().any(|placed| placed.name == cluster.name) {
+        return withdraw(plane, placement, live?);
+    }
+    if placement.suspended.contains(&cluster.name) {
+        return Some(Action::nothing("SuspendDispatching"));
+    }
+    let variant = manifest::variant(plane, placement, template, &cluster.name)?;
+    Some(match variant.rendered {
+        Err(withheld) => Action::nothing(withheld.status),
+        Ok(mut rendered) => {
+            let overwrites = manifest::overwrites(plane, placement);
+            stamp::stamp(&mut rendered.body, placement, template, &cluster.name, overwrites);
+            decide(rendered.body, live)
+        }
+    })
+}
+
+/// What is done about an object where it is not placed (any more).
+fn withdraw(plane: &Karmadas<'_>, placement: &Placement, live: &Object) -> Option<Action> {
+    if !is_managed(live) {
+        return None;
+    }
+    let deed = if manifest::preserves(plane, placement) {
+        Deed::Release(stamp::removed(&live.body))
+    } else {
+        Deed::Delete(DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())]))
+    };
+    Some(Action { deed, adopts: false, status: DONE, hint: None })
+}
+
+/// Whether Karmada has marked a member cluster's object as its own.
+fn is_managed(live: &Object) -> bool {
+    live.label(MANAGED) == Some("true")
+}
+
+/// What is done with an object as it is to be sent, stamps and all.
+pub fn decide(desired: Value, live: Option<&Object>) -> Action {
+    let Some(live) = live else {
+        return Action { deed: Deed::Create(desired), adopts: false, status: DONE, hint: None };
+    };
+    let resolution = desired.pointer("/metadata/annotations").and_then(|a| a.get(CONFLICT_RESOLUTION));
+    let adopts = !is_managed(live);
+    if adopts && resolution.and_then(Value::as_str) != Some("overwrite") {
+        return Action::nothing("AlreadyExists").unless(
+            "that takes `conflictResolution: Overwrite` in its policy, or on it the annotation \
+             `work.karmada.io/conflict-resolution: overwrite`",
+        );
+    }
+    let Ok(body) = retain::retained(desired, live) else { return Action::nothing("RetainFailed") };
+    let deed = if changes(&body, live) { Deed::Update(body) } else { Deed::Nothing };
+    Action { deed, adopts, status: DONE, hint: None }
+}
+
+/// Whether an update changes anything, besides what is never sent.
+pub fn changes(retained: &Value, live: &Object) -> bool {
+    let mut current = live.body.clone();
+    prune::irrelevant(&mut current);
+    retain::metadata(&mut current, live);
+    *retained != current
+}

@@ -1,0 +1,47 @@
+//! What of the member's pod stays: where it runs, what it mounts.
+//!
+//! Facts: the pod comes back as Go writes its type: without what the type does not have, with the
+//! fields that are never left out, quantities in their shortest form.
+
+use serde_json::{Map, Value, json};
+
+use super::body::{Unretained, object};
+use federate_apiserver::Kind;
+use federate_apiserver::canonical::canonical;
+use federate_kubernetes::Object;
+
+/// Brings what stays of the member's pod into what is sent.
+pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let spec = object(body, &["spec"]).ok_or(Unretained)?;
+    for field in ["nodeName", "serviceAccountName", "volumes"] {
+        set(spec, field, live.at(&["spec", field]));
+    }
+    for list in ["containers", "initContainers"] {
+        let theirs = live.at(&["spec", list]).and_then(Value::as_array);
+        for theirs in theirs.into_iter().flatten() {
+            let ours = spec.get_mut(list).and_then(Value::as_array_mut);
+            let mut same = ours.into_iter().flatten().filter(|c| c.get("name") == theirs.get("name"));
+            if let Some(ours) = same.next().and_then(Value::as_object_mut) {
+                set(ours, "volumeMounts", theirs.get("volumeMounts"));
+            }
+        }
+    }
+    let kind = Kind::builtin("v1", "Pod").ok_or(Unretained)?;
+    let mut typed = body.clone();
+    canonical(&kind.schema, &mut typed);
+    let written = object(&mut typed, &[]).ok_or(Unretained)?;
+    for key in ["apiVersion", "kind"] {
+        written.insert(key.to_owned(), body[key].clone());
+    }
+    written.entry("status").or_insert_with(|| json!({}));
+    *body = typed;
+    Ok(())
+}
+
+/// Sets a field as the member has it.
+fn set(map: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
+    match value.filter(|value| !value.is_null()) {
+        Some(value) => drop(map.insert(field.to_owned(), value.clone())),
+        None => drop(map.shift_remove(field)),
+    }
+}

@@ -1,0 +1,217 @@
+//! What of the member's object stays when it is updated.
+//!
+//! Facts: finalizers and owners are the member's; labels and annotations that the member added stay,
+//! those that had been sent before go; some kinds have fields that belong to the member.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::body::{Unretained, object};
+use super::{pod, stamp};
+use federate_kubernetes::Object;
+use federate_kubernetes::object::at;
+
+/// What is sent instead of `desired`, given what is there.
+pub fn retained(mut desired: Value, live: &Object) -> Result<Value, Unretained> {
+    metadata(&mut desired, live);
+    by_kind(&mut desired, live)?;
+    Ok(desired)
+}
+
+/// What stays of the metadata.
+pub(super) fn metadata(body: &mut Value, live: &Object) {
+    for key in ["resourceVersion", "finalizers", "ownerReferences"] {
+        let kept = live.at(&["metadata", key]).filter(|kept| !kept.is_null() && *kept != "");
+        let Some(metadata) = object(body, &["metadata"]) else { return };
+        match kept {
+            Some(kept) => drop(metadata.insert(key.to_owned(), kept.clone())),
+            None => drop(metadata.shift_remove(key)),
+        }
+    }
+    merge(body, live, "annotations", stamp::SENT_ANNOTATIONS);
+    merge(body, live, "labels", stamp::SENT_LABELS);
+}
+
+/// The sent map wins; what the member has besides stays, unless it had been sent before.
+fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
+    let gone: BTreeSet<&str> = live.annotation(sent).unwrap_or_default().split(',').collect();
+    let theirs = live.at(&["metadata", field]).and_then(Value::as_object);
+    for (key, value) in theirs.into_iter().flatten() {
+        let ours = at(body, &["metadata", field, key]);
+        if ours.is_none()
+            && !gone.contains(key.as_str())
+            && let Some(map) = object(body, &["metadata", field])
+        {
+            map.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+fn by_kind(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    match (text("apiVersion"), text("kind")) {
+        ("apps/v1", "Deployment") => replicas(body, live),
+        ("v1", "Pod") => pod::retain(body, live),
+        ("v1", "Service") => service(body, live),
+        ("v1", "ServiceAccount") => {
+            secrets(body, live, "secrets")?;
+            secrets(body, live, "imagePullSecrets")
+        }
+        ("v1", "PersistentVolumeClaim") => {
+            let volume = typed(live, &["spec", "volumeName"], Value::as_str)?;
+            keep(body, &["spec"], "volumeName", volume.filter(|name| !name.is_empty()).map(Value::from))
+        }
+        ("v1", "PersistentVolume") => {
+            keep(body, &["spec"], "claimRef", live.at(&["spec", "claimRef"]).cloned())
+        }
+        ("batch/v1", "Job") => job(body, live),
+        ("v1", "Secret") => token(body, live),
+        _ => thirdparty(body, live),
+    }
+}
+
+/// Kinds of others: what is switched off in the member stays so, and what its controller wrote stays.
+fn thirdparty(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let given = |path: &[&str]| live.at(path).filter(|value| !value.is_null()).cloned();
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    match (text("apiVersion"), text("kind")) {
+        ("argoproj.io/v1alpha1", "Workflow") => {
+            keep(body, &["spec"], "suspend", given(&["spec", "suspend"]))?;
+            keep(body, &[], "status", given(&["status"]))
+        }
+        ("apps.kruise.io/v1alpha1", "BroadcastJob") => {
+            let path = ["spec", "template", "metadata"];
+            keep(body, &path, "labels", given(&["spec", "template", "metadata", "labels"]))
+        }
+        ("kustomize.toolkit.fluxcd.io/v1", "Kustomization")
+        | ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease")
+        | ("source.toolkit.fluxcd.io/v1", "GitRepository")
+        | ("source.toolkit.fluxcd.io/v1beta2", "OCIRepository" | "HelmRepository" | "Bucket" | "HelmChart") => {
+            keep(body, &["spec"], "suspend", given(&["spec", "suspend"]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets a field below `path` to what the member has there, if it has anything.
+fn keep(body: &mut Value, path: &[&str], key: &str, value: Option<Value>) -> Result<(), Unretained> {
+    let Some(value) = value else { return Ok(()) };
+    object(body, path).ok_or(Unretained)?.insert(key.to_owned(), value);
+    Ok(())
+}
+
+/// A value of the member's, read as what it has to be.
+fn typed<'o, T>(
+    live: &'o Object,
+    path: &[&str],
+    read: impl Fn(&'o Value) -> Option<T>,
+) -> Result<Option<T>, Unretained> {
+    live.at(path).map(|found| read(found).ok_or(Unretained)).transpose()
+}
+
+/// Replicas stay only where the object asks for it, and then there have to be some.
+fn replicas(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let label = at(body, &["metadata", "labels", "resourcetemplate.karmada.io/retain-replicas"]);
+    if label.and_then(Value::as_str) != Some("true") {
+        return Ok(());
+    }
+    let replicas = typed(live, &["spec", "replicas"], Value::as_i64)?.ok_or(Unretained)?;
+    keep(body, &["spec"], "replicas", Some(replicas.into()))
+}
+
+fn service(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let port = typed(live, &["spec", "healthCheckNodePort"], Value::as_i64)?.filter(|port| *port > 0);
+    keep(body, &["spec"], "healthCheckNodePort", port.map(Value::from))?;
+    let address = typed(live, &["spec", "clusterIP"], Value::as_str)?.filter(|address| !address.is_empty());
+    keep(body, &["spec"], "clusterIP", address.map(Value::from))
+}
+
+/// Those that are sent, and then those of the member's that are not among them; none at all is `null`.
+fn secrets(body: &mut Value, live: &Object, field: &str) -> Result<(), Unretained> {
+    let ours = body.get(field).map(|list| list.as_array().ok_or(Unretained)).transpose()?;
+    let mut all = ours.cloned().unwrap_or_default();
+    for one in typed(live, &[field], Value::as_array)?.into_iter().flatten() {
+        if !all.iter().any(|other| other.get("name") == one.get("name")) {
+            all.push(one.clone());
+        }
+    }
+    let all = if all.is_empty() { Value::Null } else { Value::Array(all) };
+    keep(body, &[], field, Some(all))
+}
+
+/// The labels by which the Job's controller finds its pods.
+fn job(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let labels = typed(live, &["spec", "selector", "matchLabels"], Value::as_object)?.cloned();
+    keep(body, &["spec", "selector"], "matchLabels", labels.map(Value::Object))?;
+    let labels = typed(live, &["spec", "template", "metadata", "labels"], Value::as_object)?.cloned();
+    keep(body, &["spec", "template", "metadata"], "labels", labels.map(Value::Object))
+}
+
+/// A token belongs to the cluster that issued it.
+fn token(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    if body.get("type").and_then(Value::as_str) != Some("kubernetes.io/service-account-token") {
+        return Ok(());
+    }
+    let data = typed(live, &["data"], Value::as_object)?.cloned();
+    keep(body, &[], "data", data.map(Value::Object))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn live(body: Value) -> Object {
+        Object::named("v1", "X", "n", body)
+    }
+
+    #[test]
+    fn what_had_been_sent_goes_and_what_the_member_added_stays() {
+        let there = live(json!({"metadata": {
+            "annotations": {"resourcetemplate.karmada.io/managed-labels": "old,app"},
+            "labels": {"old": "1", "app": "1", "own": "1"}
+        }}));
+        let sent = json!({"metadata": {"labels": {"app": "2"}, "finalizers": ["x"]}});
+        let kept = retained(sent, &there).unwrap();
+        assert_eq!(kept["metadata"]["labels"], json!({"app": "2", "own": "1"}));
+        assert_eq!(kept["metadata"].get("finalizers"), None);
+    }
+
+    #[test]
+    fn replicas_that_are_to_stay_have_to_be_there() {
+        let labels = json!({"resourcetemplate.karmada.io/retain-replicas": "true"});
+        let sent = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": labels}});
+        let there = live(json!({"spec": {"replicas": 7}}));
+        assert_eq!(retained(sent.clone(), &there).unwrap()["spec"]["replicas"], 7);
+        assert!(retained(sent, &live(json!({"spec": {}}))).is_err());
+    }
+
+    #[test]
+    fn pods_come_back_as_their_type_is_written() {
+        let container = json!({"name": "a", "resources": {"requests": {"cpu": "1000m"}}, "unknown": 1});
+        let sent = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"containers": [container, {"name": "b"}]}});
+        let mounts = json!([{"name": "v", "mountPath": "/v"}]);
+        let there =
+            live(json!({"spec": {"nodeName": "n", "containers": [{"name": "b", "volumeMounts": mounts}]}}));
+        let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {}, "spec": {
+            "nodeName": "n",
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "b", "resources": {}, "volumeMounts": mounts}
+            ]
+        }});
+        assert_eq!(retained(sent, &there).unwrap(), want);
+    }
+
+    #[test]
+    fn no_secrets_are_null() {
+        let sent =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}, "secrets": [{"name": "a"}]});
+        let kept = retained(sent, &live(json!({"secrets": [{"name": "b"}, {"name": "a"}]}))).unwrap();
+        assert_eq!(kept["secrets"], json!([{"name": "a"}, {"name": "b"}]));
+        assert_eq!(kept["imagePullSecrets"], json!(null));
+    }
+}

@@ -1,0 +1,74 @@
+//! The bookkeeping that Karmada keeps on what it sends: whose it is, where it comes from, and which
+//! labels and annotations were sent.
+//!
+//! Facts: what holds a random or hashed identity (permanent ids, the name of the Work) is left out.
+
+use serde_json::{Map, Value};
+
+use super::body::object;
+use super::{CONFLICT_RESOLUTION, MANAGED};
+use crate::prune;
+use federate_dialect::Placement;
+use federate_repo::Template;
+
+/// The annotations and labels that were sent, by name.
+pub(super) const SENT_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+pub(super) const SENT_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+
+/// Stamps an object for a cluster.
+pub(super) fn stamp(
+    body: &mut Value,
+    placement: &Placement,
+    template: &Template,
+    cluster: &str,
+    overwrites: bool,
+) {
+    let Some(labels) = object(body, &["metadata", "labels"]) else { return };
+    labels.insert(MANAGED.to_owned(), "true".into());
+    let labels = names(labels);
+    let Some(annotations) = object(body, &["metadata", "annotations"]) else { return };
+    let resolution = if overwrites { "overwrite" } else { "abort" };
+    annotations.entry(CONFLICT_RESOLUTION).or_insert_with(|| resolution.into());
+    let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
+    let id = &template.object.id;
+    let binding = format!("{}-{}", id.name, id.kind).to_lowercase().replace(':', ".");
+    match &id.namespace {
+        Some(namespace) => {
+            put("resourcebinding.karmada.io/namespace", namespace.clone());
+            put("resourcebinding.karmada.io/name", binding);
+        }
+        None => put("clusterresourcebinding.karmada.io/name", binding),
+    }
+    if let Some(policy) = &placement.policy {
+        match &policy.namespace {
+            Some(namespace) => {
+                put("propagationpolicy.karmada.io/namespace", namespace.clone());
+                put("propagationpolicy.karmada.io/name", policy.name.clone());
+            }
+            None => put("clusterpropagationpolicy.karmada.io/name", policy.name.clone()),
+        }
+    }
+    put("work.karmada.io/namespace", format!("karmada-es-{cluster}"));
+    put(SENT_LABELS, labels);
+    put(SENT_ANNOTATIONS, String::new());
+    let all = names(annotations);
+    annotations.insert(SENT_ANNOTATIONS.to_owned(), all.into());
+}
+
+fn names(map: &Map<String, Value>) -> String {
+    let mut names: Vec<&str> = map.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names.join(",")
+}
+
+/// The object without any of it.
+pub(super) fn removed(live: &Value) -> Value {
+    let mut body = live.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        prune::stamps(metadata);
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.shift_remove(CONFLICT_RESOLUTION);
+        }
+    }
+    body
+}

@@ -1,0 +1,191 @@
+//! Override policies: which rules apply to an object on a cluster, in which order, and what they do.
+//!
+//! Facts: cluster-wide policies come first, then those of the object's namespace; everything that
+//! matches applies; within a group the more specific selector and then the later name is applied last.
+//! A group is matched against the object as it is before that group's changes. Any error keeps the
+//! object from the cluster.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, PlaintextOverrider};
+use super::selector::{Strength, strength};
+use federate_kubernetes::patch::{self, Operation};
+use federate_kubernetes::{Cluster, Object};
+
+mod field;
+mod image;
+mod lists;
+
+/// A rule that cannot be carried out: where in its policy, and why.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) pointer: String,
+    pub(super) message: String,
+}
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// One rule of a policy.
+pub(super) struct Rule {
+    target: Option<ClusterAffinity>,
+    overriders: Overriders,
+    /// Where its overriders stand in the policy.
+    pointer: String,
+}
+
+impl Rule {
+    /// Whether it is meant for the cluster.
+    pub(super) fn targets(&self, cluster: &Cluster) -> bool {
+        self.target.as_ref().is_none_or(|target| target.matches(cluster))
+    }
+
+    /// Changes the manifest.
+    pub(super) fn apply(&self, manifest: &mut Value) -> Result<()> {
+        let at = |list: &str, index: usize| format!("{}/{list}/{index}", self.pointer);
+        let o = &self.overriders;
+        for (index, overrider) in o.image_overrider.iter().enumerate() {
+            image::apply(overrider, manifest)
+                .map_err(|message| Failure { pointer: at("imageOverrider", index), message })?;
+        }
+        for overrider in &o.command_overrider {
+            lists::apply(overrider, "command", manifest);
+        }
+        for overrider in &o.args_overrider {
+            lists::apply(overrider, "args", manifest);
+        }
+        for overrider in &o.labels_overrider {
+            string_map(overrider, "labels", manifest);
+        }
+        for overrider in &o.annotations_overrider {
+            string_map(overrider, "annotations", manifest);
+        }
+        for (index, overrider) in o.field_overrider.iter().enumerate() {
+            field::apply(overrider, manifest)
+                .map_err(|message| Failure { pointer: at("fieldOverrider", index), message })?;
+        }
+        for (index, overrider) in o.plaintext.iter().enumerate() {
+            plaintext(overrider, manifest)
+                .map_err(|message| Failure { pointer: at("plaintext", index), message })?;
+        }
+        Ok(())
+    }
+}
+
+/// A policy, compiled.
+pub(super) struct OverridePolicy<'a> {
+    pub(super) object: &'a Object,
+    spec: OverrideSpec,
+    pub(super) rules: Vec<Rule>,
+}
+
+impl<'a> OverridePolicy<'a> {
+    fn new(object: &'a Object) -> Option<Self> {
+        let mut spec: OverrideSpec = serde_json::from_value(object.at(&["spec"])?.clone()).ok()?;
+        let mut rules: Vec<Rule> = std::mem::take(&mut spec.override_rules)
+            .into_iter()
+            .enumerate()
+            .map(|(index, rule)| Rule {
+                target: rule.target_cluster,
+                overriders: rule.overriders,
+                pointer: format!("/spec/overrideRules/{index}/overriders"),
+            })
+            .collect();
+        if rules.is_empty() {
+            rules.push(Rule {
+                target: spec.target_cluster.take(),
+                overriders: std::mem::take(&mut spec.overriders),
+                pointer: "/spec/overriders".to_owned(),
+            });
+        }
+        Some(Self { object, spec, rules })
+    }
+
+    fn strength(&self, manifest: &Object) -> Option<Strength> {
+        if self.spec.resource_selectors.is_empty() {
+            return Some(Strength::All);
+        }
+        strength(&self.spec.resource_selectors, manifest, self.object.id.namespace.as_deref())
+    }
+}
+
+/// Every valid override policy, each group sorted by name.
+#[derive(Default)]
+pub(super) struct OverridePolicies<'a> {
+    cluster: Vec<OverridePolicy<'a>>,
+    namespaced: BTreeMap<&'a str, Vec<OverridePolicy<'a>>>,
+}
+
+impl<'a> OverridePolicies<'a> {
+    pub(super) fn new(objects: impl Iterator<Item = &'a Object>) -> Self {
+        let mut all = Self::default();
+        for policy in objects.filter_map(OverridePolicy::new) {
+            match policy.object.id.namespace.as_deref() {
+                Some(namespace) => all.namespaced.entry(namespace).or_default().push(policy),
+                None => all.cluster.push(policy),
+            }
+        }
+        all.cluster.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
+        for policies in all.namespaced.values_mut() {
+            policies.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
+        }
+        all
+    }
+
+    /// Whether there is a policy of that name in the namespace, or cluster-wide without one.
+    pub(super) fn contains(&self, namespace: Option<&str>, name: &str) -> bool {
+        self.group(namespace).iter().any(|p| p.object.id.name == name)
+    }
+
+    fn group(&self, namespace: Option<&str>) -> &[OverridePolicy<'a>] {
+        match namespace {
+            Some(namespace) => self.namespaced.get(namespace).map_or(&[], Vec::as_slice),
+            None => &self.cluster,
+        }
+    }
+
+    /// The policies of a group that match, in the order in which they apply. `namespace` is `None` for
+    /// the cluster-wide group.
+    pub(super) fn matching(&self, namespace: Option<&str>, manifest: &Object) -> Vec<&OverridePolicy<'a>> {
+        let mut found: Vec<(Strength, &OverridePolicy<'a>)> =
+            self.group(namespace).iter().filter_map(|p| Some((p.strength(manifest)?, p))).collect();
+        // The group is sorted by name, and the sort is stable.
+        found.sort_by_key(|(strength, _)| *strength);
+        found.into_iter().map(|(_, policy)| policy).collect()
+    }
+}
+
+fn string_map(overrider: &MapOverrider, field: &str, manifest: &mut Value) {
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let entry = metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    if entry.is_null() {
+        *entry = Value::Object(Map::new());
+    }
+    let Some(map) = entry.as_object_mut() else { return };
+    for (key, value) in &overrider.value {
+        match overrider.operator.as_str() {
+            "add" => drop(map.insert(key.clone(), Value::from(value.as_str()))),
+            "replace" => {
+                if let Some(present) = map.get_mut(key) {
+                    *present = Value::from(value.as_str());
+                }
+            }
+            "remove" => drop(map.shift_remove(key)),
+            _ => {}
+        }
+    }
+}
+
+/// Templates in a live control plane always carry labels and annotations, so both maps are there.
+fn plaintext(overrider: &PlaintextOverrider, manifest: &mut Value) -> std::result::Result<(), String> {
+    if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
+        }
+    }
+    let operation =
+        Operation { name: &overrider.operator, path: &overrider.path, value: overrider.value.as_ref() };
+    patch::apply(manifest, operation)
+        .map_err(|error| format!("{} {}: {error}", overrider.operator, overrider.path))
+}

@@ -1,0 +1,332 @@
+//! Karmada's scheduler: filter, score, select, assign, for one object under one policy.
+//!
+//! ```text
+//! trigger? ─► for each affinity group: filter ─► order ─► select (spread) ─► assign (replicas)
+//! ```
+//!
+//! Every cluster is known by its index in the inventory, which is in name order.
+
+use std::cmp::Reverse;
+
+use super::api::{Placement, ReplicaScheduling};
+use super::workload::Workload;
+use federate_kubernetes::{Cluster, ClusterName};
+
+mod assign;
+mod estimate;
+mod pdqsort;
+mod region;
+mod screen;
+mod select;
+mod trigger;
+pub(super) mod webster;
+
+pub(super) use estimate::Estimator;
+pub(super) use screen::Screen;
+pub(super) use trigger::{Applied, changed};
+
+use screen::{Filter, Term};
+
+/// The score of a cluster that holds the object already.
+const LOCALITY: i64 = 100;
+
+/// What is scheduled.
+pub(super) struct Subject<'s> {
+    /// API version and kind, for messages.
+    pub(super) kind: &'s str,
+    pub(super) workload: &'s Workload,
+    /// Which clusters serve its kind, by index.
+    pub(super) served: &'s [bool],
+    /// Where it is now with how many replicas (0 for none), sorted by index; clusters that have left
+    /// the inventory are not in it.
+    pub(super) previous: &'s [(usize, i64)],
+    /// Clusters it is being evicted from.
+    pub(super) evicting: &'s [usize],
+    /// The affinity group last observed.
+    pub(super) affinity: Option<&'s str>,
+    /// Whether a fresh scheduling was asked for.
+    pub(super) fresh: bool,
+    /// Whether equal shares go to later names first.
+    pub(super) descending: bool,
+}
+
+impl Subject<'_> {
+    fn before(&self, index: usize) -> Option<i64> {
+        let at = self.previous.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+        Some(self.previous[at].1)
+    }
+
+    fn holds(&self, index: usize) -> bool {
+        self.before(index).is_some()
+    }
+
+    /// 100 for a cluster that holds the object already, else 0.
+    pub(super) fn score(&self, index: usize) -> i64 {
+        if self.holds(index) { LOCALITY } else { 0 }
+    }
+}
+
+/// How replicas are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    Duplicated,
+    Static,
+    Dynamic,
+    Aggregated,
+}
+
+impl Strategy {
+    pub(super) fn of(scheduling: Option<&ReplicaScheduling>) -> Self {
+        let Some(scheduling) = scheduling.filter(|s| s.replica_scheduling_type == "Divided") else {
+            return Self::Duplicated;
+        };
+        let dynamic = scheduling.weight_preference.as_ref().is_some_and(|w| !w.dynamic_weight.is_empty());
+        match scheduling.replica_division_preference.as_str() {
+            "Aggregated" => Self::Aggregated,
+            _ if dynamic => Self::Dynamic,
+            _ => Self::Static,
+        }
+    }
+}
+
+/// A cluster that passed the filters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) index: usize,
+    /// Its affinity tier: 0, or the number of the overflow affinity.
+    overflow: u16,
+    /// 100 when it holds the object already.
+    score: i64,
+    /// Room for more replicas.
+    allocatable: i64,
+    /// Room, counting the replicas it has.
+    available: i64,
+}
+
+impl Candidate {
+    /// Candidate order: tier, score, room, name.
+    fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
+        let key = |c: &Self| (c.overflow, Reverse(c.score), Reverse(c.available), c.index);
+        key(a).cmp(&key(b))
+    }
+}
+
+/// What stays the same while one affinity group is tried.
+struct Round<'s> {
+    clusters: &'s [Cluster],
+    screen: &'s Screen,
+    placement: &'s Placement,
+    subject: &'s Subject<'s>,
+    strategy: Strategy,
+}
+
+/// Why scheduling failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+/// The Scheduled condition's reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    NoClusterFit,
+    Unschedulable,
+    SchedulerError,
+}
+
+impl Reason {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::NoClusterFit => "NoClusterFit",
+            Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
+        }
+    }
+}
+
+impl Failure {
+    fn scheduler(message: impl Into<String>) -> Self {
+        Self { reason: Reason::SchedulerError, message: message.into() }
+    }
+
+    fn unschedulable(message: impl Into<String>) -> Self {
+        Self { reason: Reason::Unschedulable, message: message.into() }
+    }
+}
+
+/// The steps of a decision in words; records nothing unless asked to.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    steps: Option<Vec<String>>,
+}
+
+impl Trace {
+    pub(super) fn recording() -> Self {
+        Self { steps: Some(Vec::new()) }
+    }
+
+    pub(super) fn into_steps(self) -> Vec<String> {
+        self.steps.unwrap_or_default()
+    }
+
+    pub(super) fn step(&mut self, words: impl FnOnce() -> String) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(words());
+        }
+    }
+}
+
+/// What scheduling decided.
+pub(super) struct Scheduled {
+    /// By cluster index, sorted; `None` for what is no workload.
+    pub(super) clusters: Vec<(usize, Option<i64>)>,
+    /// The affinity group that was taken.
+    pub(super) affinity: Option<String>,
+}
+
+/// The scheduler over one inventory.
+pub(super) struct Scheduler<'s> {
+    pub(super) clusters: &'s [Cluster],
+    pub(super) estimator: &'s Estimator,
+}
+
+impl Scheduler<'_> {
+    /// Tries the affinity groups in order, from the one last observed; the first that succeeds is
+    /// taken. The failure reported is that of the first group tried.
+    pub(super) fn schedule(
+        &self,
+        subject: &Subject<'_>,
+        placement: &Placement,
+        screen: &Screen,
+        trace: &mut Trace,
+    ) -> Result<Scheduled, Failure> {
+        let strategy = Strategy::of(placement.replica_scheduling.as_ref());
+        let round = Round { clusters: self.clusters, screen, placement, subject, strategy };
+        let estimates = self.estimator.estimate(subject.workload);
+        let observed =
+            screen.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
+        let start = if subject.fresh { 0 } else { observed.unwrap_or(0) };
+        let mut first_failure = None;
+        for term in &screen.terms[start..] {
+            if let Some(name) = &term.name {
+                trace.step(|| format!("affinity group `{name}`:"));
+            }
+            match round.try_term(term, &estimates, trace) {
+                Ok(clusters) => return Ok(Scheduled { clusters, affinity: term.name.clone() }),
+                Err(failure) => {
+                    trace.step(|| format!("{}: {}", failure.reason.name(), failure.message));
+                    first_failure.get_or_insert(failure);
+                }
+            }
+        }
+        Err(first_failure.unwrap_or_else(|| Failure::scheduler("the policy has no affinity group to try")))
+    }
+
+    /// The filter that refuses each cluster, if one does, in words; for the affinity group that was
+    /// taken, or else the first one.
+    pub(super) fn refusals(
+        &self,
+        subject: &Subject<'_>,
+        placement: &Placement,
+        screen: &Screen,
+        affinity: Option<&str>,
+    ) -> Vec<Option<(&'static str, String)>> {
+        let taken = screen.terms.iter().find(|t| t.name.as_deref() == affinity).or(screen.terms.first());
+        let refusal = |(index, cluster): (usize, &Cluster)| {
+            if cluster.deleting {
+                return Some(("deleting", "it is being deleted".to_owned()));
+            }
+            let filter = screen.tier(taken?, subject, index).err()?;
+            Some((filter.name(), screen::words(filter, placement, cluster, subject.kind)))
+        };
+        self.clusters.iter().enumerate().map(refusal).collect()
+    }
+
+    /// Room for more replicas of the workload, by cluster index.
+    pub(super) fn room(&self, workload: &Workload) -> Vec<i64> {
+        self.estimator.estimate(workload)
+    }
+}
+
+impl Round<'_> {
+    fn try_term(
+        &self,
+        term: &Term,
+        estimates: &[i64],
+        trace: &mut Trace,
+    ) -> Result<Vec<(usize, Option<i64>)>, Failure> {
+        let mut candidates = self.filter(term, estimates)?;
+        candidates.sort_unstable_by(Candidate::order);
+        let chosen = select::select(self, candidates, trace)?;
+        let mut clusters: Vec<(usize, Option<i64>)> = if self.subject.workload.is_workload() {
+            let by_tier = term.overflows && matches!(self.strategy, Strategy::Dynamic | Strategy::Aggregated);
+            let assigned = if by_tier {
+                assign::assign_tiers(self, &chosen, trace)?
+            } else {
+                assign::assign(self, &chosen, trace)?
+            };
+            assigned.into_iter().map(|(index, replicas)| (index, Some(replicas))).collect()
+        } else {
+            chosen.iter().map(|c| (c.index, None)).collect()
+        };
+        clusters.sort_unstable_by_key(|(index, _)| *index);
+        Ok(clusters)
+    }
+
+    fn filter(&self, term: &Term, estimates: &[i64]) -> Result<Vec<Candidate>, Failure> {
+        let mut candidates = Vec::with_capacity(self.clusters.len());
+        let mut refused: Vec<Filter> = Vec::new();
+        for (index, _) in self.clusters.iter().enumerate().filter(|(_, c)| !c.deleting) {
+            match self.screen.tier(term, self.subject, index) {
+                Ok(overflow) => {
+                    let before = self.subject.before(index);
+                    candidates.push(Candidate {
+                        index,
+                        overflow,
+                        score: self.subject.score(index),
+                        allocatable: estimates[index],
+                        available: estimates[index] + before.unwrap_or(0),
+                    });
+                }
+                Err(filter) => refused.push(filter),
+            }
+        }
+        if candidates.is_empty() { Err(no_cluster_fit(refused)) } else { Ok(candidates) }
+    }
+}
+
+fn no_cluster_fit(mut refused: Vec<Filter>) -> Failure {
+    refused.sort_unstable();
+    let reasons: Vec<String> = refused
+        .chunk_by(|a, b| a == b)
+        .filter_map(|same| Some(format!("{} {}", same.len(), phrase(*same.first()?))))
+        .collect();
+    let total = refused.len();
+    let message = if total == 0 {
+        "there are no clusters".to_owned()
+    } else {
+        format!("0/{total} clusters are available: {}", reasons.join(", "))
+    };
+    Failure { reason: Reason::NoClusterFit, message }
+}
+
+fn phrase(filter: Filter) -> &'static str {
+    match filter {
+        Filter::ApiEnablement => "do not serve the kind",
+        Filter::TaintToleration => "have a taint that is not tolerated",
+        Filter::ClusterAffinity => "are not selected by the cluster affinity",
+        Filter::SpreadConstraint => "lack a property that a spread constraint needs",
+        Filter::ClusterEviction => "are being evicted from",
+    }
+}
+
+/// The index of a cluster in the inventory, by name.
+pub(super) fn index_of(clusters: &[Cluster], name: &str) -> Option<usize> {
+    clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()
+}
+
+/// The names of scheduled clusters.
+pub(super) fn named(clusters: &[Cluster], index: usize) -> ClusterName {
+    clusters[index].name.clone()
+}

@@ -1,0 +1,213 @@
+//! Spreading by region: which combination of regions, and which clusters in them.
+//!
+//! Facts: a region weighs what its first clusters can take of the replicas; combinations of regions
+//! are built depth first, the heaviest wins, and a shorter combination that begins the winner is
+//! preferred to it.
+
+use std::cmp::Reverse;
+
+use super::{Candidate, Failure, Round, Strategy, Trace};
+use crate::api::SpreadConstraint;
+
+/// A region with its clusters in candidate order.
+struct Region<'s> {
+    name: &'s str,
+    members: Vec<Candidate>,
+    weight: i64,
+}
+
+/// Bounds on the number of groups.
+#[derive(Clone, Copy)]
+struct Bounds {
+    min: usize,
+    max: usize,
+}
+
+/// A recorded combination: indices of regions, heaviest first.
+struct Path {
+    regions: Vec<usize>,
+    weight: i64,
+    clusters: usize,
+}
+
+pub(super) fn select(
+    round: &Round<'_>,
+    regions: &SpreadConstraint,
+    clusters: Option<&SpreadConstraint>,
+    candidates: Vec<Candidate>,
+    trace: &mut Trace,
+) -> Result<Vec<Candidate>, Failure> {
+    let bounds = Bounds { min: count(regions.min_groups), max: count(regions.max_groups) };
+    let at_least = clusters.map_or(0, |c| count(c.min_groups));
+    let at_most = clusters.map_or(0, |c| count(c.max_groups));
+    let mut groups = group(round, candidates);
+    if groups.len() < bounds.min {
+        return Err(Failure::scheduler(format!(
+            "the feasible clusters are in {} regions, but the spread constraint asks for at least {}",
+            groups.len(),
+            bounds.min
+        )));
+    }
+    for region in &mut groups {
+        region.weight = weigh(round, &region.members, bounds.min, at_least);
+        trace.step(|| {
+            format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
+        });
+    }
+    groups.sort_by(|a, b| {
+        let key = |r: &Region<'_>| (r.members.len(), Reverse(r.weight));
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(b.name))
+    });
+    let Some(path) = best(combinations(&groups, bounds, at_least)) else {
+        return Err(Failure::scheduler(format!(
+            "no {} to {} regions hold at least {at_least} feasible clusters together",
+            bounds.min, bounds.max
+        )));
+    };
+    trace.step(|| {
+        let names: Vec<&str> = path.regions.iter().map(|r| groups[*r].name).collect();
+        format!("regions chosen: {}", names.join(", "))
+    });
+    none_is_an_error(take(&groups, &path, at_most))
+}
+
+fn group<'s>(round: &Round<'s>, candidates: Vec<Candidate>) -> Vec<Region<'s>> {
+    let mut groups: Vec<Region<'s>> = Vec::new();
+    for candidate in candidates {
+        let name = round.clusters[candidate.index].region.as_str();
+        match groups.iter_mut().find(|g| g.name == name) {
+            Some(group) => group.members.push(candidate),
+            None => groups.push(Region { name, members: vec![candidate], weight: 0 }),
+        }
+    }
+    groups
+}
+
+fn weigh(round: &Round<'_>, members: &[Candidate], min_regions: usize, min_clusters: usize) -> i64 {
+    if round.strategy == Strategy::Duplicated {
+        return weigh_duplicated(round.subject.workload.replicas, members);
+    }
+    let target = per_region(round.subject.workload.replicas, min_regions);
+    let wanted = min_clusters.max(min_regions);
+    let (mut room, mut score, mut taken) = (0i64, 0i64, 0usize);
+    for member in members {
+        room += member.available;
+        score += member.score;
+        taken += 1;
+        if taken >= wanted && room >= target {
+            break;
+        }
+    }
+    let (counted, by) = if room < target { (room, members.len()) } else { (target, taken) };
+    counted * 1000 + score / as_i64(by).max(1)
+}
+
+fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> i64 {
+    let fitting = || members.iter().filter(|m| m.available >= replicas);
+    let clusters = as_i64(fitting().count());
+    if clusters == 0 {
+        return 0;
+    }
+    clusters * 1000 + fitting().map(|m| m.score).sum::<i64>() / clusters
+}
+
+/// The replicas one of `regions` regions has to take, rounded up.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "the rule divides in float64"
+)]
+fn per_region(replicas: i64, regions: usize) -> i64 {
+    (replicas as f64 / regions as f64).ceil() as i64
+}
+
+fn as_i64(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Every combination that satisfies both bounds, in the order in which depth-first search finds them.
+fn combinations(groups: &[Region<'_>], bounds: Bounds, at_least: usize) -> Vec<Path> {
+    let mut search = Search { groups, bounds, at_least, chosen: Vec::new(), found: Vec::new() };
+    search.extend(0, 0);
+    search.found
+}
+
+struct Search<'s, 'g> {
+    groups: &'s [Region<'g>],
+    bounds: Bounds,
+    at_least: usize,
+    chosen: Vec<usize>,
+    found: Vec<Path>,
+}
+
+impl Search<'_, '_> {
+    fn extend(&mut self, clusters: usize, next: usize) {
+        let length = self.chosen.len();
+        if clusters >= self.at_least && length >= self.bounds.min && length <= self.bounds.max {
+            return self.record(clusters);
+        }
+        if length >= self.bounds.max {
+            return;
+        }
+        for index in next..self.groups.len() {
+            self.chosen.push(index);
+            self.extend(clusters + self.groups[index].members.len(), index + 1);
+            self.chosen.pop();
+            if self.groups.len() == self.bounds.min {
+                break;
+            }
+        }
+    }
+
+    fn record(&mut self, clusters: usize) {
+        let mut regions = self.chosen.clone();
+        let key = |r: &usize| (Reverse(self.groups[*r].weight), self.groups[*r].name);
+        regions.sort_by(|a, b| key(a).cmp(&key(b)));
+        let weight = regions.iter().map(|r| self.groups[*r].weight).sum();
+        self.found.push(Path { regions, weight, clusters });
+    }
+}
+
+/// The heaviest path, then the one with most clusters, then the first found; or a later one that is
+/// a proper prefix of it.
+fn best(mut paths: Vec<Path>) -> Option<Path> {
+    paths.sort_by_key(|p| (Reverse(p.weight), Reverse(p.clusters)));
+    let mut paths = paths.into_iter();
+    let mut best = paths.next()?;
+    for path in paths {
+        if path.regions.len() < best.regions.len() && best.regions.starts_with(&path.regions) {
+            best = path;
+        }
+    }
+    Some(best)
+}
+
+/// The head of every chosen region, then the best of the remaining clusters up to `at_most`.
+fn take(groups: &[Region<'_>], path: &Path, at_most: usize) -> Vec<Candidate> {
+    let mut chosen = Vec::new();
+    let mut pool = Vec::new();
+    for region in &path.regions {
+        let mut members = groups[*region].members.iter().copied();
+        chosen.extend(members.next());
+        pool.extend(members);
+    }
+    let more = (chosen.len() + pool.len()).min(at_most).saturating_sub(chosen.len());
+    pool.sort_by(Candidate::order);
+    chosen.extend(pool.into_iter().take(more));
+    chosen
+}
+
+/// Without `maxGroups` at most 0 clusters may be chosen, which the scheduler reports as an error.
+pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>, Failure> {
+    if chosen.is_empty() {
+        return Err(Failure::scheduler(
+            "the spread constraints leave no cluster to choose (a constraint without `maxGroups` allows none)",
+        ));
+    }
+    Ok(chosen)
+}
+
+/// A group count, which validation keeps from being negative.
+pub(super) fn count(groups: i64) -> usize {
+    usize::try_from(groups).unwrap_or(0)
+}

@@ -1,0 +1,180 @@
+//! A policy's placement held against the whole inventory once, and the filters of one object.
+//!
+//! Facts: the filters are API enablement, taints, affinity, spread properties and eviction, in this
+//! order; clusters that hold the object already pass the first two.
+
+use super::Subject;
+use crate::api::{AffinityTerm, Placement, Toleration};
+use federate_kubernetes::{Cluster, Taint};
+
+/// What of the filters depends on the policy alone, by cluster index.
+pub(crate) struct Screen {
+    /// Clusters with a taint that the policy does not tolerate.
+    untolerated: Vec<bool>,
+    /// Clusters that lack a property that a spread constraint needs.
+    lacking: Vec<bool>,
+    /// The affinity groups, in order; one nameless group when there are no ordered ones.
+    pub(super) terms: Vec<Term>,
+    /// Static weights: the largest of any entry that matches, 0 for none. Empty without a list.
+    pub(super) weights: Vec<i64>,
+}
+
+/// One affinity group.
+pub(super) struct Term {
+    /// Its name, when it is one of ordered groups.
+    pub(super) name: Option<String>,
+    /// Whether it has overflow affinities.
+    pub(super) overflows: bool,
+    /// By cluster: 0 for the group's own affinity, n for its nth overflow affinity.
+    tiers: Vec<Option<u16>>,
+}
+
+impl Screen {
+    pub(crate) fn new(placement: &Placement, clusters: &[Cluster]) -> Self {
+        Self {
+            untolerated: clusters.iter().map(|c| intolerable(placement, c).is_some()).collect(),
+            lacking: clusters.iter().map(|c| missing_property(placement, c).is_some()).collect(),
+            terms: terms(placement, clusters),
+            weights: weights(placement, clusters),
+        }
+    }
+
+    /// Whether any affinity group selects the cluster.
+    pub(crate) fn selects(&self, index: usize) -> bool {
+        self.terms.iter().any(|term| term.tiers[index].is_some())
+    }
+
+    /// The tier in which the cluster is a candidate, or the name of the filter that refuses it.
+    pub(super) fn tier(&self, term: &Term, subject: &Subject<'_>, index: usize) -> Result<u16, Filter> {
+        let holds = subject.holds(index);
+        if !holds && !subject.served.get(index).copied().unwrap_or(false) {
+            return Err(Filter::ApiEnablement);
+        }
+        if !holds && self.untolerated[index] {
+            return Err(Filter::TaintToleration);
+        }
+        let tier = match term.tiers[index] {
+            Some(tier) if tier == 0 || subject.workload.is_workload() => tier,
+            _ => return Err(Filter::ClusterAffinity),
+        };
+        if self.lacking[index] {
+            return Err(Filter::SpreadConstraint);
+        }
+        if subject.evicting.contains(&index) {
+            return Err(Filter::ClusterEviction);
+        }
+        Ok(tier)
+    }
+}
+
+/// Why a filter refuses a cluster, for a person.
+pub(super) fn words(filter: Filter, placement: &Placement, cluster: &Cluster, kind: &str) -> String {
+    match filter {
+        Filter::ApiEnablement => format!("it does not report to serve {kind}"),
+        Filter::TaintToleration => {
+            let shown = intolerable(placement, cluster).map_or_else(String::new, |t| {
+                let value = if t.value.is_empty() { String::new() } else { format!("={}", t.value) };
+                format!(" `{}{value}:{}`", t.key, t.effect)
+            });
+            format!("the policy does not tolerate its taint{shown}")
+        }
+        Filter::ClusterAffinity => "the policy's cluster affinity does not select it".to_owned(),
+        Filter::SpreadConstraint => {
+            let property = missing_property(placement, cluster).unwrap_or_default();
+            format!("a spread constraint needs its {property}, which is not given")
+        }
+        Filter::ClusterEviction => "the object is being evicted from it".to_owned(),
+    }
+}
+
+/// The filters, by the names Karmada gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Filter {
+    ApiEnablement,
+    TaintToleration,
+    ClusterAffinity,
+    SpreadConstraint,
+    ClusterEviction,
+}
+
+impl Filter {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ApiEnablement => "APIEnablement",
+            Self::TaintToleration => "TaintToleration",
+            Self::ClusterAffinity => "ClusterAffinity",
+            Self::SpreadConstraint => "SpreadConstraint",
+            Self::ClusterEviction => "ClusterEviction",
+        }
+    }
+}
+
+/// The first taint of the cluster that keeps objects of this policy away.
+fn intolerable<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c Taint> {
+    cluster.taints.iter().find(|taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !placement.cluster_tolerations.iter().any(|t| tolerates(t, taint))
+    })
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let any_or = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
+    any_or(&toleration.effect, &taint.effect)
+        && any_or(&toleration.key, &taint.key)
+        && match toleration.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => toleration.value == taint.value,
+            _ => false,
+        }
+}
+
+fn missing_property(placement: &Placement, cluster: &Cluster) -> Option<&'static str> {
+    placement.spread_constraints.iter().find_map(|constraint| match constraint.spread_by_field.as_str() {
+        "provider" if cluster.provider.is_empty() => Some("provider"),
+        "region" if cluster.region.is_empty() => Some("region"),
+        "zone" if cluster.zones.is_empty() => Some("zones"),
+        _ => None,
+    })
+}
+
+fn terms(placement: &Placement, clusters: &[Cluster]) -> Vec<Term> {
+    if placement.cluster_affinity.is_none() && !placement.cluster_affinities.is_empty() {
+        return placement.cluster_affinities.iter().map(|term| ordered_term(term, clusters)).collect();
+    }
+    let selects = |c: &Cluster| placement.cluster_affinity.as_ref().is_none_or(|a| a.matches(c));
+    let tiers = clusters.iter().map(|c| selects(c).then_some(0)).collect();
+    vec![Term { name: None, overflows: false, tiers }]
+}
+
+fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> Term {
+    let tier = |cluster: &Cluster| {
+        if term.affinity.matches(cluster) {
+            return Some(0);
+        }
+        term.overflow_affinities
+            .iter()
+            .position(|o| o.affinity.matches(cluster))
+            .and_then(|at| u16::try_from(at + 1).ok())
+    };
+    Term {
+        name: Some(term.affinity_name.clone()),
+        overflows: !term.overflow_affinities.is_empty(),
+        tiers: clusters.iter().map(tier).collect(),
+    }
+}
+
+fn weights(placement: &Placement, clusters: &[Cluster]) -> Vec<i64> {
+    let list = placement
+        .replica_scheduling
+        .as_ref()
+        .and_then(|r| r.weight_preference.as_ref())
+        .map_or(&[][..], |w| &w.static_weight_list);
+    if list.is_empty() {
+        return Vec::new();
+    }
+    let weight = |cluster: &Cluster| {
+        let matching = list.iter().filter(|entry| entry.target_cluster.matches(cluster));
+        matching.map(|entry| entry.weight).max().unwrap_or(0)
+    };
+    clusters.iter().map(weight).collect()
+}

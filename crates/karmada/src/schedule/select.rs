@@ -1,0 +1,96 @@
+//! Which of the clusters that pass the filters are taken: spread constraints.
+//!
+//! Facts: static weights ignore the constraints; a `region` constraint picks regions first, else a
+//! `cluster` constraint picks clusters; `zone` and `provider` only filter.
+
+use super::region::{self, count, none_is_an_error};
+use super::{Candidate, Failure, Round, Strategy, Trace};
+use crate::api::{Placement, SpreadConstraint};
+
+/// Chooses among `candidates`, which are in candidate order.
+pub(super) fn select(
+    round: &Round<'_>,
+    candidates: Vec<Candidate>,
+    trace: &mut Trace,
+) -> Result<Vec<Candidate>, Failure> {
+    let placement = round.placement;
+    let constraints = &placement.spread_constraints;
+    if constraints.is_empty() || ignores_constraints(placement, round.strategy) {
+        return Ok(candidates);
+    }
+    let by = |field: &str| constraints.iter().find(|c| c.spread_by_field == field);
+    if let Some(regions) = by("region") {
+        return region::select(round, regions, by("cluster"), candidates, trace);
+    }
+    match by("cluster") {
+        Some(constraint) => by_cluster(round, constraint, candidates, trace),
+        None => Err(Failure::scheduler(
+            "the spread constraints name neither `cluster` nor `region`, and nothing else can be spread by",
+        )),
+    }
+}
+
+/// A weight preference with neither list nor dynamic weight divides equally, yet keeps its constraints.
+fn ignores_constraints(placement: &Placement, strategy: Strategy) -> bool {
+    let preference = placement.replica_scheduling.as_ref().and_then(|r| r.weight_preference.as_ref());
+    strategy == Strategy::Static && preference.is_none_or(|w| !w.static_weight_list.is_empty())
+}
+
+fn by_cluster(
+    round: &Round<'_>,
+    constraint: &SpreadConstraint,
+    mut candidates: Vec<Candidate>,
+    trace: &mut Trace,
+) -> Result<Vec<Candidate>, Failure> {
+    let (fit, least) = (candidates.len(), count(constraint.min_groups));
+    if fit < least {
+        return Err(Failure::scheduler(format!(
+            "{fit} clusters are feasible, but the spread constraint asks for at least {least}"
+        )));
+    }
+    let most = fit.min(count(constraint.max_groups));
+    trace.step(|| format!("spread by cluster: at least {least}, at most {most} of {fit} feasible clusters"));
+    let rest = candidates.split_off(most);
+    if round.strategy == Strategy::Duplicated {
+        return none_is_an_error(candidates);
+    }
+    swap_in_larger(round, candidates, rest, trace)
+}
+
+/// Brings in larger clusters for the last chosen ones until the chosen have room for all replicas.
+fn swap_in_larger(
+    round: &Round<'_>,
+    mut chosen: Vec<Candidate>,
+    mut rest: Vec<Candidate>,
+    trace: &mut Trace,
+) -> Result<Vec<Candidate>, Failure> {
+    let room = |chosen: &[Candidate]| chosen.iter().map(|c| c.available).sum::<i64>();
+    for i in (0..chosen.len()).rev() {
+        if room(&chosen) >= round.subject.workload.replicas {
+            break;
+        }
+        let mut largest: Option<usize> = None;
+        for (at, candidate) in rest.iter().enumerate() {
+            let bar = largest.map_or(chosen[i].available, |at| rest[at].available);
+            if candidate.available > bar {
+                largest = Some(at);
+            }
+        }
+        if let Some(at) = largest {
+            trace.step(|| {
+                let name = |c: &Candidate| &round.clusters[c.index].name;
+                format!("`{}` takes the place of `{}`: it has more room", name(&rest[at]), name(&chosen[i]))
+            });
+            std::mem::swap(&mut chosen[i], &mut rest[at]);
+        }
+    }
+    let room = room(&chosen);
+    if room < round.subject.workload.replicas {
+        return Err(Failure::scheduler(format!(
+            "no {} clusters have room for {} replicas together: the best have {room}",
+            chosen.len(),
+            round.subject.workload.replicas
+        )));
+    }
+    none_is_an_error(chosen)
+}

@@ -1,0 +1,72 @@
+//! Whether an object that is placed already is scheduled again.
+//!
+//! Facts, in the order checked: the placement changed since it was applied; the replicas changed;
+//! a reschedule was requested; it is no workload or is duplicated; a cluster it is on is being
+//! deleted. Otherwise the previous placement stands untouched.
+
+use super::Strategy;
+use crate::api::Placement;
+
+/// The state of an object that has been scheduled before.
+pub(crate) struct Applied<'s> {
+    /// The placement applied last time; `None` when there is no record of it.
+    pub(crate) placement: Option<&'s Placement>,
+    /// The affinity group observed last time.
+    pub(crate) affinity: Option<&'s str>,
+    /// Replicas by cluster, as stored, clusters that have left included.
+    pub(crate) replicas: &'s [i64],
+    pub(crate) reschedule: bool,
+    pub(crate) on_deleting_cluster: bool,
+}
+
+/// Why the object is scheduled again; `None` when it is not.
+pub(crate) fn changed(
+    applied: &Applied<'_>,
+    placement: &Placement,
+    replicas: i64,
+    is_workload: bool,
+) -> Option<&'static str> {
+    let strategy = Strategy::of(placement.replica_scheduling.as_ref());
+    let replicas_differ = match strategy {
+        Strategy::Duplicated => applied.replicas.iter().any(|r| *r != replicas),
+        _ => applied.replicas.iter().sum::<i64>() != replicas,
+    };
+    if applied.placement.is_none_or(|before| placement_changed(before, placement, applied.affinity)) {
+        return Some("its placement is new or has changed");
+    }
+    if placement.replica_scheduling.is_some() && replicas_differ {
+        return Some("its replicas have changed");
+    }
+    if applied.reschedule {
+        return Some("a reschedule was requested");
+    }
+    if !is_workload || strategy == Strategy::Duplicated {
+        return Some("what is not divided is scheduled every time");
+    }
+    applied.on_deleting_cluster.then_some("a cluster it is on is being deleted")
+}
+
+/// Of ordered affinity groups only the one observed last time counts.
+fn placement_changed(before: &Placement, now: &Placement, observed: Option<&str>) -> bool {
+    if before == now {
+        return false;
+    }
+    if before.cluster_affinity != now.cluster_affinity
+        || before.cluster_tolerations != now.cluster_tolerations
+        || before.spread_constraints != now.spread_constraints
+        || before.replica_scheduling != now.replica_scheduling
+    {
+        return true;
+    }
+    if before.cluster_affinities == now.cluster_affinities {
+        return false;
+    }
+    let Some(observed) = observed else { return true };
+    let term = |placement: &Placement| {
+        placement.cluster_affinities.iter().find(|t| t.affinity_name == observed).cloned()
+    };
+    match (term(before), term(now)) {
+        (Some(before), Some(now)) => before != now,
+        _ => true,
+    }
+}

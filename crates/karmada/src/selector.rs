@@ -1,0 +1,44 @@
+//! Resource selectors: which templates a policy speaks of, and how specifically.
+
+use super::api::ResourceSelector;
+use federate_kubernetes::Object;
+
+/// How specifically a policy selects a template; the more specific wins, or is applied last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strength {
+    /// By kind alone.
+    All = 1,
+    /// By labels.
+    Label = 2,
+    /// By name.
+    Name = 3,
+}
+
+/// The strongest match of any selector. A selector without namespace means `default_namespace`, or
+/// any namespace if that is `None`.
+pub(super) fn strength(
+    selectors: &[ResourceSelector],
+    object: &Object,
+    default_namespace: Option<&str>,
+) -> Option<Strength> {
+    selectors.iter().filter_map(|s| one(s, object, default_namespace)).max()
+}
+
+fn one(selector: &ResourceSelector, object: &Object, default_namespace: Option<&str>) -> Option<Strength> {
+    let given = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let namespace = given.or(default_namespace);
+    let id = &object.id;
+    if selector.api_version != id.api_version
+        || selector.kind != id.kind
+        || namespace.is_some_and(|n| id.namespace.as_deref() != Some(n))
+    {
+        return None;
+    }
+    if !selector.name.is_empty() {
+        return (selector.name == id.name).then_some(Strength::Name);
+    }
+    match &selector.label_selector {
+        None => Some(Strength::All),
+        Some(labels) => labels.matches(&object.labels()).then_some(Strength::Label),
+    }
+}

@@ -1,0 +1,83 @@
+//! Third-party kinds that Karmada interprets out of the box: replicas and requirements.
+//!
+//! Facts: the behaviour of the interpreters shipped with Karmada for Kruise, Argo Workflows, Ray,
+//! Kubeflow and Flink.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::workload::{Requirements, Workload};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Object, object, pods};
+
+/// Interprets an object of a third-party kind; `None` for unknown kinds and those without replicas.
+pub(super) fn workload(object: &Object) -> Option<Workload> {
+    let integer = |field| object.at(&["spec", field]).and_then(Value::as_i64);
+    let template = || object.at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
+    let workload = match (object.id.api_version.as_str(), object.id.kind.as_str()) {
+        ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
+        | ("apps.kruise.io/v1beta1", "StatefulSet") => {
+            Workload { replicas: integer("replicas").unwrap_or(0), requirements: template() }
+        }
+        ("apps.kruise.io/v1alpha1", "BroadcastJob") => {
+            Workload { replicas: integer("parallelism").unwrap_or(1), requirements: template() }
+        }
+        ("argoproj.io/v1alpha1", "Workflow") => Workload {
+            replicas: integer("parallelism").unwrap_or(1),
+            requirements: object.at(&["spec"]).and_then(node_claim),
+        },
+        ("ray.io/v1", "RayService") => ray_service(object),
+        ("kubeflow.org/v1", "Notebook") => Workload { replicas: 1, requirements: template() },
+        ("flink.apache.org/v1beta1", "FlinkDeployment") => flink(object),
+        _ => return None,
+    };
+    Some(workload)
+}
+
+/// Requirements without requests: only what a pod spec says of nodes.
+fn node_claim(spec: &Value) -> Option<Requirements> {
+    pods::claims_nodes(spec).then(Requirements::default)
+}
+
+/// One head and all workers. A head that requires nothing means that nothing is required; otherwise cpu
+/// and memory are those of the largest template.
+fn ray_service(object: &Object) -> Workload {
+    let cluster = object.at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
+    let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let workers: i64 = groups.iter().filter_map(|g| g.get("replicas")?.as_i64()).sum();
+    let head = object::at(cluster, &["headGroupSpec", "template", "spec"]);
+    let mut requirements = head.and_then(Requirements::of_pod);
+    if let Some(Requirements { requests }) = &mut requirements {
+        for worker in groups.iter().filter_map(|g| object::at(g, &["template", "spec"])) {
+            for (name, amount) in pods::requests(worker) {
+                if matches!(name.as_str(), "cpu" | "memory") {
+                    let most = requests.entry(name).or_default();
+                    *most = (*most).max(amount);
+                }
+            }
+        }
+    }
+    Workload { replicas: 1 + workers, requirements }
+}
+
+/// Job managers and task managers, each of which may need the larger of both.
+fn flink(object: &Object) -> Workload {
+    let integer = |path: &[&str]| object.at(path).and_then(Value::as_i64);
+    let slots = object.at(&["spec", "flinkConfiguration", "taskmanager.numberOfTaskSlots"]);
+    let slots = slots.and_then(|v| v.as_i64().or_else(|| v.as_str()?.parse().ok())).filter(|s| *s != 0);
+    let by_slots = || integer(&["spec", "job", "parallelism"]).zip(slots);
+    let task_managers = integer(&["spec", "taskManager", "replicas"])
+        .or_else(|| by_slots().map(|(parallelism, slots)| (parallelism + slots - 1) / slots))
+        .unwrap_or(1);
+    let job_managers = integer(&["spec", "jobManager", "replicas"]).unwrap_or(1);
+    let mut requests = BTreeMap::new();
+    for resource in ["cpu", "memory"] {
+        let amount = |who| object.at(&["spec", who, "resource", resource]).and_then(Quantity::from_json);
+        let most = amount("taskManager").into_iter().chain(amount("jobManager")).max();
+        if let Some(most) = most.filter(|amount| amount.value() > 0) {
+            requests.insert(resource.to_owned(), most);
+        }
+    }
+    Workload { replicas: job_managers + task_managers, requirements: Some(Requirements { requests }) }
+}

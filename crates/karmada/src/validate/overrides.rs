@@ -1,0 +1,117 @@
+//! The rules of `OverridePolicy` and `ClusterOverridePolicy` beyond their schema.
+
+use super::{Refusals, cluster_affinity, resource_selectors};
+use federate_kubernetes::schema::Cursor;
+use federate_kubernetes::selector::{invalid_key, invalid_value};
+
+/// The overriders of the old form that count as such beside `overrideRules`. `fieldOverrider` came
+/// later and does not: Karmada lets it pass and ignores it.
+const OLD: [&str; 6] = [
+    "plaintext",
+    "imageOverrider",
+    "commandOverrider",
+    "argsOverrider",
+    "labelsOverrider",
+    "annotationsOverrider",
+];
+
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    resource_selectors(refusals, &spec.field("resourceSelectors"));
+    let (target, overriders) = (spec.field("targetCluster"), spec.field("overriders"));
+    cluster_affinity(refusals, &target);
+    let rules = spec.field("overrideRules");
+    if rules.filled() {
+        old_form(refusals, &target, &overriders);
+    }
+    for rule in rules.items() {
+        cluster_affinity(refusals, &rule.field("targetCluster"));
+        self::overriders(refusals, &rule.field("overriders"));
+    }
+}
+
+/// Refuses the old form beside `overrideRules`.
+fn old_form(refusals: &mut Refusals<'_>, target: &Cursor<'_>, overriders: &Cursor<'_>) {
+    let help = "move it into one of the `overrideRules`";
+    if target.present() {
+        refusals.add(target, "the spec's own `targetCluster` and `overrideRules` exclude each other", help);
+    }
+    if OLD.iter().any(|key| overriders.field(key).filled()) {
+        refusals.add(overriders, "the spec's own `overriders` and `overrideRules` exclude each other", help);
+    }
+}
+
+fn overriders(refusals: &mut Refusals<'_>, overriders: &Cursor<'_>) {
+    for image in overriders.field("imageOverrider").items() {
+        path(refusals, &image.field("predicate").field("path"));
+    }
+    for labels in overriders.field("labelsOverrider").items() {
+        labels_to_write(refusals, &labels.field("value"));
+    }
+    for annotations in overriders.field("annotationsOverrider").items() {
+        annotations_to_write(refusals, &annotations.field("value"));
+    }
+    for field in overriders.field("fieldOverrider").items() {
+        field_overrider(refusals, &field);
+    }
+}
+
+/// A JSON pointer: empty, or starting with `/`.
+fn path(refusals: &mut Refusals<'_>, path: &Cursor<'_>) {
+    if !path.text().is_empty() && !path.text().starts_with('/') {
+        let message = format!("`{}` is no JSON pointer: it must start with `/`", path.text());
+        refusals.add(path, message, &format!("write `/{}`", path.text().replace('.', "/")));
+    }
+}
+
+fn labels_to_write(refusals: &mut Refusals<'_>, labels: &Cursor<'_>) {
+    for (key, value) in labels.value().as_object().into_iter().flatten() {
+        let why = invalid_key(key).or_else(|| value.as_str().and_then(invalid_value));
+        if let Some(why) = why {
+            refusals.add(&labels.entry(key), why, "write it as Kubernetes defines labels");
+        }
+    }
+}
+
+/// Annotations may have capitals in the prefix of their key, labels may not.
+fn annotations_to_write(refusals: &mut Refusals<'_>, annotations: &Cursor<'_>) {
+    for key in annotations.value().as_object().into_iter().flat_map(serde_json::Map::keys) {
+        if invalid_key(&key.to_lowercase()).is_some() {
+            let message = format!(
+                "`{key}` is not the key of an annotation (optional DNS prefix and `/`, then up to 63 of A-Z a-z 0-9 - _ .)"
+            );
+            refusals.add(&annotations.entry(key), message, "write it as Kubernetes defines annotations");
+        }
+    }
+}
+
+fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>) {
+    path(refusals, &field.field("fieldPath"));
+    let (json, yaml) = (field.field("json"), field.field("yaml"));
+    match (json.filled(), yaml.filled()) {
+        (false, false) => refusals.add(
+            field,
+            "a `fieldOverrider` must say how the text of the field is to be changed",
+            "add a list of operations as `json` or `yaml`, whichever the text is",
+        ),
+        (true, true) => {
+            refusals.add(
+                &json,
+                "`json` and `yaml` exclude each other",
+                "keep the one that the text is written in",
+            );
+        }
+        _ => {}
+    }
+    for patch in json.items().chain(yaml.items()) {
+        path(refusals, &patch.field("subPath"));
+        let value = patch.field("value");
+        match (patch.field("operator").text(), value.present()) {
+            (operator @ ("add" | "replace"), false) => {
+                let message = format!("operator `{operator}` needs a `value`");
+                refusals.add(&value, message, "add `value`; `null` counts as none");
+            }
+            ("remove", true) => refusals.add(&value, "operator `remove` takes no `value`", "remove `value`"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The rules of `PropagationPolicy` and `ClusterPropagationPolicy` beyond their schema.
+
+use std::collections::BTreeSet;
+
+use super::{Refusals, cluster_affinity, resource_selectors};
+use federate_kubernetes::schema::Cursor;
+
+/// The length of an affinity's name, in characters.
+const LONGEST_NAME: usize = 32;
+
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let placement = spec.field("placement");
+    affinities(refusals, &placement);
+    spread_constraints(refusals, &placement.field("spreadConstraints"));
+    for toleration in placement.field("clusterTolerations").items() {
+        tolerate(refusals, &toleration);
+    }
+    let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
+    for weight in weights.items() {
+        cluster_affinity(refusals, &weight.field("targetCluster"));
+    }
+    workload_affinity(refusals, &placement.field("workloadAffinity"));
+    let selectors = spec.field("resourceSelectors");
+    resource_selectors(refusals, &selectors);
+    if spec.field("preemption").text() == "Always" {
+        preemption(refusals, &selectors);
+    }
+    suspension(refusals, &spec.field("suspension"));
+    failover(refusals, spec);
+}
+
+fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
+    let (single, terms) = (placement.field("clusterAffinity"), placement.field("clusterAffinities"));
+    if single.present() && terms.filled() {
+        refusals.add(
+            &terms,
+            "`clusterAffinity` and `clusterAffinities` exclude each other",
+            "move `clusterAffinity` into the list as a named term, or remove one of the two",
+        );
+    }
+    cluster_affinity(refusals, &single);
+    let mut names = BTreeSet::new();
+    for term in terms.items() {
+        name(refusals, &term, &mut names);
+        cluster_affinity(refusals, &term);
+        if term.field("overflowAffinities").filled() {
+            overflow(refusals, &term, overflow_allowed(&placement.field("replicaScheduling")));
+        }
+    }
+}
+
+/// The name of an affinity: a label key that none of those before has.
+fn name<'v>(refusals: &mut Refusals<'_>, term: &Cursor<'v>, taken: &mut BTreeSet<&'v str>) {
+    let name = term.field("affinityName");
+    refusals.label_key(&name);
+    if name.text().chars().count() > LONGEST_NAME {
+        let message = format!("the name of an affinity has at most {LONGEST_NAME} characters");
+        refusals.add(&name, message, "shorten the name");
+    }
+    if !taken.insert(name.text()) {
+        let message = format!("there are two affinities with the name `{}`", name.text());
+        refusals.add(&name, message, "give each affinity a name of its own");
+    }
+}
+
+/// Whether replicas are divided as room allows, so that some can be left over.
+fn overflow_allowed(scheduling: &Cursor<'_>) -> bool {
+    let divided =
+        scheduling.present() && ["", "Divided"].contains(&scheduling.field("replicaSchedulingType").text());
+    match scheduling.field("replicaDivisionPreference").text() {
+        "Aggregated" => divided,
+        _ => divided && !scheduling.field("weightPreference").field("dynamicWeight").text().is_empty(),
+    }
+}
+
+fn overflow(refusals: &mut Refusals<'_>, term: &Cursor<'_>, allowed: bool) {
+    let overflow = term.field("overflowAffinities");
+    if !allowed {
+        refusals.add(
+            &overflow,
+            "`overflowAffinities` needs replicas that are divided by what clusters have room for",
+            "set `replicaDivisionPreference: Aggregated`, or `Weighted` with `dynamicWeight: AvailableReplicas`",
+        );
+    }
+    let selects = ["labelSelector", "fieldSelector"].iter().any(|key| term.field(key).present())
+        || ["clusterNames", "exclude"].iter().any(|key| term.field(key).filled());
+    if !selects {
+        refusals.add(
+            &overflow,
+            "`overflowAffinities` needs an affinity in the term itself to overflow from",
+            "say beside `affinityName` which clusters come first",
+        );
+    }
+    let mut names = BTreeSet::from([term.field("affinityName").text()]);
+    for affinity in overflow.items() {
+        name(refusals, &affinity, &mut names);
+        cluster_affinity(refusals, &affinity);
+    }
+}
+
+fn spread_constraints(refusals: &mut Refusals<'_>, constraints: &Cursor<'_>) {
+    let mut fields = BTreeSet::new();
+    for constraint in constraints.items() {
+        let (field, label) = (constraint.field("spreadByField"), constraint.field("spreadByLabel"));
+        if !field.text().is_empty() && !label.text().is_empty() {
+            let help = "use two constraints, or remove one of the two";
+            refusals.add(&label, "`spreadByField` and `spreadByLabel` exclude each other", help);
+        }
+        groups(refusals, &constraint);
+        let spread_by = match (field.text(), label.text()) {
+            ("", "") => "cluster",
+            (field, _) => field,
+        };
+        if !spread_by.is_empty() && !fields.insert(spread_by) {
+            let message = format!("there are two spread constraints by `{spread_by}`");
+            refusals.add(&field, message, "make them one constraint");
+        }
+    }
+    if !fields.is_empty() && !fields.contains("cluster") {
+        refusals.add(
+            constraints,
+            "with spread constraints by field, one of them must be by `cluster`",
+            "add `spreadByField: cluster` with the number of clusters wanted in all",
+        );
+    }
+}
+
+fn groups(refusals: &mut Refusals<'_>, constraint: &Cursor<'_>) {
+    let (min, max) = (constraint.field("minGroups"), constraint.field("maxGroups"));
+    for (at, name) in [(&min, "minGroups"), (&max, "maxGroups")] {
+        if at.integer() < 0 {
+            refusals.add(at, format!("`{name}` must be 0 or more"), "leave it out for no bound");
+        }
+    }
+    if max.integer() > 0 && max.integer() < min.integer() {
+        let message = format!("`maxGroups` {} is less than `minGroups` {}", max.integer(), min.integer());
+        refusals.add(&max, message, "raise `maxGroups` or lower `minGroups`");
+    }
+}
+
+fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>) {
+    let (operator, value) = (toleration.field("operator"), toleration.field("value"));
+    if !["", "Equal", "Exists"].contains(&operator.text()) {
+        let message = format!("clusters are not tolerated by operator `{}`", operator.text());
+        refusals.add(&operator, message, "use `Equal` or `Exists`");
+    }
+    if operator.text() == "Exists" && !value.text().is_empty() {
+        let help = "remove `value`, or use `Equal`";
+        refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+    }
+    let effect = toleration.field("effect");
+    if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.text()) {
+        let message = format!("there is no taint effect `{}`", effect.text());
+        let help = "use `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or leave it out for all";
+        refusals.add(&effect, message, help);
+    }
+}
+
+fn workload_affinity(refusals: &mut Refusals<'_>, workload: &Cursor<'_>) {
+    let keys = ["affinity", "antiAffinity"].map(|side| workload.field(side).field("groupByLabelKey"));
+    for key in keys.iter().filter(|key| key.present()) {
+        refusals.label_key(key);
+    }
+    let [together, apart] = &keys;
+    if together.present() && together.text() == apart.text() {
+        refusals.add(
+            workload,
+            "`affinity` and `antiAffinity` group by the same label, so they contradict each other",
+            "use different labels, or remove one of the two",
+        );
+    }
+}
+
+fn preemption(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+    for selector in selectors.items().filter(|s| s.field("name").text().is_empty()) {
+        refusals.add(
+            &selector,
+            "with `preemption: Always` every selector must give a `name`, lest it takes more objects than meant",
+            "add `name`, or remove `preemption`",
+        );
+    }
+}
+
+fn suspension(refusals: &mut Refusals<'_>, suspension: &Cursor<'_>) {
+    let some = suspension.field("dispatchingOnClusters");
+    if suspension.field("dispatching").is_true() && some.field("clusterNames").filled() {
+        refusals.add(
+            &some,
+            "`dispatching: true` already suspends every cluster, so it excludes `dispatchingOnClusters`",
+            "remove one of the two",
+        );
+    }
+}
+
+fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let failover = spec.field("failover");
+    let application = failover.field("application");
+    if application.present() && !propagates_dependencies(spec) {
+        refusals.add(
+            &application,
+            "application failover moves an application with all it needs, so it requires `propagateDeps`",
+            "set `propagateDeps: true`",
+        );
+    }
+    let grace = application.field("gracePeriodSeconds");
+    if grace.present() && !["", "Gracefully"].contains(&application.field("purgeMode").text()) {
+        let help = "remove `gracePeriodSeconds`, or set `purgeMode: Gracefully`";
+        refusals.add(&grace, "`gracePeriodSeconds` is for `purgeMode: Gracefully` only", help);
+    }
+    for side in [application, failover.field("cluster")] {
+        for rule in side.field("statePreservation").field("rules").items() {
+            refusals.label_key(&rule.field("aliasLabelName"));
+        }
+    }
+}
+
+/// Whether `propagateDeps` is set, or admission sets it because the policy selects `ServiceImport`s.
+fn propagates_dependencies(spec: &Cursor<'_>) -> bool {
+    spec.field("propagateDeps").is_true()
+        || spec.field("resourceSelectors").items().any(|selector| {
+            selector.field("apiVersion").text() == "multicluster.x-k8s.io/v1alpha1"
+                && selector.field("kind").text() == "ServiceImport"
+        })
+}

@@ -1,0 +1,323 @@
+//! Invalid objects and where each is refused.
+
+use serde_json::{Value, json};
+
+use super::*;
+use federate_kubernetes::Severity;
+
+mod readable;
+
+fn object(kind: &str, body: Value) -> Object {
+    let path = if matches!(kind, "PropagationPolicy" | "OverridePolicy") { "shop/a" } else { "a" };
+    Object::named("policy.karmada.io/v1alpha1", kind, path, body)
+}
+
+/// Where the spec of such an object is refused.
+fn refused(kind: &str, spec: &Value) -> Vec<String> {
+    let findings = check(&object(kind, json!({"spec": spec})));
+    assert!(findings.iter().all(Finding::is_error), "{findings:?}");
+    findings.into_iter().map(|f| f.pointer).collect()
+}
+
+/// A propagation policy's spec with some fields set.
+fn propagation(fields: &Value) -> Value {
+    let mut spec = json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]});
+    for (key, value) in fields.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn refuses(rows: &[(Value, &[&str])], kind: &str, spec: impl Fn(&Value) -> Value) {
+    for (fields, pointers) in rows {
+        assert_eq!(refused(kind, &spec(fields)), *pointers, "{fields}");
+    }
+}
+
+#[test]
+fn propagation_policies() {
+    let selectors = |selector: Value| json!({"resourceSelectors": [selector]});
+    let pod = |key: &str, value: Value| {
+        let mut selector = json!({"apiVersion": "v1", "kind": "Pod"});
+        selector[key] = value;
+        selectors(selector)
+    };
+    let rows: &[(Value, &[&str])] = &[
+        (json!({}), &[]),
+        (json!({"resourceSelectors": []}), &["/spec/resourceSelectors"]),
+        (json!({"resourceSelectors": null}), &["/spec"]),
+        (selectors(json!({"name": "x"})), &["/spec/resourceSelectors/0", "/spec/resourceSelectors/0"]),
+        (pod("namespace", json!("shop")), &[]),
+        (pod("namespace", json!("bank")), &["/spec/resourceSelectors/0/namespace"]),
+        (
+            pod("labelSelector", json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})),
+            &["/spec/resourceSelectors/0/labelSelector/matchExpressions/0"],
+        ),
+        (
+            pod("labelSelector", json!({"matchLabels": {"a/b": "c d"}})),
+            &["/spec/resourceSelectors/0/labelSelector/matchLabels/a~1b"],
+        ),
+        (json!({"priority": 3_000_000_000_i64}), &["/spec/priority"]),
+        (json!({"preemption": "Sometimes"}), &["/spec/preemption"]),
+        (json!({"preemption": "Always"}), &["/spec/resourceSelectors/0"]),
+        (json!({"conflictResolution": "overwrite"}), &["/spec/conflictResolution"]),
+        (json!({"suspension": {"dispatching": true, "dispatchingOnClusters": {"clusterNames": []}}}), &[]),
+        (
+            json!({"suspension": {"dispatching": true, "dispatchingOnClusters": {"clusterNames": ["m"]}}}),
+            &["/spec/suspension/dispatchingOnClusters"],
+        ),
+        (json!({"failover": {"application": {}}}), &["/spec/failover/application"]),
+        (json!({"failover": {"application": {}}, "propagateDeps": true}), &[]),
+        (
+            json!({"propagateDeps": true, "failover": {"application":
+                {"gracePeriodSeconds": 5, "purgeMode": "Never", "decisionConditions": {"tolerationSeconds": -1}}}}),
+            &[
+                "/spec/failover/application/decisionConditions/tolerationSeconds",
+                "/spec/failover/application/gracePeriodSeconds",
+            ],
+        ),
+        (
+            json!({"failover": {"application": {}}, "resourceSelectors":
+                [{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport"}]}),
+            &[],
+        ),
+    ];
+    refuses(rows, "PropagationPolicy", propagation);
+}
+
+#[test]
+fn cluster_wide_policies_select_in_any_namespace() {
+    let selector = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "bank"});
+    let spec = json!({"resourceSelectors": [selector]});
+    assert_eq!(refused("ClusterPropagationPolicy", &spec), Vec::<String>::new());
+    assert_eq!(refused("OverridePolicy", &spec), ["/spec/resourceSelectors/0/namespace"]);
+}
+
+#[test]
+fn placements() {
+    let rows: &[(Value, &[&str])] = &[
+        (
+            json!({"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "a"}]}),
+            &["/spec/placement/clusterAffinities"],
+        ),
+        (json!({"clusterAffinity": {}, "clusterAffinities": []}), &[]),
+        (
+            json!({"clusterAffinities": [{"affinityName": "a"}, {"affinityName": "a"}, {"affinityName": "-"}, {}]}),
+            &[
+                "/spec/placement/clusterAffinities/3",
+                "/spec/placement/clusterAffinities/1/affinityName",
+                "/spec/placement/clusterAffinities/2/affinityName",
+            ],
+        ),
+        (
+            json!({"clusterAffinities": [{"affinityName": "a".repeat(33)}]}),
+            &["/spec/placement/clusterAffinities/0/affinityName"],
+        ),
+        (
+            json!({"clusterAffinity": {"fieldSelector": {"matchExpressions":
+                [{"key": "city", "operator": "In"}, {"key": "zone", "operator": "Exists"}, {"key": "zone"}]}}}),
+            &[
+                "/spec/placement/clusterAffinity/fieldSelector/matchExpressions/2",
+                "/spec/placement/clusterAffinity/fieldSelector/matchExpressions/0/key",
+                "/spec/placement/clusterAffinity/fieldSelector/matchExpressions/1/operator",
+            ],
+        ),
+        (
+            json!({"clusterAffinity": {"clusterNames": [1]}}),
+            &["/spec/placement/clusterAffinity/clusterNames/0"],
+        ),
+        (
+            json!({"clusterAffinity": {"clusterNames": "m"}}),
+            &["/spec/placement/clusterAffinity/clusterNames"],
+        ),
+        (
+            json!({"replicaScheduling": {"replicaSchedulingType": "Divide", "replicaDivisionPreference": "weighted"}}),
+            &[
+                "/spec/placement/replicaScheduling/replicaSchedulingType",
+                "/spec/placement/replicaScheduling/replicaDivisionPreference",
+            ],
+        ),
+        (
+            json!({"replicaScheduling": {"weightPreference": {"dynamicWeight": "Free", "staticWeightList":
+                [{"weight": 0, "targetCluster": {}}, {"targetCluster": {}}, {"weight": 1}]}}}),
+            &[
+                "/spec/placement/replicaScheduling/weightPreference/dynamicWeight",
+                "/spec/placement/replicaScheduling/weightPreference/staticWeightList/0/weight",
+                "/spec/placement/replicaScheduling/weightPreference/staticWeightList/1",
+            ],
+        ),
+    ];
+    refuses(rows, "ClusterPropagationPolicy", |placement| propagation(&json!({"placement": placement})));
+}
+
+#[test]
+fn spread_constraints() {
+    let rows: &[(Value, &[&str])] = &[
+        (json!([{"spreadByField": "region"}, {"maxGroups": 2}]), &[]),
+        (json!([{"spreadByLabel": "city"}]), &[]),
+        (json!([{"spreadByField": "city"}]), &["/0/spreadByField", ""]),
+        (json!([{"spreadByField": "region"}]), &[""]),
+        (json!([{}, {"spreadByField": "cluster"}]), &["/1/spreadByField"]),
+        (json!([{"spreadByField": "cluster", "spreadByLabel": "a"}]), &["/0/spreadByLabel"]),
+        (json!([{"minGroups": -1}]), &["/0/minGroups"]),
+        (json!([{"maxGroups": -1}]), &["/0/maxGroups"]),
+        (json!([{"minGroups": 3, "maxGroups": 2}]), &["/0/maxGroups"]),
+        (json!([{"minGroups": 3, "maxGroups": 0}]), &[]),
+    ];
+    for (constraints, below) in rows {
+        let pointers: Vec<String> =
+            below.iter().map(|p| format!("/spec/placement/spreadConstraints{p}")).collect();
+        let spec = propagation(&json!({"placement": {"spreadConstraints": constraints}}));
+        assert_eq!(refused("PropagationPolicy", &spec), pointers, "{constraints}");
+    }
+}
+
+#[test]
+fn tolerations() {
+    let rows: &[(Value, &[&str])] = &[
+        (json!([{"key": "a"}, {"operator": "Exists", "effect": "NoExecute"}]), &[]),
+        (json!([{"operator": "Lt", "key": "a", "value": "1"}]), &["/0/operator"]),
+        (json!([{"operator": "Exists", "value": "1"}]), &["/0/value"]),
+        (json!([{"key": "a", "effect": "NoEntry"}]), &["/0/effect"]),
+        (json!([{"key": "a", "value": 1, "tolerationSeconds": "5"}]), &["/0/value", "/0/tolerationSeconds"]),
+    ];
+    for (tolerations, below) in rows {
+        let pointers: Vec<String> =
+            below.iter().map(|p| format!("/spec/placement/clusterTolerations{p}")).collect();
+        let spec = propagation(&json!({"placement": {"clusterTolerations": tolerations}}));
+        assert_eq!(refused("PropagationPolicy", &spec), pointers, "{tolerations}");
+    }
+}
+
+#[test]
+fn overflow_affinities() {
+    let dynamic = json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}});
+    let aggregated = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+    let duplicated =
+        json!({"replicaSchedulingType": "Duplicated", "replicaDivisionPreference": "Aggregated"});
+    let good =
+        json!({"affinityName": "a", "clusterNames": ["m"], "overflowAffinities": [{"affinityName": "b"}]});
+    let all = json!({"affinityName": "a", "overflowAffinities": [{"affinityName": "b"}]});
+    let same = json!({"affinityName": "a", "exclude": ["m"], "overflowAffinities":
+        [{"affinityName": "a"}, {"affinityName": "b"}, {"affinityName": "b"}]});
+    let rows: &[(&Value, &Value, &[&str])] = &[
+        (&dynamic, &good, &[]),
+        (&aggregated, &good, &[]),
+        (&duplicated, &good, &[""]),
+        (&Value::Null, &good, &[""]),
+        (&json!({}), &good, &[""]),
+        (&aggregated, &all, &[""]),
+        (&aggregated, &same, &["/0/affinityName", "/2/affinityName"]),
+    ];
+    for (scheduling, term, below) in rows {
+        let at = |p: &&str| format!("/spec/placement/clusterAffinities/0/overflowAffinities{p}");
+        let placement = json!({"clusterAffinities": [term], "replicaScheduling": scheduling});
+        let spec = propagation(&json!({"placement": placement}));
+        let pointers: Vec<String> = below.iter().map(at).collect();
+        assert_eq!(refused("PropagationPolicy", &spec), pointers, "{scheduling} {term}");
+    }
+}
+
+#[test]
+fn override_policies() {
+    let plaintext = json!({"plaintext": [{"path": "/x", "operator": "remove"}]});
+    let empty_field = json!({"fieldOverrider": [{"fieldPath": "/data/x"}]});
+    let rows: &[(Value, &[&str])] = &[
+        (json!({}), &[]),
+        (json!({"targetCluster": {}, "overriders": plaintext}), &[]),
+        (json!({"overriders": empty_field}), &[]),
+        (
+            json!({"targetCluster": {}, "overriders": plaintext, "overrideRules": [{"overriders": {}}]}),
+            &["/spec/targetCluster", "/spec/overriders"],
+        ),
+        (json!({"overriders": {"imageOverrider": [{}]}}), &["/spec/overriders/imageOverrider/0"; 2]),
+        (json!({"overrideRules": [{}]}), &["/spec/overrideRules/0"]),
+        (
+            json!({"overrideRules": [{"overriders": {}, "targetCluster": {"fieldSelector":
+                {"matchExpressions": [{"key": "x", "operator": "In"}]}}}]}),
+            &["/spec/overrideRules/0/targetCluster/fieldSelector/matchExpressions/0/key"],
+        ),
+    ];
+    refuses(rows, "ClusterOverridePolicy", Value::clone);
+}
+
+#[test]
+fn overriders() {
+    let image = |component: &str, path: &str| json!({"imageOverrider": [{"component": component, "operator": "add", "predicate": {"path": path}}]});
+    let field = |fields: Value| json!({"fieldOverrider": [fields]});
+    let patch = json!([{"subPath": "/a", "operator": "add", "value": false}]);
+    let rows: &[(Value, &[&str])] = &[
+        (image("Tag", "/spec/image"), &[]),
+        (image("tag", "spec.image"), &["/imageOverrider/0/component", "/imageOverrider/0/predicate/path"]),
+        (
+            json!({"plaintext": [{"path": "/x", "operator": "set"}, {"operator": "add"}]}),
+            &["/plaintext/0/operator", "/plaintext/1"],
+        ),
+        (
+            json!({"argsOverrider": [{"containerName": "c", "operator": "replace", "value": [1]}]}),
+            &["/argsOverrider/0/operator", "/argsOverrider/0/value/0"],
+        ),
+        (
+            json!({"labelsOverrider": [{"operator": "add", "value": {"a b": "c", "d": "e f", "g": "h"}}]}),
+            &["/labelsOverrider/0/value/a b", "/labelsOverrider/0/value/d"],
+        ),
+        (
+            json!({"annotationsOverrider": [{"operator": "add", "value": {"Ex.io/a": "e f", "a b": ""}}]}),
+            &["/annotationsOverrider/0/value/a b"],
+        ),
+        (field(json!({"fieldPath": "/data/x", "json": patch})), &[]),
+        (field(json!({"fieldPath": "data", "yaml": patch})), &["/fieldOverrider/0/fieldPath"]),
+        (field(json!({"fieldPath": "/data/x", "json": []})), &["/fieldOverrider/0"]),
+        (field(json!({"fieldPath": "/data/x", "json": patch, "yaml": patch})), &["/fieldOverrider/0/json"]),
+        (
+            field(json!({"fieldPath": "/data/x", "yaml": [
+                {"subPath": "a", "operator": "remove", "value": 1},
+                {"subPath": "", "operator": "replace", "value": null}]})),
+            &[
+                "/fieldOverrider/0/yaml/0/subPath",
+                "/fieldOverrider/0/yaml/0/value",
+                "/fieldOverrider/0/yaml/1/value",
+            ],
+        ),
+    ];
+    for (overriders, below) in rows {
+        let at = |p: &&str| format!("/spec/overrideRules/0/overriders{p}");
+        let spec = json!({"overrideRules": [{"overriders": overriders}]});
+        let pointers: Vec<String> = below.iter().map(at).collect();
+        assert_eq!(refused("OverridePolicy", &spec), pointers, "{overriders}");
+    }
+}
+
+#[test]
+fn clusters_and_rebalancers() {
+    let taint = json!({"taints": [{"key": "a", "effect": "NoEntry"}, {"effect": "NoExecute"}]});
+    assert_eq!(refused("Cluster", &taint), ["/spec/taints/0/effect", "/spec/taints/1"]);
+    let taints = json!([{"key": "a b", "effect": "NoExecute", "value": "c d"},
+        {"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]);
+    assert_eq!(
+        refused("Cluster", &json!({"region": "e u", "zones": ["a", "-"], "taints": taints})),
+        ["/spec/region", "/spec/zones/1", "/spec/taints/0/key", "/spec/taints/0/value", "/spec/taints/3"]
+    );
+    assert_eq!(refused("WorkloadRebalancer", &json!({"workloads": []})), ["/spec/workloads"]);
+    let found =
+        check(&object("Cluster", json!({"status": {"resourceSummary": {"allocatable": {"cpu": "x"}}}})));
+    assert_eq!(
+        found.iter().map(|f| (f.code, &*f.pointer)).collect::<Vec<_>>(),
+        [("invalid-cluster", "/status/resourceSummary/allocatable/cpu")]
+    );
+}
+
+#[test]
+fn a_typo_is_a_warning_with_what_was_meant() {
+    let spec = propagation(&json!({"placement": {"clusterAffinty": {"clusterNames": ["m"]}}}));
+    let found = check(&object("PropagationPolicy", json!({"spec": spec})));
+    assert_eq!(
+        found.iter().map(|f| (f.severity, f.code, &*f.pointer, f.help.as_deref())).collect::<Vec<_>>(),
+        [(
+            Severity::Warning,
+            "unknown-field",
+            "/spec/placement/clusterAffinty",
+            Some("did you mean `clusterAffinity`?")
+        )]
+    );
+}

@@ -1,0 +1,88 @@
+//! What is worth knowing although the control plane says nothing of it: annotations that it ignores,
+//! weights of resources that nobody knows, clusters that nothing is sent to.
+
+use std::collections::BTreeMap;
+
+use super::decide::Decision;
+use super::policies::Policy;
+use super::wanted::unreadable;
+use super::{KubeAdmirals, keys};
+use federate_dialect::Placement;
+use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};
+
+/// Annotations of a template that are ignored because they cannot be read.
+pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>) -> Vec<Finding> {
+    let warning = |key: &str, why: &str| {
+        let message = format!("the annotation {key} is ignored: {why}");
+        Finding::warning("ignored-annotation", template, message)
+            .at(format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(key)))
+    };
+    let mut findings: Vec<Finding> =
+        unreadable(template).into_iter().map(|(key, why)| warning(key, &why)).collect();
+    if let Some(why) = decision.migration_error() {
+        findings.push(warning(keys::MIGRATION, why));
+    }
+    if decision.lacks_clock() {
+        findings.push(
+            warning(keys::MIGRATION, "nobody says what time it is, so no cluster is evicted")
+                .help("give the time with --now"),
+        );
+    }
+    findings
+}
+
+/// A policy that weighs free resources which nobody knows.
+pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+    let spec = &policy.spec;
+    let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.wishes.weights;
+    let unknown: Vec<&str> = clusters
+        .iter()
+        .enumerate()
+        .filter(|(at, c)| {
+            c.joined && c.capacity.is_none() && (!policy.wishes.names || policy.wishes.named[*at])
+        })
+        .map(|(_, c)| c.name.as_ref())
+        .collect();
+    if !weighs || unknown.is_empty() {
+        return None;
+    }
+    let shown = finding::list(&unknown, 5);
+    let message = format!("replicas are divided by free resources, and nothing is known of those of {shown}");
+    Some(
+        Finding::warning("unknown-capacity", policy.object, message)
+            .at("/spec/placement")
+            .help("write `status.resources` into the inventory, or give the clusters weights"),
+    )
+}
+
+/// Clusters that objects are placed on and nothing is sent to, a finding each.
+pub(super) fn unreachable(plane: &KubeAdmirals<'_>, placements: &[Placement]) -> Vec<Finding> {
+    let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
+    for placed in placements.iter().flat_map(|p| &p.clusters) {
+        *waiting.entry(placed.name.as_ref()).or_default() += 1;
+    }
+    let finding = |(name, objects): (&str, usize)| {
+        let cluster = plane.cluster(name)?;
+        let why = match cluster {
+            Cluster { joined: false, .. } => "has not joined",
+            Cluster { deleting: true, .. } => "is being deleted",
+            Cluster { ready: false, .. } => "is not ready",
+            _ => return None,
+        };
+        let objects = match objects {
+            1 => "an object is".to_owned(),
+            n => format!("{n} objects are"),
+        };
+        Some(Finding {
+            severity: Severity::Warning,
+            origin: Some(cluster.origin.clone()),
+            pointer: "/status/conditions".to_owned(),
+            column: None,
+            code: "unreachable-cluster",
+            object: Some(cluster.id.clone()),
+            message: format!("{objects} placed on cluster `{name}`, which {why}: nothing is sent to it"),
+            help: None,
+        })
+    };
+    waiting.into_iter().filter_map(finding).collect()
+}

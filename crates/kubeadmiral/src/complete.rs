@@ -1,0 +1,98 @@
+//! What depends on other placements: followers go where their leaders go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::followers::{self, Reference};
+use super::{KubeAdmirals, advice, decide, keys};
+use federate_dialect::{Decided, Placed, Placement, Unschedulable};
+use federate_kubernetes::{Finding, ObjectRef};
+
+/// Where a follower's leaders are, and which they are.
+#[derive(Default)]
+struct Led {
+    clusters: BTreeSet<Placed>,
+    leaders: BTreeSet<ObjectRef>,
+}
+
+/// Joins the decisions about all templates.
+pub(super) fn complete(plane: &KubeAdmirals<'_>, decided: Vec<Decided>) -> Decided {
+    let mut all = Decided::default();
+    for one in decided {
+        all.placements.extend(one.placements);
+        all.findings.extend(one.findings);
+    }
+    let led = led(plane, &mut all.placements);
+    for placement in &mut all.placements {
+        if let Some(led) = led.get(&key(&placement.object)) {
+            follow(plane, placement, led);
+        }
+    }
+    all.findings.extend(all.placements.iter().filter_map(|p| finding(plane, p)));
+    all.findings.extend(advice::unreachable(plane, &all.placements));
+    all
+}
+
+fn key(id: &ObjectRef) -> (Option<String>, Reference) {
+    (id.namespace.clone(), (id.group().to_owned(), id.kind.clone(), id.name.clone()))
+}
+
+/// Everything that leaders refer to, by namespace and reference.
+fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Option<String>, Reference), Led> {
+    let mut all: BTreeMap<(Option<String>, Reference), Led> = BTreeMap::new();
+    for placement in placements {
+        let Some(template) = plane.template(&placement.object).map(|t| &t.object) else { continue };
+        let leads = followers::leads(template)
+            && plane.leads(placement)
+            && template.annotation(keys::NO_SCHEDULING) != Some("true")
+            && !followers::dry(template, Some(placement));
+        if !leads {
+            continue;
+        }
+        match followers::references(template) {
+            Err(why) => {
+                let message = format!("the annotation {} cannot be read: {why}", keys::FOLLOWERS);
+                let reason = "FailedInferFollowers".to_owned();
+                placement.unschedulable.get_or_insert(Unschedulable { reason, message });
+            }
+            Ok(references) => {
+                for reference in references {
+                    let led = all.entry((placement.object.namespace.clone(), reference)).or_default();
+                    led.leaders.insert(placement.object.clone());
+                    let there = |p: &Placed| Placed { name: p.name.clone(), replicas: None };
+                    led.clusters.extend(placement.clusters.iter().map(there));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Adds the leaders' clusters to a follower's own.
+fn follow(plane: &KubeAdmirals<'_>, placement: &mut Placement, led: &Led) {
+    let Some(template) = plane.template(&placement.object).map(|t| &t.object) else { return };
+    if !followers::follows(&template.id, &plane.types)
+        || template.annotation(keys::DISABLE_FOLLOWING) == Some("true")
+    {
+        return;
+    }
+    placement.required_by = led.leaders.iter().cloned().collect();
+    let clusters: Vec<Placed> = led.clusters.iter().cloned().collect();
+    decide::extend(placement, &clusters);
+    let unwanted = placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy");
+    if unwanted && !placement.clusters.is_empty() {
+        placement.unschedulable = None;
+    }
+    if placement.unschedulable.is_none() {
+        placement.unschedulable = decide::override_problem(plane, template, placement);
+    }
+}
+
+/// What is told of a placement besides its row; failing overrides are told where they are applied.
+fn finding(plane: &KubeAdmirals<'_>, placement: &Placement) -> Option<Finding> {
+    let Unschedulable { reason, message } = placement.unschedulable.as_ref()?;
+    let told =
+        matches!(reason.as_str(), "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound");
+    let template = &plane.template(&placement.object)?.object;
+    let help = format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
+    (!told).then(|| Finding::warning("unschedulable", template, format!("{reason}: {message}")).help(help))
+}

@@ -1,0 +1,37 @@
+//! How KubeAdmiral reaches a member cluster.
+//!
+//! Facts: `spec.secretRef` names a Secret in the system namespace. With `spec.useServiceAccount` it holds
+//! `service-account-token-data`, else `client-certificate-data` and `client-key-data`; unless `spec.insecure`
+//! is set, `certificate-authority-data`, too. Without a Secret the controllers take their own files, which
+//! nobody else has.
+
+use super::namespaces::SYSTEM;
+use federate_kubernetes::Object;
+use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+
+/// Reads a `FederatedCluster`, or says what it lacks.
+pub(super) fn read(object: &Object) -> Result<Connection, String> {
+    let text = |path: &[&str], field: &str| match object.text(path) {
+        "" => Err(format!("its FederatedCluster has no {field}")),
+        text => Ok(text.to_owned()),
+    };
+    let set = |field: &str| object.at(&["spec", field]).is_some_and(|value| value == true);
+    let token = Credentials::Token("service-account-token-data");
+    let certificate =
+        Credentials::Certificate { certificate: "client-certificate-data", key: "client-key-data" };
+    Ok(Connection {
+        endpoint: text(&["spec", "apiEndpoint"], "spec.apiEndpoint")?,
+        secret: SecretName {
+            namespace: SYSTEM.to_owned(),
+            name: text(&["spec", "secretRef", "name"], "spec.secretRef.name")?,
+        },
+        credentials: if set("useServiceAccount") { token } else { certificate },
+        authority: if set("insecure") {
+            Authority::Nobody
+        } else {
+            Authority::Secret("certificate-authority-data")
+        },
+        impersonator: None,
+        proxy: None,
+    })
+}

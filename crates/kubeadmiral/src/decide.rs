@@ -1,0 +1,321 @@
+//! One template's decision: its policy, whether it is scheduled (again), where to, and what is to be
+//! remembered of it.
+
+use serde_json::Value;
+
+use super::migration::{self, Estimates, Migration};
+use super::policies::{Policy, Unusable, named};
+use super::profile::Plugins;
+use super::schedule::{self, GPU, Outcome, Trace};
+use super::trigger::{self, Clusters, State, Verdict};
+use super::types::TypeConfig;
+use super::wanted::Wanted;
+use super::{KubeAdmirals, NAME, keys, overrides, podspec};
+use federate_dialect::{Memory, Placed, Placement, Previous, Unschedulable};
+use federate_kubernetes::{Object, ObjectRef, pods};
+
+/// The keys of a placement's memory.
+const TRIGGER: &str = "trigger";
+const DEFERRED: &str = "deferred";
+const SCHEDULED: &str = "scheduled";
+/// What other controllers left on the object: kept as it is.
+const KEPT: [&str; 2] = ["annotations", "propagated"];
+
+/// A template on its way to a placement.
+pub(super) struct Decision<'d, 'a> {
+    plane: &'d KubeAdmirals<'a>,
+    pub(super) template: &'d Object,
+    config: &'d TypeConfig,
+    previous: Option<&'d Placement>,
+    remembered: Option<(State, Clusters)>,
+    migration: Migration,
+    /// Why its migration configuration is ignored, if it is.
+    unclear_migration: Option<String>,
+    /// Where the scheduler put it last.
+    last: Vec<Placed>,
+    /// `namespace/name`, or the name alone.
+    key: String,
+}
+
+/// The scheduler's answer.
+struct Answer {
+    clusters: Vec<Placed>,
+    problem: Option<Unschedulable>,
+    deferred: String,
+    /// What the scheduler remembers from now on.
+    state: Option<State>,
+}
+
+fn problem(reason: &str, message: impl Into<String>) -> Unschedulable {
+    Unschedulable { reason: reason.to_owned(), message: message.into() }
+}
+
+impl<'d, 'a> Decision<'d, 'a> {
+    /// Prepares a decision about a template of a federated kind.
+    pub(super) fn new(
+        plane: &'d KubeAdmirals<'a>,
+        template: &'d Object,
+        config: &'d TypeConfig,
+        previous: &'d Previous,
+    ) -> Self {
+        let row = previous.of(&template.id);
+        let state = row.and_then(|row| row.memory.get(TRIGGER));
+        let last = row.map(last_scheduled).unwrap_or_default();
+        let divisible = config.replicas_of(&template.body).is_some();
+        let (migration, unclear_migration) = match Migration::of(template, divisible) {
+            Ok(migration) => (migration, None),
+            Err(why) => (Migration::default(), Some(why)),
+        };
+        Self {
+            plane,
+            template,
+            config,
+            previous: row,
+            remembered: State::recall(state, |digest| previous.shared(digest).cloned()),
+            migration,
+            unclear_migration,
+            last,
+            key: template.id.path(),
+        }
+    }
+
+    /// The policy that the template's labels name, whether it exists or not.
+    pub(super) fn named(&self) -> Option<ObjectRef> {
+        named(self.template)
+    }
+
+    /// Why the template's migration configuration is ignored, if it is.
+    pub(super) fn migration_error(&self) -> Option<&str> {
+        self.unclear_migration.as_deref()
+    }
+
+    /// Whether evictions depend on the time, which is not known.
+    pub(super) fn lacks_clock(&self) -> bool {
+        self.plane.now.is_none() && !self.migration.evicted.is_empty()
+    }
+
+    /// Decides.
+    pub(super) fn place(&self, trace: Option<&mut Trace>) -> Placement {
+        let id = self.named();
+        let answer = self.answer(id.as_ref(), trace);
+        let mut placement = Placement::new(NAME, self.template.id.clone(), id);
+        placement.memory = self.memory(&answer);
+        placement.clusters = answer.clusters;
+        placement.unschedulable = answer.problem;
+        placement
+    }
+
+    fn memory(&self, answer: &Answer) -> Memory {
+        let mut memory = Memory::new();
+        let kept = self.previous.map(|row| &row.memory);
+        for key in KEPT {
+            if let Some(value) = kept.and_then(|memory| memory.get(key)) {
+                memory.insert(key.to_owned(), value.clone());
+            }
+        }
+        if let Some(state) = &answer.state {
+            memory.insert(TRIGGER.to_owned(), serde_json::to_value(state).unwrap_or_default());
+        }
+        if !answer.deferred.is_empty() {
+            memory.insert(DEFERRED.to_owned(), answer.deferred.clone().into());
+        }
+        memory
+    }
+
+    /// Nothing changes.
+    fn stay(&self, problem: Option<Unschedulable>) -> Answer {
+        let state = self.remembered.as_ref().map(|(state, _)| state.clone());
+        Answer { clusters: self.last.clone(), problem, deferred: String::new(), state }
+    }
+
+    fn answer(&self, id: Option<&ObjectRef>, trace: Option<&mut Trace>) -> Answer {
+        let policy = match id {
+            None => None,
+            Some(id) => match self.plane.policies.get(id) {
+                Some(policy) => Some(policy),
+                None => return self.stay(Some(problem("PolicyNotFound", format!("there is no {id}")))),
+            },
+        };
+        let plugins = policy.map(|p| self.plane.policies.plugins(p)).transpose();
+        if let Err(Unusable::NoProfile(name)) = &plugins {
+            let message = format!("there is no SchedulingProfile `{name}`");
+            return self.stay(Some(problem("SchedulingProfileNotFound", message)));
+        }
+        let now = self.state(policy);
+        let verdict =
+            trigger::judge(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
+        let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
+        let disabled = disabled.then(|| {
+            problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
+        });
+        match verdict {
+            Verdict::Stay(deferred) => Answer { deferred, ..self.stay(Self::unwanted(policy)) },
+            Verdict::Schedule if disabled.is_some() => Answer { state: Some(now), ..self.stay(disabled) },
+            Verdict::Schedule => self.schedule(policy, plugins, &now, trace),
+        }
+    }
+
+    /// A template without policy is withdrawn.
+    fn unwanted(policy: Option<&Policy<'_>>) -> Option<Unschedulable> {
+        let why = || {
+            let help = "the template names no policy; label it";
+            problem("NoPolicy", format!("{help} `{}` or `{}`", keys::POLICY, keys::CLUSTER_POLICY))
+        };
+        policy.is_none().then(why)
+    }
+
+    fn state(&self, policy: Option<&Policy<'_>>) -> State {
+        let migration = match self.template.annotation(keys::MIGRATION) {
+            Some(_) => self.migration.text(),
+            None => String::new(),
+        };
+        let subject = trigger::Subject {
+            template: self.template,
+            replicas: self.config.replicas_of(&self.template.body).unwrap_or(0),
+            policy: policy.map(|p| (p.object.id.name.as_str(), &p.spec)),
+            content: policy.map_or("", |p| p.content.as_str()),
+            estimates: migration::info(self.previous),
+            migration,
+        };
+        State::new(&subject, &self.plane.snapshot_digest)
+    }
+
+    fn schedule(
+        &self,
+        policy: Option<&Policy<'_>>,
+        plugins: Result<Option<&Plugins>, Unusable>,
+        now: &State,
+        trace: Option<&mut Trace>,
+    ) -> Answer {
+        let answer = |clusters, problem| Answer {
+            clusters,
+            problem,
+            deferred: String::new(),
+            state: Some(now.clone()),
+        };
+        let Some(policy) = policy else { return answer(Vec::new(), Self::unwanted(None)) };
+        let wanted = self.wanted(policy);
+        let subject = match self.subject(policy, &wanted) {
+            Ok(subject) => subject,
+            Err(problem) => return self.stay(Some(problem)),
+        };
+        let plugins = match plugins {
+            Ok(plugins) => plugins.unwrap_or(&self.plane.policies.default),
+            Err(Unusable::BadProfile(why) | Unusable::NoProfile(why)) => {
+                let message = format!("SchedulingProfile `{}`: {why}", policy.spec.scheduling_profile);
+                return self.stay(Some(problem("InvalidSchedulingProfile", message)));
+            }
+        };
+        match schedule::schedule(&self.plane.members, plugins, &subject, &wanted, trace) {
+            Outcome::Placed(clusters) => answer(clusters, None),
+            Outcome::NoClusterFits => answer(
+                Vec::new(),
+                Some(problem("NoClusterFits", self.nothing_fits(plugins, &subject, &wanted))),
+            ),
+            Outcome::Failed(why) => self.stay(Some(problem("SchedulingFailed", why))),
+        }
+    }
+
+    fn wanted<'p>(&self, policy: &'p Policy<'_>) -> Wanted<'p> {
+        let divisible = !self.config.replicas.is_empty();
+        Wanted::new(self.template, &policy.spec, &policy.wishes, self.plane.clusters, divisible)
+    }
+
+    fn subject(
+        &self,
+        policy: &Policy<'_>,
+        wanted: &Wanted<'_>,
+    ) -> Result<schedule::Subject<'_>, Unschedulable> {
+        let replicas = self.config.replicas_of(&self.template.body);
+        if wanted.divide && replicas.is_none() {
+            let path = self.config.replicas.join(".");
+            return Err(problem("InvalidObject", format!("`{path}` holds no number of replicas to divide")));
+        }
+        let migrates = policy.spec.auto_migration.as_ref();
+        let info = migration::info(self.previous).filter(|_| migrates.is_some());
+        let estimates = info.map(Estimates::read).transpose().map_err(|e| {
+            problem("InvalidObject", format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO))
+        })?;
+        let request = podspec::of(self.template).map(pods::requests).unwrap_or_default();
+        Ok(schedule::Subject {
+            kind: &self.template.id.kind,
+            key: &self.key,
+            served: self.plane.served.get(&self.template.id),
+            previous: &self.last,
+            current: schedule::by_index(&self.last, self.plane.clusters, replicas.unwrap_or(0)),
+            replicas: replicas.unwrap_or(0),
+            gpu: request.get(GPU).map(|gpu| gpu.value()),
+            estimates: estimates.unwrap_or_default(),
+            keep_unschedulable: migrates.is_some_and(|m| m.keep_unschedulable_replicas),
+            migration: &self.migration,
+            now: self.plane.now,
+        })
+    }
+
+    /// How many clusters each filter refused.
+    fn nothing_fits(
+        &self,
+        plugins: &Plugins,
+        subject: &schedule::Subject<'_>,
+        wanted: &Wanted<'_>,
+    ) -> String {
+        let mut trace = Trace::new(self.plane.clusters.len());
+        schedule::schedule(&self.plane.members, plugins, subject, wanted, Some(&mut trace));
+        let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+        for (filter, _) in trace.refusals.iter().flatten() {
+            *counts.entry(filter.name()).or_default() += 1;
+        }
+        let all = self.plane.members.len();
+        let counts: Vec<String> =
+            counts.into_iter().map(|(filter, n)| format!("{n} refused by {filter}")).collect();
+        if counts.is_empty() {
+            "no cluster has joined".to_owned()
+        } else {
+            format!("0/{all} clusters are available: {}", counts.join(", "))
+        }
+    }
+}
+
+/// Where the scheduler put an object: all of the row, unless it went elsewhere besides.
+pub(super) fn last_scheduled(row: &Placement) -> Vec<Placed> {
+    let own = row.memory.get(SCHEDULED).cloned().map(serde_json::from_value::<Vec<Placed>>);
+    match own {
+        Some(Ok(mut own)) => {
+            own.sort_by(|a, b| a.name.cmp(&b.name));
+            own
+        }
+        _ => row.clusters.clone(),
+    }
+}
+
+/// Adds clusters to a placement; the scheduler's own part of it is remembered.
+pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
+    let extra: Vec<Placed> =
+        clusters.iter().filter(|c| !placement.clusters.iter().any(|p| p.name == c.name)).cloned().collect();
+    if extra.is_empty() {
+        return;
+    }
+    if !placement.memory.contains_key(SCHEDULED) {
+        let own = serde_json::to_value(&placement.clusters).unwrap_or(Value::Null);
+        placement.memory.insert(SCHEDULED.to_owned(), own);
+    }
+    placement.clusters.extend(extra);
+    placement.clusters.sort_by(|a, b| a.name.cmp(&b.name));
+    placement.clusters.dedup_by(|a, b| a.name == b.name);
+}
+
+/// What an override policy does to the whole object, if anything: it is missing, or it fails somewhere.
+pub(super) fn override_problem(
+    plane: &KubeAdmirals<'_>,
+    template: &Object,
+    placement: &Placement,
+) -> Option<Unschedulable> {
+    match overrides::named(plane, template) {
+        Err(missing) => Some(problem("OverridePolicyNotFound", missing.to_string())),
+        Ok(policies) if policies.is_empty() => None,
+        Ok(policies) => {
+            let failed = overrides::evaluate(plane, template, &policies, &placement.clusters).err()?;
+            Some(problem("OverrideFailed", failed.message(template)))
+        }
+    }
+}

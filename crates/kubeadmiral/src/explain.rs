@@ -1,0 +1,82 @@
+//! Why a template is where it is: its policy, the filter that refused each cluster, scores, weights.
+
+use super::decide::Decision;
+use super::schedule::Trace;
+use super::{KubeAdmirals, NAME};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_kubernetes::Object;
+
+/// Explains a template's placement; `None` when the control plane has no say in it.
+pub(super) fn explain(
+    plane: &KubeAdmirals<'_>,
+    template: &Object,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Option<Explanation> {
+    let placement = placed.filter(|p| p.dialect == NAME)?.clone();
+    let config = plane.types.get(&template.id.api_version, &template.id.kind);
+    let mut trace = Trace::new(plane.clusters.len());
+    if let Some(config) = config {
+        Decision::new(plane, template, config, previous).place(Some(&mut trace));
+    }
+    if let Some(deferred) = placement.memory.get("deferred").and_then(|text| text.as_str()) {
+        trace.steps.push(format!("it is not scheduled again although something changed: {deferred}"));
+    }
+    Some(Explanation {
+        dialect: NAME,
+        policy: policy_words(plane, &placement),
+        clusters: verdicts(plane, template, &placement, &trace),
+        steps: trace.steps,
+        placement,
+        rewritten: None,
+    })
+}
+
+fn policy_words(plane: &KubeAdmirals<'_>, placement: &Placement) -> Vec<String> {
+    let mut words = Vec::new();
+    match placement.policy.as_ref().map(|id| (id, plane.policies.get(id))) {
+        Some((id, Some(policy))) => {
+            words.push(format!("{id} ({}) is named by the template's label", policy.object.origin));
+        }
+        Some((id, None)) => words.push(format!("{id} is named by the template's label, but does not exist")),
+        None => words.push("the template names no policy".to_owned()),
+    }
+    words.extend(placement.required_by.iter().map(|leader| format!("{leader} needs it where it runs")));
+    let namespace = plane.template(&placement.object).is_some_and(|t| plane.namespaces.everywhere(&t.object));
+    if namespace {
+        words.push("a Namespace goes to every cluster without any policy".to_owned());
+    }
+    words
+}
+
+fn verdicts(
+    plane: &KubeAdmirals<'_>,
+    template: &Object,
+    placement: &Placement,
+    trace: &Trace,
+) -> Vec<ClusterVerdict> {
+    let rows = plane.clusters.iter().enumerate();
+    rows.map(|(index, cluster)| {
+        let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
+        let refusal = trace.refusals[index].as_ref();
+        let passed = trace.scores[index].is_some();
+        let why = match (refusal, placed.is_some()) {
+            (Some((_, why)), false) => why.clone(),
+            (Some((_, why)), true) => format!("goes along, although {why}"),
+            (None, true) if passed => "chosen".to_owned(),
+            (None, true) => "placed".to_owned(),
+            (None, false) if passed => "eligible, but not chosen".to_owned(),
+            (None, false) if !cluster.joined => "has not joined".to_owned(),
+            (None, false) => format!("nothing decides for {} there", template.id),
+        };
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen: placed.is_some(),
+            refused_by: refusal.filter(|_| placed.is_none()).map(|(filter, _)| filter.name()),
+            score: trace.scores[index],
+            replicas: placed.and_then(|p| p.replicas),
+            why,
+        }
+    })
+    .collect()
+}

@@ -1,0 +1,96 @@
+//! Objects that go where the workloads go that refer to them.
+//!
+//! Facts: leaders refer by their pod spec and by an annotation; only what the template says counts. A
+//! follower goes to the union of its leaders' clusters, besides where its own policy puts it.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::types::Types;
+use super::{keys, podspec};
+use federate_dialect::Placement;
+use federate_kubernetes::pods::References;
+use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Object, ObjectRef};
+
+/// Which objects can be followers: API group and kind, besides those that scale others.
+const FOLLOWERS: [(&str, &str); 6] = [
+    ("", "ConfigMap"),
+    ("", "Secret"),
+    ("", "PersistentVolumeClaim"),
+    ("", "ServiceAccount"),
+    ("", "Service"),
+    ("networking.k8s.io", "Ingress"),
+];
+
+/// A reference within the leader's namespace: API group, kind, name.
+pub(super) type Reference = (String, String, String);
+
+/// Whether an object's followers go where it goes: a kind that leads, with a pod spec.
+pub(super) fn leads(object: &Object) -> bool {
+    podspec::path(&object.id).is_some()
+}
+
+/// Whether objects of that kind follow others.
+pub(super) fn follows(id: &ObjectRef, types: &Types) -> bool {
+    FOLLOWERS.contains(&(id.group(), id.kind.as_str()))
+        || types.get(&id.api_version, &id.kind).is_some_and(|t| t.scales)
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Written {
+    #[serde(deserialize_with = "null_default")]
+    group: String,
+    #[serde(deserialize_with = "null_default")]
+    kind: String,
+    #[serde(deserialize_with = "null_default")]
+    name: String,
+}
+
+/// What a leader refers to, or why its annotation cannot be read.
+pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String> {
+    let mut all = BTreeSet::new();
+    if let Some(text) = leader.annotation(keys::FOLLOWERS) {
+        let written: Option<Vec<Written>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        all.extend(written.into_iter().flatten().map(|w| (w.group, w.kind, w.name)));
+    }
+    let Some(spec) = podspec::of(leader) else { return Ok(all) };
+    let References { secrets, config_maps, claims, mut service_accounts } = pod_references(spec);
+    let account = spec.get("serviceAccountName").and_then(Value::as_str).filter(|name| !name.is_empty());
+    service_accounts.extend(account.map(str::to_owned));
+    let kinds = [
+        ("Secret", secrets),
+        ("ConfigMap", config_maps),
+        ("PersistentVolumeClaim", claims),
+        ("ServiceAccount", service_accounts),
+    ];
+    for (kind, names) in kinds {
+        all.extend(names.into_iter().map(|name| (String::new(), kind.to_owned(), name)));
+    }
+    Ok(all)
+}
+
+/// What containers, init containers, volumes and pull secrets refer to; ephemeral containers do not
+/// count.
+fn pod_references(spec: &Value) -> References {
+    let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
+    let mut references = References::default();
+    for container in list("containers").chain(list("initContainers")) {
+        references.add_container(container);
+    }
+    for volume in list("volumes") {
+        references.add_volume(volume);
+    }
+    let pull = list("imagePullSecrets").filter_map(|secret| secret.get("name")?.as_str());
+    references.secrets.extend(pull.filter(|name| !name.is_empty()).map(str::to_owned));
+    references
+}
+
+/// Whether the object is only tried: it is sent to nobody until it has been once.
+pub(super) fn dry(object: &Object, row: Option<&Placement>) -> bool {
+    let sent = row.and_then(|row| row.memory.get("propagated")?.as_array());
+    object.annotation(keys::DRY_RUN) == Some("true") && sent.is_none_or(Vec::is_empty)
+}

@@ -1,0 +1,182 @@
+//! From a live object to a template that KubeAdmiral adopts: the steps of its guide to resource
+//! federalization, the annotation that adoption needs since November 2023, and without what servers and
+//! controllers write.
+//!
+//! The pod template stays exactly as it was, so that pods do not restart when a member cluster's object
+//! is adopted.
+
+use serde_json::json;
+
+use federate_dialect::clean;
+use federate_dialect::import::{Edits, Import, Imported, Importer, PolicyName, refusal};
+use federate_kubernetes::kinds::{self, Scope};
+use federate_kubernetes::{Finding, Object};
+
+/// How objects are taken in.
+pub(super) const IMPORTER: Importer = Importer { take: import, unnamed: None, wraps: false, note: None };
+
+const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
+const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
+const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
+const ADOPTING: &str = "kubeadmiral.io/clusters-to-adopt";
+
+/// Annotations that a member's object has from being propagated before. What clients and workload
+/// controllers wrote stays, as in the guide.
+const PROPAGATED: [&str; 4] = [
+    "kubeadmiral.io/adopted",
+    "kubeadmiral.io/propagated-annotation-keys",
+    "kubeadmiral.io/propagated-label-keys",
+    "kubeadmiral.io/source-generation",
+];
+
+/// The label of an object that is propagated already.
+const MANAGED: &str = "kubeadmiral.io/managed";
+
+/// Takes an object in.
+fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+    let Some(policy) = &wish.policy else {
+        let message = format!("no policy is named that is to place {}", object.id);
+        return Err(vec![
+            Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
+        ]);
+    };
+    if let Some(refused) = refusal(object) {
+        return Err(vec![refused]);
+    }
+    let mut edits = Edits::of(object);
+    clean::server_fields(&mut edits);
+    edits.remove_keys("annotations", &PROPAGATED);
+    edits.remove_keys("labels", &[MANAGED]);
+    let (label, other, name) = match policy {
+        PolicyName::Beside(name) if namespaced(object) => (POLICY, CLUSTER_POLICY, name),
+        PolicyName::Beside(name) | PolicyName::OfCluster(name) => (CLUSTER_POLICY, POLICY, name),
+    };
+    edits.remove_keys("labels", &[other]);
+    edits.set("labels", label, name);
+    edits.set("annotations", ADOPTING, &clusters(&wish.clusters));
+    edits.set("annotations", CONFLICTS, "adopt");
+    Ok(Imported::Edits(edits.done()))
+}
+
+/// A kind that is not known here is what the object looks like.
+fn namespaced(object: &Object) -> bool {
+    match kinds::scope(object.id.group(), &object.id.kind) {
+        Some(scope) => scope == Scope::Namespaced,
+        None => object.id.namespace.is_some(),
+    }
+}
+
+/// The annotation's value: which clusters hand the object over.
+fn clusters(names: &[String]) -> String {
+    if names.is_empty() { json!({"regexp": ".*"}) } else { json!({"clusters": names}) }.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn named(policy: PolicyName) -> Import {
+        Import { policy: Some(policy), ..Import::default() }
+    }
+
+    /// What goes and what comes.
+    fn edits(body: Value, wish: &Import) -> (Vec<String>, Vec<(String, String)>) {
+        let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), wish).unwrap() else {
+            panic!("no edits")
+        };
+        let gone = edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect();
+        let come =
+            edits.iter().filter_map(|e| Some((e.pointer.clone(), e.value.as_ref()?.as_str()?.to_owned())));
+        (gone, come.collect())
+    }
+
+    fn gone(body: Value) -> Vec<String> {
+        edits(body, &named(PolicyName::Beside("p".into()))).0
+    }
+
+    const LABEL: &str = "/metadata/labels/kubeadmiral.io~1propagation-policy-name";
+    const CLUSTER_LABEL: &str = "/metadata/labels/kubeadmiral.io~1cluster-propagation-policy-name";
+
+    #[test]
+    fn the_policy_stands_where_the_object_does() {
+        let label = |version: &str, kind: &str, namespace: Value, policy: PolicyName| {
+            let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": namespace}});
+            edits(body, &named(policy)).1.remove(0).0
+        };
+        let beside = || PolicyName::Beside("p".into());
+        assert_eq!(label("apps/v1", "Deployment", json!("x"), beside()), LABEL);
+        assert_eq!(label("apps/v1", "Deployment", Value::Null, beside()), LABEL);
+        assert_eq!(label("v1", "Namespace", Value::Null, beside()), CLUSTER_LABEL);
+        assert_eq!(label("x.io/v1", "Custom", Value::Null, beside()), CLUSTER_LABEL);
+        assert_eq!(label("x.io/v1", "Custom", json!("x"), beside()), LABEL);
+        assert_eq!(
+            label("apps/v1", "Deployment", json!("x"), PolicyName::OfCluster("p".into())),
+            CLUSTER_LABEL
+        );
+    }
+
+    #[test]
+    fn one_label_decides_and_adoption_names_clusters() {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
+            "labels": {"kubeadmiral.io/cluster-propagation-policy-name": "old", "kubeadmiral.io/managed": "true"}}});
+        let wish =
+            Import { clusters: vec!["m1".into(), "m2".into()], ..named(PolicyName::Beside("p".into())) };
+        let (gone, come) = edits(body, &wish);
+        assert_eq!(gone, ["/metadata/labels/kubeadmiral.io~1managed", CLUSTER_LABEL]);
+        let adopting = "/metadata/annotations/kubeadmiral.io~1clusters-to-adopt";
+        assert_eq!(come[1], (adopting.to_owned(), r#"{"clusters":["m1","m2"]}"#.to_owned()));
+        assert_eq!(come[0], (LABEL.to_owned(), "p".to_owned()));
+    }
+
+    #[test]
+    fn a_template_has_nothing_to_change() {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
+            "labels": {"kubeadmiral.io/propagation-policy-name": "p"}, "annotations": {
+                "kubeadmiral.io/conflict-resolution": "adopt",
+                "kubeadmiral.io/clusters-to-adopt": "{\"regexp\":\".*\"}"}}});
+        assert_eq!(edits(body, &named(PolicyName::Beside("p".into()))), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_servers_fill_in_goes() {
+        let of = |version: &str, kind: &str, spec: Value| {
+            gone(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}))
+        };
+        let addresses = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "type": "NodePort"});
+        assert_eq!(of("v1", "Service", addresses), ["/spec/clusterIP", "/spec/clusterIPs"]);
+        assert!(of("v1", "Service", json!({"clusterIP": "None", "clusterIPs": ["None"]})).is_empty());
+        assert_eq!(of("v1", "Namespace", json!({"finalizers": ["kubernetes"]})), ["/spec"]);
+        let job = json!({"selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "x"}},
+            "template": {"metadata": {"labels": {"controller-uid": "x", "job-name": "a"}, "creationTimestamp": null}}});
+        assert_eq!(
+            of("batch/v1", "Job", job.clone()),
+            [
+                "/spec/selector/matchLabels/batch.kubernetes.io~1controller-uid",
+                "/spec/template/metadata/labels/controller-uid"
+            ]
+        );
+        let mut manual = job;
+        manual["manualSelector"] = json!(true);
+        assert!(of("batch/v1", "Job", manual).is_empty());
+        assert!(of("v1", "PersistentVolumeClaim", json!({"volumeName": "v"})).is_empty());
+        let bound = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"volumeName": "v"},
+            "metadata": {"name": "a", "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}});
+        assert!(gone(bound).contains(&"/spec/volumeName".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        let refused =
+            |body: Value, wish: &Import| import(&Object::of(body, "a.yaml"), wish).unwrap_err()[0].code;
+        let wish = named(PolicyName::Beside("p".into()));
+        let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": owner}});
+        assert_eq!(refused(pod.clone(), &wish), "controlled");
+        let policy = json!({"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "a"}});
+        assert_eq!(refused(policy, &wish), "not-a-template");
+        assert_eq!(refused(pod, &Import::default()), "no-policy");
+    }
+}

@@ -1,0 +1,80 @@
+//! The labels and annotations by which a template speaks to `KubeAdmiral`, and those that
+//! `KubeAdmiral` leaves on what it sends.
+
+/// Labels that name a template's policies.
+pub(super) const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
+pub(super) const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
+pub(super) const OVERRIDE: &str = "kubeadmiral.io/override-policy-name";
+pub(super) const CLUSTER_OVERRIDE: &str = "kubeadmiral.io/cluster-override-policy-name";
+
+/// Every label that stays with the control plane.
+pub(super) const MOVED_LABELS: [&str; 4] = [POLICY, CLUSTER_POLICY, OVERRIDE, CLUSTER_OVERRIDE];
+
+/// Annotations that replace a policy's values.
+pub(super) const SCHEDULING_MODE: &str = "kubeadmiral.io/scheduling-mode";
+pub(super) const STICKY: &str = "kubeadmiral.io/sticky-cluster";
+pub(super) const TOLERATIONS: &str = "kubeadmiral.io/tolerations";
+pub(super) const PLACEMENTS: &str = "kubeadmiral.io/placements";
+pub(super) const CLUSTER_SELECTOR: &str = "kubeadmiral.io/clusterSelector";
+pub(super) const AFFINITY: &str = "kubeadmiral.io/affinity";
+pub(super) const MAX_CLUSTERS: &str = "kubeadmiral.io/maxClusters";
+
+/// Annotations that change how an object is treated.
+pub(super) const NO_SCHEDULING: &str = "kubeadmiral.io/no-scheduling";
+pub(super) const NO_FEDERATED: &str = "kubeadmiral.io/no-federated-resource";
+pub(super) const FOLLOWERS: &str = "kubeadmiral.io/followers";
+pub(super) const FOLLOWS: &str = "kubeadmiral.io/follows-object";
+pub(super) const DISABLE_FOLLOWING: &str = "kubeadmiral.io/disable-following";
+pub(super) const MIGRATION: &str = "kubeadmiral.io/migration-configuration";
+pub(super) const DRY_RUN: &str = "kubeadmiral.io/dry-run";
+
+/// Every annotation that stays with the control plane.
+pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
+    "kubeadmiral.io/retain-replicas",
+    SCHEDULING_MODE,
+    STICKY,
+    "kubeadmiral.io/no-auto-propagation",
+    "kubeadmiral.io/orphan",
+    "kubeadmiral.io/conflict-resolution",
+    "kubeadmiral.io/clusters-to-adopt",
+    TOLERATIONS,
+    PLACEMENTS,
+    CLUSTER_SELECTOR,
+    AFFINITY,
+    MAX_CLUSTERS,
+    NO_SCHEDULING,
+    FOLLOWS,
+    FOLLOWERS,
+    DISABLE_FOLLOWING,
+    MIGRATION,
+    DRY_RUN,
+];
+
+/// Annotations that are neither sent nor kept.
+pub(super) const DROPPED_ANNOTATIONS: [&str; 3] = [
+    "kubeadmiral.io/latest-replicaset-digests",
+    "kubeadmiral.io/applied-migration-configuration",
+    "kubeadmiral.io/scheduling",
+];
+
+/// What another controller tells the scheduler of replicas that found no room: a key of the
+/// placement's remembered annotations.
+pub(super) const AUTO_MIGRATION_INFO: &str = "kubeadmiral.io/auto-migration-info";
+
+/// Stamped on everything that is sent.
+pub(super) const MANAGED: &str = "kubeadmiral.io/managed";
+pub(super) const SOURCE_GENERATION: &str = "kubeadmiral.io/source-generation";
+pub(super) const SENT_LABELS: &str = "kubeadmiral.io/propagated-label-keys";
+pub(super) const SENT_ANNOTATIONS: &str = "kubeadmiral.io/propagated-annotation-keys";
+
+/// On a `FederatedTypeConfig`: its kind scales others, so it follows them.
+pub(super) const SCALE_TARGET: &str = "kubeadmiral.io/scale-target-ref-path";
+
+/// On an autoscaler that stays on the control plane.
+pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
+
+/// Whether a template speaks to `KubeAdmiral` at all.
+pub(super) fn addressed(template: &federate_kubernetes::Object) -> bool {
+    let labels = MOVED_LABELS.iter().any(|key| template.label(key).is_some());
+    labels || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())
+}

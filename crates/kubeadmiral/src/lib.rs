@@ -1,0 +1,275 @@
+//! The `KubeAdmiral` dialect: its scheduler, follower and namespace controllers, override controller
+//! and sync controller, as pure functions.
+//!
+//! ```text
+//! policies ─► trigger ─► schedule (filter, score, select, divide) ─► followers ─► overrides ─► manifest
+//! ```
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_repo::{Role, Template};
+
+use federate_dialect::admitted::Admitted;
+use federate_dialect::import::Importer;
+use federate_dialect::served::Served;
+use federate_dialect::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
+};
+
+mod advice;
+mod affinity;
+mod api;
+mod cluster;
+mod complete;
+mod connection;
+mod decide;
+mod explain;
+mod followers;
+mod import;
+mod keys;
+mod manifest;
+mod member;
+mod migration;
+mod namespaces;
+mod overrides;
+mod podspec;
+mod policies;
+mod profile;
+mod schedule;
+mod source;
+mod trigger;
+mod types;
+mod validate;
+mod wanted;
+mod wishes;
+
+use decide::Decision;
+use namespaces::Namespaces;
+use overrides::{OverridePolicy, OverrideSpec};
+use policies::{Policies, Policy};
+use profile::Plugins;
+use schedule::Member;
+use trigger::Clusters;
+use types::Types;
+
+const NAME: &str = "kubeadmiral";
+const GROUP: &str = "core.kubeadmiral.io";
+
+/// The dialect.
+pub struct KubeAdmiral;
+
+impl Dialect for KubeAdmiral {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            (GROUP, "FederatedCluster") => Some(Role::Inventory),
+            (GROUP, "PropagationPolicy" | "ClusterPropagationPolicy") => Some(Role::Placement),
+            (GROUP, "OverridePolicy" | "ClusterOverridePolicy") => Some(Role::Override),
+            (GROUP, "SchedulingProfile" | "FederatedTypeConfig") => Some(Role::Other),
+            _ => None,
+        }
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &[namespaces::EXCLUDE]
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn mark(&self, live: &mut Object) {
+        live.set_label(keys::MANAGED, "true");
+    }
+
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
+        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(KubeAdmirals::new(input))
+    }
+}
+
+/// `KubeAdmiral`'s control plane over one repo.
+struct KubeAdmirals<'a> {
+    templates: &'a [Template],
+    clusters: &'a [Cluster],
+    members: Vec<Member<'a>>,
+    types: Types,
+    policies: Policies<'a>,
+    overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
+    namespaces: Namespaces,
+    /// The joined clusters as they are remembered, and their digest.
+    snapshot: Clusters,
+    snapshot_digest: String,
+    served: Served<'a>,
+    now: Option<Timestamp>,
+    standing: bool,
+    findings: Vec<Finding>,
+}
+
+impl<'a> KubeAdmirals<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let Input { repo, clusters, .. } = input;
+        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let of = |role| admitted.role(role);
+        let mut policies = Policies::default();
+        for object in of(Role::Placement) {
+            match Policy::new(object, clusters) {
+                Ok(policy) => drop(policies.policies.insert(object.id.clone(), policy)),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        for profile in of(Role::Other).filter(|o| o.id.kind == "SchedulingProfile") {
+            policies.profiles.insert(&profile.id.name, Plugins::of(profile));
+        }
+        let mut overrides = BTreeMap::new();
+        for object in of(Role::Override) {
+            let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+            match serde_json::from_value::<Option<OverrideSpec>>(spec) {
+                Ok(spec) => {
+                    let rules = spec.unwrap_or_default().override_rules;
+                    overrides.insert(object.id.clone(), OverridePolicy { object, rules });
+                }
+                Err(e) => findings.push(Finding::error("invalid-policy", object, e.to_string()).at("/spec")),
+            }
+        }
+        let configs: Vec<&Object> = of(Role::Other).filter(|o| o.id.kind == "FederatedTypeConfig").collect();
+        let (namespaces, unclear) = Namespaces::new(repo, NAME);
+        findings.extend(unclear);
+        let templates = repo.templates.as_slice();
+        let snapshot = Clusters::of(repo, clusters);
+        Self {
+            templates,
+            clusters,
+            members: Member::all(clusters),
+            types: Types::new(configs.into_iter()),
+            policies,
+            overrides,
+            namespaces,
+            snapshot_digest: snapshot.digest(),
+            snapshot,
+            served: Served::of(templates, clusters),
+            now: input.now,
+            standing: input.standing,
+            findings,
+        }
+    }
+
+    fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
+        let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
+        self.templates.get(at)
+    }
+
+    fn cluster(&self, name: &str) -> Option<&'a Cluster> {
+        let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
+        self.clusters.get(at)
+    }
+
+    /// Whether a placement's policy lets others follow it.
+    fn leads(&self, placement: &Placement) -> bool {
+        let policy = placement.policy.as_ref();
+        policy.is_some_and(|id| self.policies.get(id).is_none_or(|p| !p.spec.disable_follower_scheduling))
+    }
+
+    /// Decides about one template, without what depends on others.
+    fn decide(&self, template: &Object, previous: &Previous) -> Decided {
+        let mut decided = Decided::default();
+        if !self.standing && !keys::addressed(template) {
+            return decided;
+        }
+        let config = self.types.get(&template.id.api_version, &template.id.kind);
+        let withheld = template.annotation(keys::NO_FEDERATED).is_some_and(|value| !value.is_empty());
+        let Some(config) = config.filter(|_| !withheld) else {
+            decided.placements.push(not_federated(template, withheld));
+            return decided;
+        };
+        let decision = Decision::new(self, template, config, previous);
+        decided.findings = advice::ignored_annotations(template, &decision);
+        let mut placement = decision.place(None);
+        if self.namespaces.everywhere(template) {
+            decide::extend(&mut placement, &namespaces::all(self.clusters));
+            placement.policy = None;
+            if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
+                placement.unschedulable = None;
+            }
+        }
+        placement.standing = placement.policy.is_none();
+        if placement.unschedulable.is_none() && !placement.clusters.is_empty() {
+            placement.unschedulable = decide::override_problem(self, template, &placement);
+        }
+        decided.placements.push(placement);
+        decided
+    }
+}
+
+fn not_federated(template: &Object, asked: bool) -> Placement {
+    let mut placement = Placement::new(NAME, template.id.clone(), None);
+    placement.standing = true;
+    let message = if asked {
+        format!("it has the annotation {}", keys::NO_FEDERATED)
+    } else {
+        format!("no FederatedTypeConfig is for {} {}", template.id.api_version, template.id.kind)
+    };
+    placement.unschedulable = Some(Unschedulable { reason: "NotFederated".to_owned(), message });
+    placement
+}
+
+impl ControlPlane for KubeAdmirals<'_> {
+    fn check(&self) -> Vec<Finding> {
+        let policies = self.policies.policies.values();
+        let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
+        self.findings.iter().cloned().chain(unknown).collect()
+    }
+
+    fn units(&self) -> usize {
+        self.templates.len()
+    }
+
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.templates.binary_search_by(|t| t.object.id.cmp(object)).ok()
+    }
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        self.templates.get(unit).map_or_else(Decided::default, |t| self.decide(&t.object, previous))
+    }
+
+    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+        let mut all = complete::complete(self, decided);
+        all.shared = trigger::shared(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
+        all
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        match self.template(&placement.object) {
+            Some(template) => manifest::variants(self, placement, template),
+            None => Vec::new(),
+        }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act(self, placement, cluster, live)
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        explain::explain(self, &self.template(object)?.object, previous, placed)
+    }
+}

@@ -1,0 +1,183 @@
+//! What each cluster of a placement receives: the template, the replicas decided, the overrides.
+//!
+//! Clusters for which the same rules and the same number apply receive the same, so the work is done
+//! once for all of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::overrides::{self, Class, Failed, Patch};
+use super::types::TypeConfig;
+use super::{KubeAdmirals, followers, keys, namespaces, source};
+use federate_dialect::{Placed, Placement, Rendered, Variant, Withheld};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, finding};
+use federate_repo::Template;
+
+/// The variants of a placement.
+pub(super) fn variants(plane: &KubeAdmirals<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
+    let object = &template.object;
+    let Some(config) = plane.types.get(&object.id.api_version, &object.id.kind) else { return Vec::new() };
+    if placement.clusters.is_empty() {
+        return Vec::new();
+    }
+    if let Some(status) = held_back(object, placement) {
+        return vec![withheld(names(&placement.clusters), status, None)];
+    }
+    let (ready, mut variants) = reachable(plane, &placement.clusters);
+    match classes(plane, object, &placement.clusters) {
+        Err((status, finding)) => {
+            variants.push(withheld(names(&ready), status, Some(finding)));
+        }
+        Ok(classes) => {
+            for class in classes {
+                render(config, template, &class, &ready, &mut variants);
+            }
+        }
+    }
+    variants.retain(|v| !v.clusters.is_empty());
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    variants
+}
+
+/// Why nothing of the object is sent to anybody, if so.
+pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'static str> {
+    if namespaces::untouched(object) {
+        return Some("SystemNamespace");
+    }
+    if followers::dry(object, Some(placement)) {
+        return Some("DryRun");
+    }
+    (object.id.kind == "HorizontalPodAutoscaler" && object.label(keys::CENTRAL_HPA) == Some("true"))
+        .then_some("CentralizedHPA")
+}
+
+/// The clusters that can be written to, and the others with their reasons.
+fn reachable(plane: &KubeAdmirals<'_>, clusters: &[Placed]) -> (Vec<Placed>, Vec<Variant>) {
+    let status = |cluster: Option<&Cluster>| match cluster {
+        None => Some("ClusterNotFound"),
+        Some(cluster) if !cluster.joined => Some("ClusterNotJoined"),
+        Some(cluster) if cluster.deleting => Some("ClusterTerminating"),
+        Some(cluster) if !cluster.ready => Some("ClusterNotReady"),
+        Some(_) => None,
+    };
+    let mut ready = Vec::with_capacity(clusters.len());
+    let mut others: BTreeMap<&'static str, Vec<ClusterName>> = BTreeMap::new();
+    for placed in clusters {
+        match status(plane.cluster(&placed.name)) {
+            None => ready.push(placed.clone()),
+            Some(status) => others.entry(status).or_default().push(placed.name.clone()),
+        }
+    }
+    (ready, others.into_iter().map(|(status, clusters)| withheld(clusters, status, None)).collect())
+}
+
+fn names(clusters: &[Placed]) -> Vec<ClusterName> {
+    clusters.iter().map(|p| p.name.clone()).collect()
+}
+
+fn withheld(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Finding>) -> Variant {
+    Variant { clusters, rendered: Err(Withheld { status, finding }) }
+}
+
+/// The clusters by what their overrides come to.
+fn classes(
+    plane: &KubeAdmirals<'_>,
+    object: &Object,
+    clusters: &[Placed],
+) -> Result<Vec<Class>, (&'static str, Finding)> {
+    let policies = overrides::named(plane, object).map_err(|missing| {
+        let message = format!("{} waits for {missing}, which is not in the repo", object.id);
+        let finding = Finding::error("override-policy-not-found", object, message)
+            .at("/metadata/labels")
+            .help("write the policy, or take the label away");
+        ("OverridePolicyNotFound", finding)
+    })?;
+    overrides::evaluate(plane, object, &policies, clusters)
+        .map_err(|failed| ("OverrideFailed", failure(object, &failed)))
+}
+
+fn failure(object: &Object, failed: &Failed<'_>) -> Finding {
+    let message = format!("{} cannot be rendered for any cluster: {}", object.id, failed.message(object));
+    let mut finding = Finding::error("override-failed", object, message).at(&failed.failure.pointer);
+    finding.origin = Some(failed.policy.origin.clone());
+    finding
+}
+
+/// Renders the clusters of one class that can be written to.
+fn render(
+    config: &TypeConfig,
+    template: &Template,
+    class: &Class,
+    ready: &[Placed],
+    variants: &mut Vec<Variant>,
+) {
+    let mut by_replicas: BTreeMap<Option<i64>, Vec<ClusterName>> = BTreeMap::new();
+    for placed in class.clusters.iter().filter(|p| ready.binary_search_by(|r| r.name.cmp(&p.name)).is_ok()) {
+        by_replicas.entry(placed.replicas).or_default().push(placed.name.clone());
+    }
+    for (replicas, clusters) in by_replicas {
+        let Some(first) = clusters.first() else { continue };
+        let object = template.for_cluster(first);
+        let rendered = match body(config, object, replicas, &class.patches) {
+            Ok(body) => Ok(Rendered { body, changes: class.changes.clone() }),
+            Err(why) => Err(Withheld {
+                status: "ApplyOverridesFailed",
+                finding: Some(unfit(object, class, &clusters, &why)),
+            }),
+        };
+        variants.push(Variant { clusters, rendered });
+    }
+}
+
+/// The object as it is sent, without what is stamped on every object.
+fn body(
+    config: &TypeConfig,
+    object: &Object,
+    replicas: Option<i64>,
+    patches: &[Patch],
+) -> Result<Value, String> {
+    let mut body = source::template(&object.body);
+    source::drop_member_fields(&object.id, &mut body);
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("finalizers".to_owned(), json!([]));
+    }
+    apply(config, replicas, patches, &mut body)?;
+    source::without_stamps(&mut body);
+    Ok(body)
+}
+
+/// Applies the scheduler's number and the overrides, in the order of the kind's controllers.
+pub(super) fn apply(
+    config: &TypeConfig,
+    replicas: Option<i64>,
+    patches: &[Patch],
+    body: &mut Value,
+) -> Result<(), String> {
+    if let Some(patch) = patches.iter().find(|patch| overrides::refused(patch)) {
+        return Err(format!("`{}` must not be overridden", patch.path));
+    }
+    let number = replicas.map(|replicas| Patch {
+        name: "replace".to_owned(),
+        path: config.replicas_pointer(),
+        value: replicas.into(),
+    });
+    let (before, after) = if config.overrides_first() { (None, number) } else { (number, None) };
+    for patch in before.iter().chain(patches).chain(&after) {
+        patch.apply(body).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn unfit(object: &Object, class: &Class, clusters: &[ClusterName], why: &str) -> Finding {
+    let shown: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
+    let policies: Vec<String> = class.changes.iter().map(|c| c.policy.to_string()).collect();
+    let why = if object.id.kind == "Secret" { "they do not fit this Secret" } else { why };
+    let message = format!(
+        "{} cannot be rendered for {}: its overrides ({}) fail: {why}",
+        object.id,
+        finding::list(&shown, 3),
+        policies.join(", ")
+    );
+    Finding::error("override-failed", object, message)
+}

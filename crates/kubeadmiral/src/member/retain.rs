@@ -1,0 +1,182 @@
+//! What of the member's object stays when it is updated.
+//!
+//! Facts: labels and annotations that the member added stay, those that were sent once and are not
+//! sent any more go; some kinds have fields that belong to the member; nothing else stays.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::super::keys;
+use super::super::types::TypeConfig;
+use super::{map, metadata};
+use federate_kubernetes::Object;
+use federate_kubernetes::object::at;
+
+/// Where a pod's own service account is mounted.
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// A field of the member's that does not fit.
+#[derive(Debug)]
+pub(super) struct Unretained;
+
+/// Brings what stays of the member's object into what is sent.
+pub(super) fn retain(
+    template: &Object,
+    config: &TypeConfig,
+    body: &mut Value,
+    live: &Value,
+) -> Result<(), Unretained> {
+    match at(live, &["metadata", "resourceVersion"]) {
+        Some(version) => drop(metadata(body).insert("resourceVersion".to_owned(), version.clone())),
+        None => drop(metadata(body).shift_remove("resourceVersion")),
+    }
+    merge(body, live, "annotations", keys::SENT_ANNOTATIONS);
+    merge(body, live, "labels", keys::SENT_LABELS);
+    by_kind(template, body, live)?;
+    replicas(template, config, body, live)
+}
+
+/// The sent map wins; what the member has besides stays, unless it had been sent before.
+fn merge(body: &mut Value, live: &Value, field: &str, sent: &str) {
+    let annotations = at(live, &["metadata", "annotations", sent]).and_then(Value::as_str);
+    let gone: BTreeSet<&str> = annotations.unwrap_or_default().split(',').collect();
+    let theirs = at(live, &["metadata", field]).and_then(Value::as_object);
+    let ours = map(body, field);
+    for (key, value) in theirs.into_iter().flatten() {
+        if !ours.contains_key(key) && !gone.contains(key.as_str()) {
+            ours.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+fn by_kind(template: &Object, body: &mut Value, live: &Value) -> Result<(), Unretained> {
+    match (template.id.group(), template.id.kind.as_str()) {
+        ("", "Service") => service(body, live),
+        ("", "ServiceAccount") => {
+            let filled =
+                |v: &Value| v.get("secrets").and_then(Value::as_array).is_some_and(|l| !l.is_empty());
+            if !filled(body) && filled(live) {
+                body["secrets"] = live["secrets"].clone();
+            }
+        }
+        ("batch", "Job") if at(body, &["spec", "manualSelector"]) != Some(&Value::Bool(true)) => {
+            take(body, live, &["spec", "selector"]);
+            take(body, live, &["spec", "template", "metadata", "labels"]);
+        }
+        ("", "PersistentVolume") => take(body, live, &["spec", "claimRef"]),
+        ("", "PersistentVolumeClaim") => take(body, live, &["spec", "volumeName"]),
+        ("", "Pod") => return pod(body, live),
+        ("argoproj.io", "Workflow") => take(body, live, &["status"]),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Sets a field to the member's value, if it has one.
+fn take(body: &mut Value, live: &Value, path: &[&str]) {
+    if let Some(value) = at(live, path) {
+        put(body, path, value.clone());
+    }
+}
+
+fn put(body: &mut Value, path: &[&str], value: Value) {
+    let mut target = body;
+    for key in path {
+        if !target.is_object() {
+            *target = Value::Object(Map::new());
+        }
+        target = &mut target[*key];
+    }
+    *target = value;
+}
+
+fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn service(body: &mut Value, live: &Value) {
+    if !text(live, &["spec", "clusterIP"]).is_empty() {
+        take(body, live, &["spec", "clusterIP"]);
+    }
+    let Some(theirs) = at(live, &["spec", "ports"]).and_then(Value::as_array) else { return };
+    let ours = at(body, &["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let same = |a: &Value, b: &Value| ["name", "protocol", "port"].iter().all(|key| a.get(key) == b.get(key));
+    let ports = ours.into_iter().map(|mut port| {
+        let mut node_ports =
+            theirs.iter().filter(|other| same(&port, other)).filter_map(|o| o.get("nodePort"));
+        if let Some(node_port) = node_ports.next_back() {
+            port["nodePort"] = node_port.clone();
+        }
+        port
+    });
+    let ports = ports.collect();
+    put(body, &["spec", "ports"], ports);
+}
+
+fn pod(body: &mut Value, live: &Value) -> Result<(), Unretained> {
+    let empty = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        Some(_) => false,
+    };
+    for field in ["ephemeralContainers", "volumes"] {
+        take(body, live, &["spec", field]);
+    }
+    for field in ["serviceAccountName", "serviceAccount", "nodeName", "priority", "dnsConfig"] {
+        if empty(at(body, &["spec", field])) {
+            take(body, live, &["spec", field]);
+        }
+    }
+    for list in ["initContainers", "containers"] {
+        let theirs = at(live, &["spec", list]).and_then(Value::as_array).cloned().unwrap_or_default();
+        let ours = at(body, &["spec", list]).and_then(Value::as_array).cloned();
+        let ours = ours.map(|ours| ours.into_iter().map(|c| container(c, &theirs)).collect::<Result<_, _>>());
+        put(body, &["spec", list], ours.transpose()?.unwrap_or(Value::Null));
+    }
+    Ok(())
+}
+
+/// A container with what belongs to the member in the one of the same name.
+fn container(mut ours: Value, theirs: &[Value]) -> Result<Value, Unretained> {
+    let Some(live) = theirs.iter().find(|c| c.get("name") == ours.get("name")) else { return Ok(ours) };
+    let Value::Object(map) = &mut ours else { return Ok(ours) };
+    match live.get("resources") {
+        Some(resources) => drop(map.insert("resources".to_owned(), resources.clone())),
+        None => drop(map.shift_remove("resources")),
+    }
+    let token = |mount: &Value| text(mount, &["mountPath"]) == TOKEN_PATH;
+    let mounts = live.get("volumeMounts").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let Some(index) = mounts.iter().position(token) else { return Ok(ours) };
+    let own = map.entry("volumeMounts").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(own) = own else { return Err(Unretained) };
+    if !own.iter().any(token) {
+        if index > own.len() {
+            return Err(Unretained);
+        }
+        own.insert(index, mounts[index].clone());
+    }
+    Ok(ours)
+}
+
+fn replicas(
+    template: &Object,
+    config: &TypeConfig,
+    body: &mut Value,
+    live: &Value,
+) -> Result<(), Unretained> {
+    if template.annotation("kubeadmiral.io/retain-replicas") != Some("true") {
+        return Ok(());
+    }
+    if config.replicas.is_empty() {
+        return Err(Unretained);
+    }
+    let path: Vec<&str> = config.replicas.iter().map(String::as_str).collect();
+    match at(live, &path) {
+        None => {}
+        Some(value) if value.is_i64() => put(body, &path, value.clone()),
+        Some(_) => return Err(Unretained),
+    }
+    Ok(())
+}

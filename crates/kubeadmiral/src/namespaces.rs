@@ -1,0 +1,65 @@
+//! Namespaces go to every cluster without a policy, except those of the system.
+
+use regex::Regex;
+
+use federate_dialect::Placed;
+use federate_kubernetes::{Cluster, Finding, Object};
+use federate_repo::Repo;
+
+/// The control plane's own namespace.
+pub(super) const SYSTEM: &str = "kube-admiral-system";
+
+/// The key in `federate.yaml` for the control plane's flag that keeps namespaces out.
+pub(super) const EXCLUDE: &str = "excludeNamespaces";
+
+/// Which namespaces go everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Namespaces {
+    excluded: Option<Regex>,
+}
+
+impl Namespaces {
+    /// With what `federate.yaml` excludes, and what is wrong there.
+    pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let settings = repo.config.dialects.get(dialect);
+        let mut refuse = |key: &str, why: &str| {
+            let pointer = format!("/dialects/{dialect}/{}", federate_kubernetes::patch::escape(key));
+            findings.push(repo.invalid_config(&pointer, why));
+        };
+        let mut excluded = None;
+        for (key, value) in settings.into_iter().flatten() {
+            match (key.as_str(), value.as_str().map(Regex::new)) {
+                (EXCLUDE, Some(Ok(regex))) => excluded = Some(regex),
+                (EXCLUDE, Some(Err(_))) => refuse(key, "this is no regular expression"),
+                (EXCLUDE, None) => refuse(key, "this is no string"),
+                _ => {}
+            }
+        }
+        (Self { excluded: excluded.filter(|regex| !regex.as_str().is_empty()) }, findings)
+    }
+
+    /// Whether the object is a Namespace that goes everywhere.
+    pub(super) fn everywhere(&self, object: &Object) -> bool {
+        let name = &object.id.name;
+        is_namespace(object)
+            && !name.starts_with("kube-")
+            && name != SYSTEM
+            && !self.excluded.as_ref().is_some_and(|regex| regex.is_match(name))
+    }
+}
+
+/// Whether the object is a Namespace that is placed, but never written.
+pub(super) fn untouched(object: &Object) -> bool {
+    is_namespace(object)
+        && matches!(object.id.name.as_str(), "kube-system" | "kube-public" | "default" | SYSTEM)
+}
+
+fn is_namespace(object: &Object) -> bool {
+    object.id.api_version == "v1" && object.id.kind == "Namespace"
+}
+
+/// Every cluster, whether it has joined or not.
+pub(super) fn all(clusters: &[Cluster]) -> Vec<Placed> {
+    clusters.iter().map(|c| Placed { name: c.name.clone(), replicas: None }).collect()
+}

@@ -1,0 +1,85 @@
+//! `image` overriders.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::api::{ImageOperation, ImageOverrider};
+use super::pods::Pods;
+use super::{Failure, Patch};
+use federate_kubernetes::ObjectRef;
+use federate_kubernetes::image::{Image, is_digest, is_tag};
+
+/// The patches of image overriders, by path; those of one image accumulate.
+pub(super) fn patches(
+    overriders: &[ImageOverrider],
+    id: &ObjectRef,
+    body: &Value,
+) -> Result<Vec<Patch>, Failure> {
+    let mut images: BTreeMap<String, String> = BTreeMap::new();
+    for (number, overrider) in overriders.iter().enumerate() {
+        let failure = |message: String| Failure::at(format!("/overriders/image/{number}"), message);
+        for (path, written) in meant(overrider, id, body).map_err(failure)? {
+            let there = images.entry(path).or_insert(written);
+            *there = changed(there, &overrider.operations).map_err(failure)?;
+        }
+    }
+    Ok(images.into_iter().map(|(path, image)| Patch::replace(path, image.into())).collect())
+}
+
+/// The images that an overrider means, by path.
+fn meant(overrider: &ImageOverrider, id: &ObjectRef, body: &Value) -> Result<Vec<(String, String)>, String> {
+    if !overrider.image_path.is_empty() {
+        let path = &overrider.image_path;
+        let image = at_path(body, path).ok_or_else(|| format!("there is no image at `{path}`"))?;
+        return Ok(vec![(path.clone(), image.to_owned())]);
+    }
+    let pods = Pods::read(id, body)?;
+    let names = &overrider.container_names;
+    let meant = pods.containers().filter(|(_, c)| names.is_empty() || names.contains(&c.name));
+    let image = |c: &k8s_openapi::api::core::v1::Container| c.image.clone().unwrap_or_default();
+    Ok(meant.map(|(place, container)| (pods.field(place, "image"), image(container))).collect())
+}
+
+/// The text at a path of plain segments.
+fn at_path<'v>(body: &'v Value, path: &str) -> Option<&'v str> {
+    let segments = path.strip_prefix('/')?.split('/');
+    let found = segments.into_iter().try_fold(body, |value, segment| match value {
+        Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
+        other => other.get(segment),
+    });
+    found?.as_str()
+}
+
+fn changed(image: &str, operations: &[ImageOperation]) -> Result<String, String> {
+    let mut parts = Image::parse(image).ok_or_else(|| format!("`{image}` is no image reference"))?;
+    for operation in operations {
+        let component = operation.image_component.as_str();
+        let part = match component {
+            "Registry" => &mut parts.host,
+            "Repository" => &mut parts.repository,
+            "Tag" => &mut parts.tag,
+            "Digest" => &mut parts.digest,
+            other => return Err(format!("`{other}` is not one of Registry, Repository, Tag, Digest")),
+        };
+        match operation.operator.as_str() {
+            "" | "overwrite" => part.clone_from(&operation.value),
+            "addIfAbsent" if operation.value.is_empty() => {
+                return Err(format!("there is no {component} to add"));
+            }
+            "addIfAbsent" if !part.is_empty() => return Err(format!("`{image}` has a {component} already")),
+            "addIfAbsent" => part.clone_from(&operation.value),
+            "delete" => part.clear(),
+            other => return Err(format!("`{other}` is not one of overwrite, addIfAbsent, delete")),
+        }
+        let fits = match component {
+            "Tag" => part.is_empty() || is_tag(part),
+            "Digest" => part.is_empty() || is_digest(part),
+            _ => true,
+        };
+        if !fits {
+            return Err(format!("`{part}` is no {}", component.to_lowercase()));
+        }
+    }
+    Ok(parts.to_string())
+}

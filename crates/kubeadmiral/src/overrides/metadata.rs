@@ -1,0 +1,48 @@
+//! `annotations` and `labels` overriders.
+
+use serde_json::Value;
+
+use super::api::MapOverrider;
+use super::{Failure, Patch};
+use federate_kubernetes::Labels;
+use federate_kubernetes::object::{at, string_map};
+
+/// One patch of the whole map, whatever the overriders change in it.
+pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) -> Result<Vec<Patch>, Failure> {
+    let mut patches = Vec::new();
+    let mut map = strings(at(body, &["metadata", field]));
+    for (number, overrider) in overriders.iter().enumerate() {
+        let failure = |message: String| Failure::at(format!("/overriders/{field}/{number}"), message);
+        match overrider.operator.as_str() {
+            "" | "overwrite" => {
+                for (key, value) in &overrider.value {
+                    if let Some(there) = map.get_mut(key) {
+                        value.clone_into(there);
+                    }
+                }
+            }
+            "addIfAbsent" => {
+                if overrider.value.is_empty() {
+                    return Err(failure(format!("there are no {field} to add")));
+                }
+                if let Some(key) = overrider.value.keys().find(|key| map.contains_key(*key)) {
+                    return Err(failure(format!("`{key}` is there already")));
+                }
+                map.extend(overrider.value.clone());
+            }
+            "delete" => map.retain(|key, _| !overrider.value.contains_key(key)),
+            _ => {}
+        }
+    }
+    if !overriders.is_empty() {
+        let value = map.into_iter().map(|(key, value)| (key, Value::String(value))).collect();
+        patches.push(Patch::replace(format!("/metadata/{field}"), Value::Object(value)));
+    }
+    Ok(patches)
+}
+
+/// A map in which anything but strings stands counts as empty.
+fn strings(map: Option<&Value>) -> Labels {
+    let all = map.and_then(Value::as_object).is_some_and(|map| map.values().all(Value::is_string));
+    if all { string_map(map) } else { Labels::new() }
+}

@@ -1,0 +1,244 @@
+//! Override policies: which rules apply to a cluster, and the patches they come to.
+//!
+//! Facts: the cluster's policy goes before the namespace's, and both apply. Within a rule all overriders
+//! are computed from the object as it was before the rule, and their patches then applied in a fixed
+//! order. An error anywhere keeps the whole object back everywhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::affinity::{self, Terms};
+use super::policies::reference;
+use super::{KubeAdmirals, keys, source};
+use federate_dialect::{OverrideChange, Placed};
+use federate_kubernetes::patch::{self, Operation, Rules};
+use federate_kubernetes::selector::{invalid_key, invalid_value};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+
+mod api;
+mod image;
+mod jsonpatch;
+mod metadata;
+mod pods;
+
+pub(super) use api::{OverrideSpec, Rule};
+pub(super) use jsonpatch::{after_all, refused};
+
+use api::Target;
+
+/// An override policy.
+#[derive(Debug)]
+pub(super) struct OverridePolicy<'a> {
+    pub(super) object: &'a Object,
+    pub(super) rules: Vec<Rule>,
+}
+
+/// One change that an override comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Patch {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) value: Value,
+}
+
+impl Patch {
+    fn replace(path: String, value: Value) -> Self {
+        Self { name: "replace".to_owned(), path, value }
+    }
+
+    /// Applies it to a document.
+    pub(super) fn apply(&self, document: &mut Value) -> Result<(), patch::Error> {
+        let operation = Operation { name: &self.name, path: &self.path, value: Some(&self.value) };
+        patch::apply_by(Rules::Lenient, document, operation)
+    }
+}
+
+/// Why a rule cannot be applied, and where in its overriders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) pointer: String,
+    pub(super) message: String,
+}
+
+impl Failure {
+    fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
+/// A rule that fails for some clusters.
+#[derive(Clone, Debug)]
+pub(super) struct Failed<'a> {
+    pub(super) policy: &'a Object,
+    pub(super) clusters: Vec<ClusterName>,
+    pub(super) failure: Failure,
+}
+
+impl Failed<'_> {
+    /// In words; what the object holds is not quoted when it is a Secret.
+    pub(super) fn message(&self, template: &Object) -> String {
+        let shown: Vec<&str> = self.clusters.iter().map(AsRef::as_ref).collect();
+        let secret = template.id.kind == "Secret";
+        let why = if secret { "it does not fit this Secret" } else { self.failure.message.as_str() };
+        let clusters = federate_kubernetes::finding::list(&shown, 3);
+        format!("{} fails for {clusters}: {why}", self.policy.id)
+    }
+}
+
+/// What some clusters' overrides come to.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    /// Sorted by name.
+    pub(super) clusters: Vec<Placed>,
+    pub(super) patches: Vec<Patch>,
+    pub(super) changes: Vec<OverrideChange>,
+}
+
+/// Rules by policy and number.
+type RuleIds = Vec<(usize, usize)>;
+
+/// The override policies that a template names, in the order they apply; or the one that is missing.
+pub(super) fn named<'p, 'a>(
+    plane: &'p KubeAdmirals<'a>,
+    template: &Object,
+) -> Result<Vec<&'p OverridePolicy<'a>>, ObjectRef> {
+    let wide =
+        template.label(keys::CLUSTER_OVERRIDE).map(|name| reference("ClusterOverridePolicy", None, name));
+    let namespace = template.id.namespace.as_deref();
+    let own = namespace.zip(template.label(keys::OVERRIDE));
+    let own = own.map(|(namespace, name)| reference("OverridePolicy", Some(namespace), name));
+    wide.into_iter().chain(own).map(|id| plane.overrides.get(&id).ok_or(id)).collect()
+}
+
+/// Computes what the policies come to for each of the clusters; those for which the same rules apply
+/// stand together.
+pub(super) fn evaluate<'a>(
+    plane: &KubeAdmirals<'a>,
+    template: &Object,
+    policies: &[&OverridePolicy<'a>],
+    clusters: &[Placed],
+) -> Result<Vec<Class>, Failed<'a>> {
+    let mut classes: BTreeMap<(RuleIds, &str), Vec<Placed>> = BTreeMap::new();
+    let per_cluster = plane.template(&template.id).is_some_and(|t| t.per_cluster.is_some());
+    for placed in clusters {
+        let Some(cluster) = plane.cluster(&placed.name) else { continue };
+        // Each cluster has its own rendering of a `*.j2` file.
+        let own = if per_cluster { placed.name.as_ref() } else { "" };
+        classes.entry((applying(policies, cluster)?, own)).or_default().push(placed.clone());
+    }
+    classes
+        .into_iter()
+        .map(|((rules, _), clusters)| {
+            let first = clusters.first().map(|p| p.name.clone()).unwrap_or_default();
+            let object = plane.template(&template.id).map_or(template, |t| t.for_cluster(&first));
+            class(policies, &rules, object, clusters)
+        })
+        .collect()
+}
+
+/// The rules that apply to a cluster, by policy and number.
+fn applying<'a>(
+    policies: &[&OverridePolicy<'a>],
+    cluster: &Cluster,
+) -> Result<Vec<(usize, usize)>, Failed<'a>> {
+    let mut applying = Vec::new();
+    for (at, policy) in policies.iter().enumerate() {
+        for (number, rule) in policy.rules.iter().enumerate() {
+            let targets = rule.target_clusters.as_ref().map_or(Ok(true), |t| targets(t, cluster));
+            match targets {
+                Ok(true) => applying.push((at, number)),
+                Ok(false) => {}
+                Err(message) => {
+                    let pointer = format!("/spec/overrideRules/{number}/targetClusters");
+                    let clusters = vec![cluster.name.clone()];
+                    return Err(Failed {
+                        policy: policy.object,
+                        clusters,
+                        failure: Failure::at(pointer, message),
+                    });
+                }
+            }
+        }
+    }
+    Ok(applying)
+}
+
+fn targets(target: &Target, cluster: &Cluster) -> Result<bool, String> {
+    if !target.clusters.is_empty() && !target.clusters.iter().any(|name| *name == *cluster.name) {
+        return Ok(false);
+    }
+    let mut pairs = target.cluster_selector.iter();
+    if let Some(why) = pairs.find_map(|(key, value)| invalid_key(key).or_else(|| invalid_value(value))) {
+        return Err(why);
+    }
+    if !affinity::selected(&target.cluster_selector, &cluster.labels) {
+        return Ok(false);
+    }
+    if target.cluster_affinity.is_empty() {
+        return Ok(true);
+    }
+    Terms::new(&target.cluster_affinity)
+        .accepts(&cluster.name, &cluster.labels)
+        .map_err(|malformed| malformed.0)
+}
+
+/// Applies the rules one after the other, each to what the one before left.
+fn class<'a>(
+    policies: &[&OverridePolicy<'a>],
+    rules: &[(usize, usize)],
+    template: &Object,
+    clusters: Vec<Placed>,
+) -> Result<Class, Failed<'a>> {
+    let mut body = source::template(&template.body);
+    let mut all = Vec::new();
+    let mut changes = Vec::new();
+    for (policy, number) in rules {
+        let policy = policies[*policy];
+        let failed = |failure: Failure| Failed {
+            policy: policy.object,
+            clusters: clusters.iter().map(|p| p.name.clone()).collect(),
+            failure: Failure {
+                pointer: format!("/spec/overrideRules/{number}{}", failure.pointer),
+                ..failure
+            },
+        };
+        let before = body.clone();
+        let patches = patches(&policy.rules[*number], &template.id, &body).map_err(failed)?;
+        for (patch, pointer) in &patches {
+            if !after_all(patch) {
+                patch.apply(&mut body).map_err(|e| failed(Failure::at(pointer, e.to_string())))?;
+            }
+        }
+        if body.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
+            return Err(failed(Failure::at("", "the object would have no kind")));
+        }
+        let late = patches.iter().filter(|(patch, _)| after_all(patch)).map(|(patch, _)| patch.path.clone());
+        changes.push(OverrideChange {
+            policy: policy.object.id.clone(),
+            origin: policy.object.origin.to_string(),
+            paths: patch::differences(&before, &body).into_iter().chain(late).collect(),
+        });
+        all.extend(patches.into_iter().map(|(patch, _)| patch));
+    }
+    Ok(Class { clusters, patches: all, changes })
+}
+
+/// The patches of a rule, each with where it comes from.
+fn patches(rule: &Rule, id: &ObjectRef, body: &Value) -> Result<Vec<(Patch, String)>, Failure> {
+    let Some(overriders) = &rule.overriders else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    let mut add = |pointer: &str, patches: Vec<Patch>| {
+        all.extend(patches.into_iter().map(|patch| (patch, format!("/overriders/{pointer}"))));
+    };
+    add("image", image::patches(&overriders.image, id, body)?);
+    add("command", pods::commands(&overriders.command, "command", id, body)?);
+    add("args", pods::commands(&overriders.args, "args", id, body)?);
+    add("envs", pods::envs(&overriders.envs, id, body)?);
+    add("annotations", metadata::patches(&overriders.annotations, "annotations", body)?);
+    add("labels", metadata::patches(&overriders.labels, "labels", body)?);
+    for (number, written) in overriders.jsonpatch.iter().enumerate() {
+        all.push((jsonpatch::patch(written), format!("/overriders/jsonpatch/{number}")));
+    }
+    Ok(all)
+}

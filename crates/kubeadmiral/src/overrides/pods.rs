@@ -1,0 +1,156 @@
+//! `command`, `args` and `envs` overriders, and the pod spec that typed overriders look at.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+use serde_json::Value;
+
+use super::super::podspec;
+use super::api::{CommandOverrider, EnvOverrider};
+use super::{Failure, Patch};
+use federate_kubernetes::ObjectRef;
+
+/// A workload's pod spec, typed, and where it stands.
+pub(super) struct Pods {
+    spec: PodSpec,
+    pointer: String,
+}
+
+/// A container by kind of list and index.
+pub(super) type Place = (&'static str, usize);
+
+impl Pods {
+    /// Reads the whole pod spec: a wrongly typed field anywhere in it is an error. The kind is the
+    /// template's, whatever the body says by now.
+    pub(super) fn read(id: &ObjectRef, body: &Value) -> Result<Self, String> {
+        let path = podspec::path(id).ok_or_else(|| format!("{} has no pods", id.kind))?;
+        let pointer: String = path.iter().flat_map(|key| ["/", key]).collect();
+        let spec = body.pointer(&pointer).cloned().unwrap_or(Value::Object(Default::default()));
+        let spec = serde_path_to_error::deserialize(spec)
+            .map_err(|e| format!("`{}.{}` is invalid: {}", path.join("."), e.path(), e.inner()))?;
+        Ok(Self { spec, pointer })
+    }
+
+    fn list(&self, list: &str) -> &[Container] {
+        match list {
+            "initContainers" => self.spec.init_containers.as_deref().unwrap_or_default(),
+            _ => &self.spec.containers,
+        }
+    }
+
+    /// Init containers, then containers.
+    pub(super) fn containers(&self) -> impl Iterator<Item = (Place, &Container)> {
+        ["initContainers", "containers"]
+            .into_iter()
+            .flat_map(|list| self.list(list).iter().enumerate().map(move |(at, c)| ((list, at), c)))
+    }
+
+    fn named(&self, name: &str) -> Option<(Place, &Container)> {
+        self.containers().find(|(_, container)| container.name == name)
+    }
+
+    /// The JSON pointer to a container's field.
+    pub(super) fn field(&self, (list, at): Place, field: &str) -> String {
+        format!("{}/{list}/{at}/{field}", self.pointer)
+    }
+}
+
+/// The patches of command or argument overriders; those of one container accumulate.
+pub(super) fn commands(
+    overriders: &[CommandOverrider],
+    field: &'static str,
+    id: &ObjectRef,
+    body: &Value,
+) -> Result<Vec<Patch>, Failure> {
+    if overriders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pods = Pods::read(id, body).map_err(|why| Failure::at(format!("/overriders/{field}"), why))?;
+    let mut changed: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
+    for (number, overrider) in overriders.iter().enumerate() {
+        let Some((place, container)) = pods.named(&overrider.container_name) else { continue };
+        let written = if field == "command" { &container.command } else { &container.args };
+        let there = changed.entry(pods.field(place, field)).or_insert_with(|| written.clone());
+        *there = command(there.take(), overrider)
+            .map_err(|why| Failure::at(format!("/overriders/{field}/{number}"), why))?;
+    }
+    let patch = |(path, words): (String, Option<Vec<String>>)| {
+        Patch::replace(path, words.map_or(Value::Null, Value::from))
+    };
+    Ok(changed.into_iter().map(patch).collect())
+}
+
+/// Words after one overrider. Taking words away from a list leaves `None` rather than an empty list.
+fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<Option<Vec<String>>, String> {
+    let value = overrider.value.as_deref().unwrap_or_default();
+    match overrider.operator.as_str() {
+        "append" if value.is_empty() => Err("there is nothing to append".to_owned()),
+        "append" => Ok(Some(words.into_iter().flatten().chain(value.iter().cloned()).collect())),
+        "overwrite" => Ok(overrider.value.clone()),
+        "delete" => {
+            let left: Vec<String> =
+                words.into_iter().flatten().filter(|word| !value.contains(word)).collect();
+            Ok(Some(left).filter(|words| !words.is_empty()))
+        }
+        other => Err(format!("`{other}` is not one of append, overwrite, delete")),
+    }
+}
+
+/// The patches of environment overriders; those of one container accumulate.
+pub(super) fn envs(overriders: &[EnvOverrider], id: &ObjectRef, body: &Value) -> Result<Vec<Patch>, Failure> {
+    if overriders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pods = Pods::read(id, body).map_err(|why| Failure::at("/overriders/envs", why))?;
+    let mut changed: BTreeMap<String, Option<Vec<EnvVar>>> = BTreeMap::new();
+    for (number, overrider) in overriders.iter().enumerate() {
+        let Some((place, container)) = pods.named(&overrider.container_name) else { continue };
+        let there = changed.entry(pods.field(place, "env")).or_insert_with(|| container.env.clone());
+        env(there, overrider).map_err(|why| Failure::at(format!("/overriders/envs/{number}"), why))?;
+    }
+    let patch = |(path, variables): (String, Option<Vec<EnvVar>>)| {
+        let variables = variables.map(|all| all.iter().map(encoded).collect());
+        Patch::replace(path, variables.unwrap_or(Value::Null))
+    };
+    Ok(changed.into_iter().map(patch).collect())
+}
+
+/// Changes variables by one overrider. Taking the last one away leaves `None`.
+fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<(), String> {
+    let adds = overrider.operator == "addIfAbsent";
+    if adds && overrider.value.is_empty() {
+        return Err("there are no variables to add".to_owned());
+    }
+    for own in &overrider.value {
+        let there = variables.as_deref_mut().unwrap_or_default();
+        let known = there.iter().any(|variable| variable.name == own.name);
+        match overrider.operator.as_str() {
+            "" | "overwrite" => {
+                for variable in there.iter_mut().filter(|variable| variable.name == own.name) {
+                    variable.clone_from(own);
+                }
+            }
+            "addIfAbsent" if known => return Err(format!("`{}` is there already", own.name)),
+            "addIfAbsent" => variables.get_or_insert_default().push(own.clone()),
+            "delete" if known => {
+                let mut left = variables.take().unwrap_or_default();
+                left.retain(|variable| variable.name != own.name);
+                *variables = Some(left).filter(|left| !left.is_empty());
+            }
+            "delete" => {}
+            other => return Err(format!("`{other}` is not one of overwrite, addIfAbsent, delete")),
+        }
+    }
+    Ok(())
+}
+
+/// As the API's types write it: an empty value is left out.
+fn encoded(variable: &EnvVar) -> Value {
+    let mut value = serde_json::to_value(variable).unwrap_or_default();
+    if let Value::Object(map) = &mut value
+        && map.get("value").and_then(Value::as_str) == Some("")
+    {
+        map.shift_remove("value");
+    }
+    value
+}

@@ -1,0 +1,22 @@
+//! Where a workload's pod spec stands.
+
+use serde_json::Value;
+
+use federate_kubernetes::{Object, ObjectRef};
+
+/// The path to the pod spec of a kind; `None` for kinds that `KubeAdmiral` knows no pods of.
+pub(super) fn path(id: &ObjectRef) -> Option<&'static [&'static str]> {
+    match (id.group(), id.kind.as_str()) {
+        ("", "Pod") => Some(&["spec"]),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
+            Some(&["spec", "template", "spec"])
+        }
+        ("batch", "CronJob") => Some(&["spec", "jobTemplate", "spec", "template", "spec"]),
+        _ => None,
+    }
+}
+
+/// The object's pod spec, if its kind has one and it is there.
+pub(super) fn of(object: &Object) -> Option<&Value> {
+    object.at(path(&object.id)?).filter(|spec| spec.is_object())
+}

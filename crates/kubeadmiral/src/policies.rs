@@ -1,0 +1,96 @@
+//! The repo's propagation policies and scheduling profiles, read once.
+
+use std::collections::BTreeMap;
+
+use super::api::PolicySpec;
+use super::keys;
+use super::profile::Plugins;
+use super::trigger::digest;
+use super::wishes::Wishes;
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+
+const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
+
+/// A propagation policy.
+#[derive(Debug)]
+pub(super) struct Policy<'a> {
+    pub(super) object: &'a Object,
+    pub(super) spec: PolicySpec,
+    /// What its placement list says of the inventory.
+    pub(super) wishes: Wishes,
+    /// A digest of what decides about placement in it.
+    pub(super) content: String,
+}
+
+impl<'a> Policy<'a> {
+    /// Reads a policy that passed validation.
+    pub(super) fn new(object: &'a Object, clusters: &[Cluster]) -> Result<Self, Finding> {
+        let spec = object.at(&["spec"]).filter(|spec| !spec.is_null());
+        let read = spec.map_or(Ok(PolicySpec::default()), |spec| {
+            serde_path_to_error::deserialize::<_, PolicySpec>(spec.clone())
+        });
+        let spec = read.map_err(|e| {
+            let pointer = e.path().to_string().replace('.', "/");
+            Finding::error("invalid-policy", object, e.inner().to_string()).at(format!("/spec/{pointer}"))
+        })?;
+        let content = digest(&PolicySpec { auto_migration: None, ..spec.clone() });
+        Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content })
+    }
+}
+
+/// The policy that a template names: its namespace's goes before the cluster's, even when it does not
+/// exist.
+pub(super) fn named(template: &Object) -> Option<ObjectRef> {
+    let own = template.id.namespace.as_deref().zip(template.label(keys::POLICY));
+    match own {
+        Some((namespace, name)) => Some(reference("PropagationPolicy", Some(namespace), name)),
+        None => Some(reference("ClusterPropagationPolicy", None, template.label(keys::CLUSTER_POLICY)?)),
+    }
+}
+
+/// A policy's identity.
+pub(super) fn reference(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: API_VERSION.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    }
+}
+
+/// Policies by identity, and profiles by name.
+#[derive(Debug, Default)]
+pub(super) struct Policies<'a> {
+    pub(super) policies: BTreeMap<ObjectRef, Policy<'a>>,
+    pub(super) profiles: BTreeMap<&'a str, Result<Plugins, String>>,
+    pub(super) default: Plugins,
+}
+
+/// Why a policy cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// The profile it names does not exist.
+    NoProfile(String),
+    /// The profile cannot be built.
+    BadProfile(String),
+}
+
+impl<'a> Policies<'a> {
+    /// The plugins that a policy runs.
+    pub(super) fn plugins(&self, policy: &Policy<'_>) -> Result<&Plugins, Unusable> {
+        let name = policy.spec.scheduling_profile.as_str();
+        if name.is_empty() {
+            return Ok(&self.default);
+        }
+        match self.profiles.get(name) {
+            None => Err(Unusable::NoProfile(name.to_owned())),
+            Some(Ok(plugins)) => Ok(plugins),
+            Some(Err(why)) => Err(Unusable::BadProfile(why.clone())),
+        }
+    }
+
+    /// The policy of that identity.
+    pub(super) fn get(&self, id: &ObjectRef) -> Option<&Policy<'a>> {
+        self.policies.get(id)
+    }
+}

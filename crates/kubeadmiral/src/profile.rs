@@ -1,0 +1,199 @@
+//! Scheduling profiles: which plugins filter, score and select.
+//!
+//! Facts: at each of the three points the default plugins stay in their order, less those disabled
+//! (`*` disables all), and those enabled come after them. A plugin that ends up there twice, is
+//! unknown, or does not belong to that point makes the profile useless.
+
+use serde_json::Value;
+
+use federate_kubernetes::Object;
+
+/// A plugin that refuses clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filter {
+    ApiResources,
+    TaintToleration,
+    Placement,
+    Affinity,
+    Ready,
+    Terminating,
+    Evicted,
+    ResourcesFit,
+}
+
+/// A plugin that scores clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Score {
+    TaintToleration,
+    Balanced,
+    Least,
+    Affinity,
+    Most,
+}
+
+/// A plugin that chooses among scored clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Select {
+    Priority,
+    MaxCluster,
+}
+
+/// The plugins of one decision, in the order they run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plugins {
+    pub(super) filters: Vec<Filter>,
+    pub(super) scores: Vec<Score>,
+    pub(super) selects: Vec<Select>,
+}
+
+impl Default for Plugins {
+    fn default() -> Self {
+        Self {
+            filters: vec![
+                Filter::ApiResources,
+                Filter::TaintToleration,
+                Filter::Placement,
+                Filter::Affinity,
+                Filter::Ready,
+                Filter::Terminating,
+                Filter::Evicted,
+            ],
+            scores: vec![Score::TaintToleration, Score::Balanced, Score::Least, Score::Affinity],
+            selects: vec![Select::Priority, Select::MaxCluster],
+        }
+    }
+}
+
+impl Filter {
+    const ALL: [Self; 8] = [
+        Self::ApiResources,
+        Self::TaintToleration,
+        Self::Placement,
+        Self::Affinity,
+        Self::Ready,
+        Self::Terminating,
+        Self::Evicted,
+        Self::ResourcesFit,
+    ];
+
+    /// The plugin's name in profiles and explanations.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ApiResources => "APIResources",
+            Self::TaintToleration => "TaintToleration",
+            Self::Placement => "PlacementFilter",
+            Self::Affinity => "ClusterAffinity",
+            Self::Ready => "ClusterReady",
+            Self::Terminating => "ClusterTerminating",
+            Self::Evicted => "ClusterEvicted",
+            Self::ResourcesFit => "ClusterResourcesFit",
+        }
+    }
+}
+
+impl Score {
+    const ALL: [Self; 5] = [Self::TaintToleration, Self::Balanced, Self::Least, Self::Affinity, Self::Most];
+
+    /// The plugin's name in profiles.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::TaintToleration => "TaintToleration",
+            Self::Balanced => "ClusterResourcesBalancedAllocation",
+            Self::Least => "ClusterResourcesLeastAllocated",
+            Self::Affinity => "ClusterAffinity",
+            Self::Most => "ClusterResourcesMostAllocated",
+        }
+    }
+}
+
+impl Select {
+    const ALL: [Self; 2] = [Self::Priority, Self::MaxCluster];
+
+    /// The plugin's name in profiles.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Priority => "PrioritySort",
+            Self::MaxCluster => "MaxCluster",
+        }
+    }
+}
+
+impl Plugins {
+    /// The plugins of a `SchedulingProfile`, or why it cannot be used.
+    pub(super) fn of(profile: &Object) -> Result<Self, String> {
+        let default = Self::default();
+        let at = |point: &str| profile.at(&["spec", "plugins", point]);
+        Ok(Self {
+            filters: configured("filter", default.filters, at("filter"), |name| {
+                Filter::ALL.into_iter().find(|f| f.name() == name)
+            })?,
+            scores: configured("score", default.scores, at("score"), |name| {
+                Score::ALL.into_iter().find(|s| s.name() == name)
+            })?,
+            selects: configured("select", default.selects, at("select"), |name| {
+                Select::ALL.into_iter().find(|s| s.name() == name)
+            })?,
+        })
+    }
+}
+
+fn configured<P: Copy + PartialEq>(
+    point: &str,
+    default: Vec<P>,
+    settings: Option<&Value>,
+    find: impl Fn(&str) -> Option<P>,
+) -> Result<Vec<P>, String> {
+    let names = |key: &str| -> Vec<&str> {
+        let list = settings.and_then(|s| s.get(key)).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|plugin| plugin.get("name")?.as_str()).collect()
+    };
+    let disabled = names("disabled");
+    let mut plugins: Vec<P> = default;
+    plugins.retain(|p| !disabled.contains(&"*") && !disabled.iter().any(|name| find(name) == Some(*p)));
+    for name in names("enabled") {
+        let Some(plugin) = find(name) else {
+            return Err(format!("there is no {point} plugin `{name}`"));
+        };
+        if plugins.contains(&plugin) {
+            return Err(format!("the {point} plugin `{name}` is enabled twice"));
+        }
+        plugins.push(plugin);
+    }
+    Ok(plugins)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plugins(spec: &Value) -> Result<Plugins, String> {
+        let body = json!({"spec": {"plugins": spec}});
+        Plugins::of(&Object::named("core.kubeadmiral.io/v1alpha1", "SchedulingProfile", "p", body))
+    }
+
+    #[test]
+    fn an_empty_profile_is_the_default() {
+        assert_eq!(plugins(&json!({})), Ok(Plugins::default()));
+    }
+
+    #[test]
+    fn disabled_ones_go_and_enabled_ones_come_last() {
+        let got = plugins(
+            &json!({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ClusterResourcesMostAllocated"}]},
+            "filter": {"disabled": [{"name": "APIResources"}], "enabled": [{"name": "ClusterResourcesFit"}, {"name": "APIResources"}]}}),
+        );
+        let got = got.unwrap();
+        assert_eq!(got.scores, [Score::Most]);
+        assert_eq!(got.filters.last(), Some(&Filter::ApiResources));
+        assert_eq!(got.filters.len(), 8);
+    }
+
+    #[test]
+    fn twice_unknown_and_misplaced_are_refused() {
+        for (point, name) in [("filter", "ClusterReady"), ("score", "Nope"), ("select", "ClusterReady")] {
+            assert!(plugins(&json!({point: {"enabled": [{"name": name}]}})).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What of a template is sent: without what servers own and without what speaks to the control plane.
+
+use serde_json::{Map, Value};
+
+use super::keys;
+use federate_kubernetes::ObjectRef;
+
+/// Fields that a server owns.
+const SERVER_FIELDS: [&str; 8] = [
+    "uid",
+    "resourceVersion",
+    "selfLink",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// The body from which overrides are computed and that is sent.
+pub(super) fn template(body: &Value) -> Value {
+    let mut body = body.clone();
+    let Value::Object(map) = &mut body else { return body };
+    map.shift_remove("status");
+    if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
+        metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
+        without(metadata, "labels", |key| keys::MOVED_LABELS.contains(&key));
+        without(metadata, "annotations", |key| {
+            keys::MOVED_ANNOTATIONS.contains(&key) || keys::DROPPED_ANNOTATIONS.contains(&key)
+        });
+    }
+    body
+}
+
+/// Takes keys out of a map; a map that they leave empty goes with them.
+fn without(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
+    if let Some(Value::Object(map)) = metadata.get_mut(field) {
+        let before = map.len();
+        map.retain(|key, _| !gone(key));
+        if map.is_empty() && before > 0 {
+            metadata.shift_remove(field);
+        }
+    }
+}
+
+/// Takes out what members fill in themselves for objects of that kind.
+pub(super) fn drop_member_fields(id: &ObjectRef, body: &mut Value) {
+    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    match (id.group(), id.kind.as_str()) {
+        ("batch", "Job") if spec.get("manualSelector") != Some(&Value::Bool(true)) => {
+            for path in [&["template", "metadata", "labels"][..], &["selector", "matchLabels"]] {
+                let mut keys = path.iter();
+                let first = keys.next().and_then(|key| spec.get_mut(*key));
+                let labels = keys.try_fold(first, |value, key| Some(value?.get_mut(*key))).flatten();
+                if let Some(labels) = labels.and_then(Value::as_object_mut) {
+                    labels.shift_remove("controller-uid");
+                }
+            }
+        }
+        ("", "Service") => {
+            let address = spec.get("clusterIP").and_then(Value::as_str);
+            if address.is_some_and(|address| address != "None") {
+                spec.shift_remove("clusterIP");
+                spec.shift_remove("clusterIPs");
+            }
+        }
+        ("", "Pod") => drop(spec.shift_remove("ephemeralContainers")),
+        _ => {}
+    }
+}
+
+/// Takes out what is stamped on every object anyway, and maps and lists that it leaves empty: what
+/// stands in a rendered file is what the template and its overrides say.
+pub(super) fn without_stamps(body: &mut Value) {
+    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.shift_remove("generation");
+    for field in ["labels", "annotations"] {
+        if let Some(Value::Object(map)) = metadata.get_mut(field) {
+            map.retain(|key, _| {
+                !matches!(
+                    key.as_str(),
+                    keys::MANAGED | keys::SOURCE_GENERATION | keys::SENT_LABELS | keys::SENT_ANNOTATIONS
+                )
+            });
+        }
+    }
+    let empty = |value: &Value| match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Null => true,
+        _ => false,
+    };
+    for field in ["labels", "annotations", "finalizers"] {
+        if metadata.get(field).is_some_and(empty) {
+            metadata.shift_remove(field);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which kinds are federated, and how: `FederatedTypeConfig`s, those of the repo and those that
+//! `KubeAdmiral` ships.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::keys;
+use federate_kubernetes::Object;
+
+/// How objects of one kind are federated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TypeConfig {
+    /// Where the replicas stand, as keys; empty when the kind has none that can be divided.
+    pub(super) replicas: Vec<String>,
+    /// The controllers whose changes are applied first, in order.
+    pub(super) controllers: Vec<String>,
+    /// Whether it scales other objects, and so follows them.
+    pub(super) scales: bool,
+}
+
+/// The controllers whose order matters.
+pub(super) const SCHEDULER: &str = "kubeadmiral.io/global-scheduler";
+pub(super) const OVERRIDER: &str = "kubeadmiral.io/overridepolicy-controller";
+
+impl TypeConfig {
+    /// The replicas as a JSON pointer.
+    pub(super) fn replicas_pointer(&self) -> String {
+        self.replicas
+            .iter()
+            .flat_map(|key| ["/".to_owned(), federate_kubernetes::patch::escape(key)])
+            .collect()
+    }
+
+    /// The object's replicas, if they are there and a whole number.
+    pub(super) fn replicas_of(&self, body: &Value) -> Option<i64> {
+        if self.replicas.is_empty() {
+            return None;
+        }
+        self.replicas.iter().try_fold(body, |value, key| value.get(key))?.as_i64()
+    }
+
+    /// Whether override policies change an object before the scheduler's replicas do.
+    pub(super) fn overrides_first(&self) -> bool {
+        let place = |name: &str| self.controllers.iter().position(|c| c == name).unwrap_or(usize::MAX);
+        place(OVERRIDER) < place(SCHEDULER)
+    }
+}
+
+/// Every federated kind, by API version and kind.
+#[derive(Debug, Default)]
+pub(super) struct Types(BTreeMap<(String, String), TypeConfig>);
+
+impl Types {
+    /// The repo's own type configurations, and of the shipped ones those whose names they leave free.
+    pub(super) fn new<'o>(own: impl Iterator<Item = &'o Object> + Clone) -> Self {
+        let mut types = BTreeMap::new();
+        for (name, api_version, kind) in SHIPPED {
+            if !own.clone().any(|o| o.id.name == name) {
+                types.insert((api_version.to_owned(), kind.to_owned()), shipped(kind));
+            }
+        }
+        for object in own {
+            types.insert(source(object), read(object));
+        }
+        Self(types)
+    }
+
+    /// The configuration of exactly this kind.
+    pub(super) fn get(&self, api_version: &str, kind: &str) -> Option<&TypeConfig> {
+        self.0.get(&(api_version.to_owned(), kind.to_owned()))
+    }
+}
+
+fn source(object: &Object) -> (String, String) {
+    let of = |key: &str| object.text(&["spec", "sourceType", key]);
+    let (group, version) = (of("group"), of("version"));
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    (api_version, of("kind").to_owned())
+}
+
+fn read(object: &Object) -> TypeConfig {
+    let path = object.text(&["spec", "pathDefinition", "replicasSpec"]);
+    let groups = object.at(&["spec", "controllers"]).and_then(Value::as_array).into_iter().flatten();
+    let names = groups.filter_map(Value::as_array).flatten();
+    TypeConfig {
+        replicas: path.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
+        controllers: names.filter_map(Value::as_str).map(str::to_owned).collect(),
+        scales: object.annotation(keys::SCALE_TARGET).is_some_and(|path| !path.is_empty()),
+    }
+}
+
+/// What every shipped configuration of a kind says.
+fn shipped(kind: &str) -> TypeConfig {
+    let replicas = match kind {
+        "Deployment" => vec!["spec".to_owned(), "replicas".to_owned()],
+        _ => Vec::new(),
+    };
+    let controllers = vec![SCHEDULER.to_owned(), OVERRIDER.to_owned()];
+    TypeConfig { replicas, controllers, scales: kind == "HorizontalPodAutoscaler" }
+}
+
+/// The configurations that come with `KubeAdmiral`: name, API version, kind.
+const SHIPPED: [(&str, &str, &str); 26] = [
+    ("namespaces", "v1", "Namespace"),
+    ("configmaps", "v1", "ConfigMap"),
+    ("secrets", "v1", "Secret"),
+    ("services", "v1", "Service"),
+    ("serviceaccounts", "v1", "ServiceAccount"),
+    ("persistentvolumes", "v1", "PersistentVolume"),
+    ("persistentvolumeclaims", "v1", "PersistentVolumeClaim"),
+    ("limitranges", "v1", "LimitRange"),
+    ("resourcequotas", "v1", "ResourceQuota"),
+    ("pods", "v1", "Pod"),
+    ("deployments.apps", "apps/v1", "Deployment"),
+    ("statefulsets.apps", "apps/v1", "StatefulSet"),
+    ("daemonsets.apps", "apps/v1", "DaemonSet"),
+    ("jobs.batch", "batch/v1", "Job"),
+    ("cronjobs.batch", "batch/v1", "CronJob"),
+    ("ingresses.networking.k8s.io", "networking.k8s.io/v1", "Ingress"),
+    ("storageclasses", "storage.k8s.io/v1", "StorageClass"),
+    ("roles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "Role"),
+    ("rolebindings.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("clusterroles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("clusterrolebindings.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("horizontalpodautoscalers.autoscaling", "autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("serviceimports.multicluster.x-k8s.io", "multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
+    ("serviceexports.multicluster.x-k8s.io", "multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
+    ("endpointslices.discovery.k8s.io", "discovery.k8s.io/v1", "EndpointSlice"),
+];

@@ -1,0 +1,44 @@
+//! What `KubeAdmiral`'s API server refuses, told before anything is placed; and what it takes although
+//! it can never work.
+
+use federate_kubernetes::schema::{self as checker, Shape};
+use federate_kubernetes::{Finding, Object};
+
+use super::profile::Plugins;
+
+mod schema;
+
+/// The longest name that a label can hold.
+const LONGEST_NAME: usize = 63;
+
+/// Everything that is wrong with one of `KubeAdmiral`'s own objects.
+pub(super) fn check(object: &Object) -> Vec<Finding> {
+    let (shape, code): (&Shape, _) = match object.id.kind.as_str() {
+        "PropagationPolicy" | "ClusterPropagationPolicy" => (&schema::PROPAGATION, "invalid-policy"),
+        "OverridePolicy" | "ClusterOverridePolicy" => (&schema::OVERRIDE, "invalid-policy"),
+        "FederatedCluster" => (&schema::CLUSTER, "invalid-cluster"),
+        "SchedulingProfile" => (&schema::PROFILE, "invalid-policy"),
+        "FederatedTypeConfig" => (&schema::TYPE_CONFIG, "invalid-type-config"),
+        _ => return Vec::new(),
+    };
+    let mut findings = checker::check(object, shape, code);
+    if object.id.kind.ends_with("PropagationPolicy") && object.id.name.len() > LONGEST_NAME {
+        let message = format!("the name of a propagation policy has at most {LONGEST_NAME} characters");
+        findings.push(
+            Finding::error(code, object, message)
+                .at("/metadata/name")
+                .help("templates name their policy in a label, whose value is no longer than that"),
+        );
+    }
+    if object.id.kind == "SchedulingProfile"
+        && findings.is_empty()
+        && let Err(why) = Plugins::of(object)
+    {
+        let message = format!("{} cannot be used: {why}", object.id);
+        findings.push(Finding::warning("unusable-profile", object, message).at("/spec/plugins"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What is wanted for one template: its policy's values, each replaced where an annotation of the
+//! template says otherwise.
+//!
+//! Facts: an annotation replaces the policy's value as a whole; one that cannot be read is ignored, and
+//! so is `Divide` for a kind that has no replicas to divide.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::api::{DesiredPlacement, PolicySpec, Term, Toleration};
+use super::keys;
+use super::wishes::{Usable, Wishes};
+use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Cluster, Labels, Object};
+
+/// One template's wishes.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted<'p> {
+    /// Whether replicas are divided among the clusters, or the object is duplicated.
+    pub(super) divide: bool,
+    /// Whether clusters are filled one after the other.
+    pub(super) binpack: bool,
+    /// Whether a placement never changes.
+    pub(super) sticky: bool,
+    /// Whether replicas stay where they are as far as possible.
+    pub(super) avoid_disruption: bool,
+    pub(super) selector: Cow<'p, Labels>,
+    /// The affinity terms of which one must hold; `None` accepts every cluster.
+    pub(super) required: Option<Cow<'p, [Term]>>,
+    /// Affinity terms that add to the score.
+    pub(super) preferred: Vec<Preferred>,
+    pub(super) tolerations: Cow<'p, [Toleration]>,
+    pub(super) max_clusters: Option<i64>,
+    /// What the policy's placement list says, and the template's own.
+    listed: &'p Wishes,
+    own: Option<(Usable, Wishes)>,
+}
+
+/// An affinity term with a weight.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Preferred {
+    #[serde(deserialize_with = "null_default")]
+    pub(super) weight: i32,
+    #[serde(deserialize_with = "null_default")]
+    pub(super) preference: Term,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Affinity {
+    #[serde(deserialize_with = "null_default")]
+    cluster_affinity: ClusterAffinity,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ClusterAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<Required>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
+    preferred: Vec<Preferred>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Required {
+    #[serde(deserialize_with = "null_default")]
+    cluster_selector_terms: Vec<Term>,
+}
+
+impl<'p> Wanted<'p> {
+    /// A template's wishes under a policy. `listed` is what the policy's placement list says;
+    /// `divisible` tells whether the template's kind has replicas to divide.
+    pub(super) fn new(
+        template: &Object,
+        policy: &'p PolicySpec,
+        listed: &'p Wishes,
+        clusters: &[Cluster],
+        divisible: bool,
+    ) -> Self {
+        let rescheduling = &policy.reschedule_policy;
+        let (required, preferred) = affinity(template, policy);
+        let own: Option<Vec<DesiredPlacement>> = list(template, keys::PLACEMENTS);
+        let own = own.map(|list| (Usable::of(&list), Wishes::new(&list, clusters)));
+        Self {
+            divide: divisible && divides(template).unwrap_or_else(|| policy.divides()),
+            binpack: policy.replicas_strategy == "Binpack",
+            sticky: flag(template, keys::STICKY).unwrap_or(rescheduling.disable_rescheduling),
+            avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption,
+            selector: match json::<Option<Labels>>(template, keys::CLUSTER_SELECTOR) {
+                Some(own) => Cow::Owned(own.unwrap_or_default()),
+                None => Cow::Borrowed(&policy.cluster_selector),
+            },
+            required,
+            preferred,
+            tolerations: match list(template, keys::TOLERATIONS) {
+                Some(own) => Cow::Owned(own),
+                None => Cow::Borrowed(&policy.tolerations),
+            },
+            max_clusters: whole(template, keys::MAX_CLUSTERS).or(policy.max_clusters),
+            listed,
+            own,
+        }
+    }
+
+    /// The placement list that names clusters.
+    pub(super) fn names(&self) -> &Wishes {
+        self.value(|_| true)
+    }
+
+    /// The one that gives the least replicas.
+    pub(super) fn min(&self) -> &Wishes {
+        self.value(|usable| usable.min)
+    }
+
+    /// The one that gives the most replicas.
+    pub(super) fn max(&self) -> &Wishes {
+        self.value(|usable| usable.max)
+    }
+
+    /// The one that gives weights.
+    pub(super) fn weights(&self) -> &Wishes {
+        self.value(|usable| usable.weight)
+    }
+
+    /// The one that gives priorities.
+    pub(super) fn priorities(&self) -> &Wishes {
+        self.value(|usable| usable.priority)
+    }
+
+    fn value(&self, usable: fn(&Usable) -> bool) -> &Wishes {
+        match &self.own {
+            Some((how, own)) if usable(how) => own,
+            _ => self.listed,
+        }
+    }
+}
+
+fn affinity<'p>(template: &Object, policy: &'p PolicySpec) -> (Option<Cow<'p, [Term]>>, Vec<Preferred>) {
+    match json::<Option<Affinity>>(template, keys::AFFINITY) {
+        Some(own) => {
+            let own = own.unwrap_or_default().cluster_affinity;
+            (own.required.map(|r| Cow::Owned(r.cluster_selector_terms)), own.preferred)
+        }
+        None if policy.cluster_affinity.is_empty() => (None, Vec::new()),
+        None => (Some(Cow::Borrowed(policy.cluster_affinity.as_slice())), Vec::new()),
+    }
+}
+
+fn divides(template: &Object) -> Option<bool> {
+    match template.annotation(keys::SCHEDULING_MODE)? {
+        "Divide" => Some(true),
+        "Duplicate" => Some(false),
+        _ => None,
+    }
+}
+
+fn flag(template: &Object, key: &str) -> Option<bool> {
+    match template.annotation(key)? {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn whole(template: &Object, key: &str) -> Option<i64> {
+    i64::from_str(template.annotation(key)?).ok().filter(|n| *n >= 0)
+}
+
+/// The annotations that cannot be read, with the reason.
+pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
+    let json_error = |key: &'static str| {
+        let text = template.annotation(key)?;
+        let error = match key {
+            keys::CLUSTER_SELECTOR => serde_json::from_str::<Option<Labels>>(text).err(),
+            keys::AFFINITY => serde_json::from_str::<Option<Affinity>>(text).err(),
+            keys::TOLERATIONS => serde_json::from_str::<Option<Vec<Toleration>>>(text).err(),
+            _ => serde_json::from_str::<Option<Vec<DesiredPlacement>>>(text).err(),
+        };
+        Some((key, error?.to_string()))
+    };
+    let word = |key: &'static str, read: bool, expected: &str| {
+        let text = template.annotation(key).filter(|_| !read)?;
+        Some((key, format!("`{text}` is not {expected}")))
+    };
+    let words = [
+        word(keys::SCHEDULING_MODE, divides(template).is_some(), "`Duplicate` or `Divide`"),
+        word(keys::STICKY, flag(template, keys::STICKY).is_some(), "`true` or `false`"),
+        word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "a whole number from 0 on"),
+    ];
+    let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);
+    words.into_iter().chain(json).flatten().collect()
+}
+
+fn json<T: DeserializeOwned>(template: &Object, key: &str) -> Option<T> {
+    serde_json::from_str(template.annotation(key)?).ok()
+}
+
+fn list<T: DeserializeOwned>(template: &Object, key: &str) -> Option<Vec<T>> {
+    json::<Option<Vec<T>>>(template, key).map(Option::unwrap_or_default)
+}

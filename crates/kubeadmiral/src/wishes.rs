@@ -1,0 +1,72 @@
+//! The `placement` list of a policy or an annotation, by cluster index: which clusters are named, and
+//! what is wished for each.
+//!
+//! Facts: the list feeds five independent values. A cluster that occurs twice counts as it is written
+//! last, value by value; names of clusters that do not exist count only in that the list is not empty.
+
+use super::api::DesiredPlacement;
+use federate_kubernetes::Cluster;
+
+/// What one list says, by cluster index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wishes {
+    /// Whether the cluster is named.
+    pub(super) named: Vec<bool>,
+    /// The least replicas; 0 unless set.
+    pub(super) min: Vec<i64>,
+    /// The most replicas.
+    pub(super) max: Vec<Option<i64>>,
+    pub(super) weight: Vec<Option<i64>>,
+    pub(super) priority: Vec<Option<i64>>,
+    /// Whether any cluster is named, known or not; likewise for weights and priorities.
+    pub(super) names: bool,
+    pub(super) weights: bool,
+    pub(super) priorities: bool,
+}
+
+impl Wishes {
+    /// Reads a list over the inventory, which is sorted by name.
+    pub(super) fn new(placement: &[DesiredPlacement], clusters: &[Cluster]) -> Self {
+        let size = clusters.len();
+        let mut wishes = Self {
+            named: vec![false; size],
+            min: vec![0; size],
+            max: vec![None; size],
+            weight: vec![None; size],
+            priority: vec![None; size],
+            names: !placement.is_empty(),
+            weights: placement.iter().any(|p| p.preferences.weight.is_some()),
+            priorities: placement.iter().any(|p| p.preferences.priority.is_some()),
+        };
+        for DesiredPlacement { cluster, preferences } in placement {
+            let Ok(at) = clusters.binary_search_by(|c| c.name.as_ref().cmp(cluster)) else { continue };
+            wishes.named[at] = true;
+            wishes.min[at] = preferences.min_replicas;
+            wishes.max[at] = preferences.max_replicas.or(wishes.max[at]);
+            wishes.weight[at] = preferences.weight.or(wishes.weight[at]);
+            wishes.priority[at] = preferences.priority.or(wishes.priority[at]);
+        }
+        wishes
+    }
+}
+
+/// Which of an annotation's values hold no negative number, and so are taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usable {
+    pub(super) min: bool,
+    pub(super) max: bool,
+    pub(super) weight: bool,
+    pub(super) priority: bool,
+}
+
+impl Usable {
+    pub(super) fn of(placement: &[DesiredPlacement]) -> Self {
+        let all = |value: fn(&DesiredPlacement) -> i64| placement.iter().all(|p| value(p) >= 0);
+        Self {
+            min: all(|p| p.preferences.min_replicas),
+            max: all(|p| p.preferences.max_replicas.unwrap_or(0)),
+            weight: all(|p| p.preferences.weight.unwrap_or(0)),
+            priority: all(|p| p.preferences.priority.unwrap_or(0)),
+        }
+    }
+}

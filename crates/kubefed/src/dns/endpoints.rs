@@ -1,0 +1,174 @@
+//! From the status of a DNS record to the endpoints of its `DNSEndpoint`.
+//!
+//! Facts: each zone falls back to its region, each region to the global name, and that to nothing;
+//! host names of load balancers are resolved. Endpoints of one name are merged: addresses go before
+//! aliases.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::status::{Addresses, Status};
+use super::{Failure, Kind};
+use federate_dialect::Hosts;
+use federate_kubernetes::Object;
+
+/// How long an answer may be kept where the record says nothing, in seconds.
+const DEFAULT_TTL: i64 = 180;
+
+/// An endpoint before those of one name are merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Endpoint {
+    name: String,
+    record_type: &'static str,
+    targets: BTreeSet<String>,
+    labelled: bool,
+}
+
+/// The endpoints, sorted by name.
+pub(super) fn of(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Value>, Failure> {
+    let endpoints = match status.kind {
+        Kind::Service => service(record, status, hosts)?,
+        Kind::Ingress => ingress(record, status, hosts)?,
+    };
+    let ttl = record.at(&["spec", "recordTTL"]).and_then(Value::as_i64).filter(|ttl| *ttl != 0);
+    let written = |endpoint: Endpoint| {
+        let mut value = json!({"dnsName": endpoint.name, "recordTTL": ttl.unwrap_or(DEFAULT_TTL),
+            "recordType": endpoint.record_type, "targets": endpoint.targets});
+        if endpoint.labelled {
+            value["labels"] = json!({"serviceName": record.id.name});
+        }
+        value
+    };
+    Ok(merged(endpoints).into_iter().map(written).collect())
+}
+
+/// The names of a service: by zone, by region and global, for each cluster.
+fn service(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
+    let external = record.text(&["spec", "externalName"]);
+    let labelled = !external.is_empty();
+    let own = if labelled { external } else { &record.id.name };
+    let namespace = record.id.namespace.as_deref().unwrap_or_default();
+    let prefix = format!("{own}.{namespace}.{}.svc", record.text(&["spec", "domainRef"]));
+    let domain = &status.domain;
+    let global = format!("{prefix}.{domain}");
+    let mut endpoints = Vec::new();
+    let alias = record.text(&["spec", "dnsPrefix"]);
+    if !alias.is_empty() {
+        endpoints.push(Endpoint {
+            name: format!("{alias}.{domain}"),
+            record_type: "CNAME",
+            targets: BTreeSet::from([global.clone()]),
+            labelled: false,
+        });
+    }
+    for entry in &status.entries {
+        let targets = resolved(&entry.addresses, hosts)?;
+        let region = format!("{prefix}.{}.{domain}", entry.region);
+        let mut names: Vec<(String, &str)> = Vec::new();
+        names.extend(
+            entry.zones.iter().map(|z| (format!("{prefix}.{z}.{}.{domain}", entry.region), region.as_str())),
+        );
+        names.push((region.clone(), &global));
+        names.push((global.clone(), ""));
+        endpoints.extend(names.into_iter().map(|(name, fallback)| {
+            if targets.is_empty() {
+                let targets = BTreeSet::from([fallback.to_owned()]);
+                Endpoint { name, record_type: "CNAME", targets, labelled }
+            } else {
+                Endpoint { name, record_type: "A", targets: targets.clone(), labelled }
+            }
+        }));
+    }
+    Ok(endpoints)
+}
+
+/// One name for each host, with the addresses of all clusters.
+fn ingress(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
+    let mut targets = BTreeSet::new();
+    for entry in &status.entries {
+        targets.extend(resolved(&entry.addresses, hosts)?);
+    }
+    let names = record.at(&["spec", "hosts"]).and_then(Value::as_array);
+    let endpoint = |name: &str| Endpoint {
+        name: name.to_owned(),
+        record_type: "A",
+        targets: targets.clone(),
+        labelled: false,
+    };
+    Ok(names.into_iter().flatten().filter_map(Value::as_str).map(endpoint).collect())
+}
+
+/// The addresses behind a load balancer.
+fn resolved(addresses: &Addresses, hosts: &Hosts) -> Result<BTreeSet<String>, Failure> {
+    let mut targets = BTreeSet::new();
+    for (ip, hostname) in addresses {
+        if !ip.is_empty() {
+            targets.insert(ip.clone());
+        }
+        if hostname.is_empty() {
+            continue;
+        }
+        match hosts.get(hostname) {
+            Some(found) if !found.is_empty() => targets.extend(found.iter().cloned()),
+            _ => {
+                return Err(Failure {
+                    reason: "ResolveFailed",
+                    message: format!("the host name `{hostname}` of a load balancer does not resolve"),
+                    help: "give its addresses with --hosts",
+                });
+            }
+        }
+    }
+    Ok(targets)
+}
+
+/// One endpoint for each name: addresses go before aliases, targets of one type come together.
+fn merged(endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    let mut by_name: BTreeMap<String, Endpoint> = BTreeMap::new();
+    for mut endpoint in endpoints {
+        endpoint.targets.remove("");
+        if endpoint.targets.is_empty() {
+            continue;
+        }
+        match by_name.get_mut(&endpoint.name) {
+            None => drop(by_name.insert(endpoint.name.clone(), endpoint)),
+            Some(first) if first.record_type == endpoint.record_type => {
+                first.targets.extend(endpoint.targets);
+            }
+            Some(first) if first.record_type == "CNAME" => *first = endpoint,
+            Some(_) => {}
+        }
+    }
+    by_name.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(name: &str, record_type: &'static str, targets: &[&str]) -> Endpoint {
+        let targets = targets.iter().map(|t| (*t).to_owned()).collect();
+        Endpoint { name: name.into(), record_type, targets, labelled: false }
+    }
+
+    #[test]
+    fn addresses_go_before_aliases() {
+        let all = vec![
+            endpoint("b", "CNAME", &["x"]),
+            endpoint("b", "A", &["2"]),
+            endpoint("b", "CNAME", &["y"]),
+            endpoint("b", "A", &["1"]),
+            endpoint("a", "CNAME", &[""]),
+        ];
+        assert_eq!(merged(all), [endpoint("b", "A", &["1", "2"])]);
+    }
+
+    #[test]
+    fn host_names_are_resolved_or_fail_the_record() {
+        let hosts = Hosts::from([("lb".to_owned(), vec!["10.0.0.2".to_owned(), "::1".to_owned()])]);
+        let of = |ip: &str, name: &str| resolved(&vec![(ip.to_owned(), name.to_owned())], &hosts);
+        assert_eq!(of("10.0.0.1", "lb").unwrap().len(), 3);
+        assert_eq!(of("", "other").unwrap_err().reason, "ResolveFailed");
+    }
+}

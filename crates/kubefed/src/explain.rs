@@ -1,0 +1,172 @@
+//! Why an object is where it is: which of its name, its namespace's or the scheduler's rules put it
+//! there or kept it out, cluster by cluster, and what the scheduler writes back.
+
+use serde_json::{Map, Value, json};
+
+use super::decide::Decision;
+use super::division::Trace;
+use super::federated::Federated;
+use super::overrides::REPLICAS;
+use super::preference::Schedule;
+use super::{KubeFeds, NAME, placement};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_kubernetes::Cluster;
+
+/// Explains a federated object's placement; `placed` is its row of the plan.
+pub(super) fn explain(
+    plane: &KubeFeds<'_>,
+    federated: &Federated<'_>,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Explanation {
+    let mut trace = Trace::recording();
+    let decision = Decision::new(plane, federated, previous, &mut trace);
+    let clusters = plane.input.clusters.iter().map(|cluster| verdict(plane, &decision, cluster));
+    Explanation {
+        dialect: NAME,
+        policy: policy_words(plane, &decision),
+        steps: trace.into_steps(),
+        clusters: clusters.collect(),
+        placement: placed.cloned().unwrap_or_else(|| decision.row(plane)),
+        rewritten: decision.schedule().map(|(_, schedule)| rewritten(federated, schedule)),
+    }
+}
+
+fn policy_words(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
+    let federated = decision.federated;
+    let mut lines = vec![format!("{} ({}) holds it", federated.object.id, federated.object.origin)];
+    match &decision.preference {
+        Some((preference, Ok(_))) => {
+            let object = preference.object;
+            lines.push(format!(
+                "{} ({}) decides clusters and replicas, and writes over the placement",
+                object.id, object.origin
+            ));
+        }
+        Some((preference, Err(why))) => {
+            lines.push(format!(
+                "{} ({}) has no effect: {why}",
+                preference.object.id, preference.object.origin
+            ));
+        }
+        None => {}
+    }
+    if let Some(namespace) = plane.namespace_of(federated).filter(|_| decision.namespace.is_some()) {
+        lines.push(format!("{} ({}) limits it", namespace.object.id, namespace.object.origin));
+    }
+    if let Some(refusal) = &decision.refusal {
+        lines.push(format!("{}: {}", refusal.reason, refusal.message));
+    }
+    lines
+}
+
+fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>, cluster: &Cluster) -> ClusterVerdict {
+    let index = plane.clusters.iter().position(|c| c.name == cluster.name);
+    let chosen = index.is_some_and(|index| decision.chosen(index));
+    let (refused_by, why) = match index {
+        Some(index) => reason(plane, decision, index, cluster),
+        None => (
+            Some("Inventory"),
+            format!("KubeFed sees only clusters in its namespace `{}`", plane.config.namespace),
+        ),
+    };
+    ClusterVerdict {
+        cluster: cluster.name.clone(),
+        chosen,
+        refused_by,
+        score: None,
+        replicas: decision.schedule().and_then(|(_, schedule)| schedule.get(&cluster.name).copied()),
+        why,
+    }
+}
+
+/// What refused a cluster, if anything did, and the words for it.
+fn reason(
+    plane: &KubeFeds<'_>,
+    decision: &Decision<'_, '_>,
+    index: usize,
+    cluster: &Cluster,
+) -> (Option<&'static str>, String) {
+    if let Some(refusal) = &decision.refusal {
+        return (Some(refusal.reason), refusal.message.clone());
+    }
+    let schedule = decision.schedule();
+    if !decision.own.get(index).copied().unwrap_or_default() {
+        let words = match schedule {
+            Some(_) if !cluster.ready => "it is not ready, so the scheduler leaves it out".to_owned(),
+            Some(_) => "the selectors that the scheduler intersects do not both select it".to_owned(),
+            None => placement::words(&decision.federated.spec.placement, cluster),
+        };
+        return (Some(if schedule.is_some() { "Scheduler" } else { "Placement" }), words);
+    }
+    let replicas = schedule.and_then(|(_, schedule)| schedule.get(&cluster.name));
+    if !decision.chosen(index) {
+        let namespace = plane.namespace_of(decision.federated);
+        let mut words = namespace.map_or_else(String::new, |namespace| {
+            format!(
+                "{} leaves it out: {}",
+                namespace.object.id,
+                placement::words(&namespace.spec.placement, cluster)
+            )
+        });
+        if let Some(replicas) = replicas.filter(|replicas| **replicas > 0) {
+            words.push_str(&format!("; the {replicas} replicas scheduled there are lost"));
+        }
+        return (Some("Namespace"), words);
+    }
+    let mut words = match replicas {
+        Some(replicas) => format!("the scheduler gives it {replicas}"),
+        None => placement::words(&decision.federated.spec.placement, cluster),
+    };
+    if !cluster.ready {
+        words.push_str("; it is not ready, so it is sent nothing for now");
+    }
+    (None, words)
+}
+
+/// The federated object as the scheduler writes it back: every cluster of the result named, with its
+/// replicas overridden; the number taken out of the overrides for other clusters.
+pub(super) fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value {
+    let mut body = federated.object.body.clone();
+    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
+    let names: Vec<&str> = schedule.keys().map(AsRef::as_ref).collect();
+    let mut listed: Vec<&str> =
+        federated.spec.placement.clusters.iter().flatten().map(|c| c.name.as_str()).collect();
+    listed.sort_unstable();
+    if listed != names {
+        let clusters: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        let placement = spec.entry("placement").or_insert(Value::Null);
+        if !placement.is_object() {
+            *placement = Value::Object(Map::new());
+        }
+        placement["clusters"] = Value::Array(clusters);
+    }
+    let overrides = spec.entry("overrides").or_insert(Value::Null);
+    let mut entries = overrides.as_array().cloned().unwrap_or_default();
+    for entry in &mut entries {
+        let name = entry.get("clusterName").and_then(Value::as_str).unwrap_or_default();
+        let replicas = schedule.get(name).copied();
+        rewrite_entry(entry, replicas);
+    }
+    for (name, replicas) in schedule {
+        if !entries.iter().any(|e| e.get("clusterName").is_some_and(|n| n == name.as_ref())) {
+            let list = json!([{"path": REPLICAS, "value": replicas}]);
+            entries.push(json!({"clusterName": name, "clusterOverrides": list}));
+        }
+    }
+    entries.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
+    *overrides = Value::Array(entries);
+    body
+}
+
+fn rewrite_entry(entry: &mut Value, replicas: Option<i64>) {
+    let mut list = entry.get("clusterOverrides").and_then(Value::as_array).cloned().unwrap_or_default();
+    let at = list.iter().position(|o| o.get("path").is_some_and(|path| path == REPLICAS));
+    match (at, replicas) {
+        (Some(at), Some(replicas)) => list[at]["value"] = replicas.into(),
+        (Some(at), None) => drop(list.remove(at)),
+        (None, Some(replicas)) => list.push(json!({"path": REPLICAS, "value": replicas})),
+        (None, None) => {}
+    }
+    entry["clusterOverrides"] = Value::Array(list);
+}

@@ -1,0 +1,333 @@
+//! The `KubeFed` dialect: Federation v2's sync controllers, replica scheduler and DNS controllers, and
+//! Federation v1, as pure functions.
+//!
+//! ```text
+//! types ─► federated ─► decide (placement, namespace, preference ─► division) ─► manifest (overrides)
+//! dns     records ─► status ─► endpoints, on the host
+//! member  what is there ─► create, adopt, update (retain ─► overrides ─► version), delete, release
+//! v1      annotated templates ─► selector ─► preferences ─► division ─► manifest
+//! ```
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_repo::{Declared, Role, Template};
+
+use federate_dialect::admitted::Admitted;
+use federate_dialect::import::Importer;
+use federate_dialect::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Removal, Variant,
+};
+
+mod api;
+mod cluster;
+mod config;
+mod connection;
+mod decide;
+mod division;
+mod dns;
+mod explain;
+mod federated;
+mod import;
+mod manifest;
+mod member;
+mod observe;
+mod overrides;
+mod placement;
+mod preference;
+mod types;
+mod v1;
+mod validate;
+
+use config::Config;
+use federated::Federated;
+use preference::Preference;
+use types::Types;
+
+const NAME: &str = "kubefed";
+
+/// What is said of a selected cluster that is not ready.
+const NOT_READY: &str = "ClusterNotReady";
+
+/// The dialect.
+pub struct KubeFed;
+
+impl Dialect for KubeFed {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            ("core.kubefed.io" | "core.kubefed.k8s.io", "KubeFedCluster") | ("federation", "Cluster") => {
+                Some(Role::Inventory)
+            }
+            ("core.kubefed.io", kind) if member::is_record(kind) => Some(Role::Other),
+            ("core.kubefed.io" | "core.kubefed.k8s.io", "FederatedTypeConfig" | "KubeFedConfig")
+            | ("multiclusterdns.kubefed.io", "Domain") => Some(Role::Other),
+            ("types.kubefed.io" | "types.kubefed.k8s.io", kind) if kind.starts_with("Federated") => {
+                Some(Role::Bundle)
+            }
+            ("scheduling.kubefed.io", "ReplicaSchedulingPreference")
+            | ("multiclusterdns.kubefed.io", "ServiceDNSRecord" | "IngressDNSRecord") => {
+                Some(Role::Placement)
+            }
+            _ => None,
+        }
+    }
+
+    fn declares(&self, object: &Object) -> Option<Declared> {
+        if self.role(&object.id.api_version, &object.id.kind)? != Role::Other
+            || object.id.kind != "FederatedTypeConfig"
+        {
+            return None;
+        }
+        let (group, kind, scope) = types::declared(object)?;
+        Some(Declared { group, kind, role: Role::Bundle, scope })
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn mark(&self, live: &mut Object) {
+        live.set_label(manifest::MANAGED, "true");
+    }
+
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> =
+            validate::check(object, Role::Inventory).into_iter().filter(Finding::is_error).collect();
+        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read(object)
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(KubeFeds::new(input))
+    }
+}
+
+/// `KubeFed`'s control plane over one repo.
+struct KubeFeds<'a> {
+    input: Input<'a>,
+    /// The clock, in seconds.
+    now: Option<i64>,
+    config: Config,
+    /// The clusters that it sees, sorted by name.
+    clusters: Vec<&'a Cluster>,
+    federated: Vec<Federated<'a>>,
+    /// Federated objects by the namespace that they federate.
+    namespaces: BTreeMap<&'a str, usize>,
+    /// By namespace and name.
+    preferences: BTreeMap<&'a str, BTreeMap<&'a str, Preference<'a>>>,
+    /// Domains of DNS records by name.
+    domains: BTreeMap<&'a str, &'a Object>,
+    /// DNS records.
+    records: Vec<&'a Object>,
+    /// What says which versions of which objects were sent.
+    sent: Vec<&'a Object>,
+    /// The templates of Federation v1.
+    templates: Vec<&'a Template>,
+    /// Decisions by the object that they are about.
+    about: BTreeMap<ObjectRef, usize>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> KubeFeds<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let repo = input.repo;
+        let (admitted, mut findings) =
+            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, claimed.role));
+        let valid = |role| admitted.role(role);
+        let config = Config::of(valid(Role::Other));
+        let types = Types::of(valid(Role::Other), &config.namespace);
+        let mut federated = Vec::new();
+        for object in valid(Role::Bundle) {
+            let read = match types.get(&object.id) {
+                Some(kind) => Federated::new(object, kind),
+                None => Err(validate::unknown_type(object, &config)),
+            };
+            match read {
+                Ok(one) => federated.push(one),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        let mut plane = Self {
+            input,
+            now: input.now.map(Timestamp::as_second),
+            clusters: input.clusters.iter().filter(|c| config.sees(c)).collect(),
+            namespaces: BTreeMap::new(),
+            preferences: BTreeMap::new(),
+            domains: valid(Role::Other)
+                .filter(|o| o.id.kind == "Domain" && o.id.namespace.as_deref() == Some(&config.namespace))
+                .map(|o| (o.id.name.as_str(), o))
+                .collect(),
+            records: valid(Role::Placement).filter(|o| dns::is_record(o)).collect(),
+            sent: valid(Role::Other).filter(|o| member::is_record(&o.id.kind)).collect(),
+            templates: Vec::new(),
+            config,
+            federated,
+            about: BTreeMap::new(),
+            findings,
+        };
+        for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
+            plane.prefer(object);
+        }
+        let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
+        // What is not annotated is Federation v1's only where nothing is of its successor.
+        let standing = input.standing && mine.all(|c| c.role == Role::Inventory);
+        plane.templates = repo.templates.iter().filter(|t| v1::takes(t, standing)).collect();
+        plane.findings.extend(repo.templates.iter().filter_map(v1::unheeded));
+        plane.index();
+        plane
+    }
+
+    fn prefer(&mut self, object: &'a Object) {
+        let namespace = object.id.namespace.as_deref().unwrap_or_default();
+        match api::spec(object) {
+            Ok(spec) => {
+                let of_namespace = self.preferences.entry(namespace).or_default();
+                of_namespace.insert(object.id.name.as_str(), Preference { object, spec });
+            }
+            Err(finding) => self.findings.push(finding),
+        }
+    }
+
+    /// Two federated objects can stand for one; then the one that is acted on counts.
+    fn index(&mut self) {
+        for (unit, federated) in self.federated.iter().enumerate() {
+            if federated.federates_namespace() {
+                self.namespaces.insert(federated.object.id.name.as_str(), unit);
+            }
+            if !self.about.contains_key(&federated.target) || decide::inactive(self, federated).is_none() {
+                self.about.insert(federated.target.clone(), unit);
+            }
+        }
+        let records = self.records.iter().map(|record| dns::target(record));
+        let others = records.chain(self.templates.iter().map(|template| template.object.id.clone()));
+        for (unit, id) in (self.federated.len()..).zip(others) {
+            self.about.entry(id).or_insert(unit);
+        }
+    }
+
+    /// Decision number `unit`.
+    fn subject(&self, unit: usize) -> Option<Subject<'_, 'a>> {
+        let federated = || self.federated.get(unit).map(Subject::Federated);
+        let record = |at: usize| self.records.get(at).map(|record| Subject::Record(record));
+        let template = |at: usize| self.templates.get(at).map(|template| Subject::Template(template));
+        let after = unit.checked_sub(self.federated.len());
+        federated().or_else(|| record(after?)).or_else(|| template(after?.checked_sub(self.records.len())?))
+    }
+
+    /// The cluster of that name, if it is seen.
+    fn cluster(&self, name: &str) -> Option<&'a Cluster> {
+        let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
+        self.clusters.get(at).copied()
+    }
+
+    /// The federated namespace that limits an object.
+    fn namespace_of(&self, federated: &Federated<'_>) -> Option<&Federated<'a>> {
+        self.federated.get(*self.namespaces.get(federated.namespace())?)
+    }
+
+    /// The preference of an object's namespace and name.
+    fn preference_of(&self, federated: &Federated<'_>) -> Option<&Preference<'a>> {
+        self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str())
+    }
+
+    /// Whether decision number `unit` is the one that counts for an object.
+    fn counts(&self, unit: usize, object: &ObjectRef) -> bool {
+        self.about.get(object) == Some(&unit)
+    }
+}
+
+/// What one decision is about.
+enum Subject<'p, 'a> {
+    Federated(&'p Federated<'a>),
+    Record(&'a Object),
+    Template(&'a Template),
+}
+
+impl ControlPlane for KubeFeds<'_> {
+    fn check(&self) -> Vec<Finding> {
+        let mut findings = self.findings.clone();
+        if self.units() > 0 {
+            findings.extend(validate::useless(self));
+        }
+        findings
+    }
+
+    fn units(&self) -> usize {
+        self.federated.len() + self.records.len() + self.templates.len()
+    }
+
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.about.get(object).copied()
+    }
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        match self.subject(unit) {
+            Some(Subject::Federated(federated)) => {
+                let mut decided = decide::decide(self, federated, previous);
+                if decide::inactive(self, federated).is_some() && !self.counts(unit, &federated.target) {
+                    decided.placements.clear();
+                }
+                decided
+            }
+            Some(Subject::Record(record)) => dns::decide(self, record),
+            Some(Subject::Template(template)) => v1::decide(self, template, previous),
+            None => Decided::default(),
+        }
+    }
+
+    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
+        let mut all = Decided::default();
+        for one in decided {
+            all.placements.extend(one.placements);
+            all.findings.extend(one.findings);
+        }
+        all
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        match self.unit(&placement.object).and_then(|unit| self.subject(unit)) {
+            Some(Subject::Federated(federated)) => manifest::variants(self, placement, federated),
+            Some(Subject::Record(record)) => dns::variants(self, placement, record),
+            Some(Subject::Template(template)) => v1::manifest::variants(placement, template),
+            None => Vec::new(),
+        }
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        match self.subject(self.unit(&placement.object)?)? {
+            Subject::Federated(federated) => member::act(self, placement, federated, cluster, live),
+            Subject::Template(template) => v1::member::act(self, placement, template, cluster, live),
+            Subject::Record(_) => None,
+        }
+    }
+
+    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
+        match self.subject(self.unit(object)?)? {
+            Subject::Federated(federated) => member::removal::removal(self, federated),
+            Subject::Record(_) | Subject::Template(_) => None,
+        }
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        Some(match self.subject(self.unit(object)?)? {
+            Subject::Federated(federated) => explain::explain(self, federated, previous, placed),
+            Subject::Record(record) => dns::explain(self, record, placed),
+            Subject::Template(template) => v1::explain::explain(self, template, previous, placed),
+        })
+    }
+}

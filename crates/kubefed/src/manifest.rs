@@ -1,0 +1,202 @@
+//! What each cluster is sent of a federated object: template, identity, overrides, label.
+//!
+//! Facts: annotations and finalizers of the template are dropped, everything else passes; the kind is
+//! always the target's, the API version the template's own if it has one. The label that marks the
+//! object as the control plane's own comes last.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::federated::Federated;
+use super::overrides::{self, Failure, Step, Steps};
+use super::{KubeFeds, NOT_READY};
+use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
+use federate_kubernetes::patch;
+use federate_kubernetes::{ClusterName, Finding, Object, finding};
+
+/// The label that marks what the control plane has sent.
+pub(super) const MANAGED: &str = "kubefed.io/managed";
+
+/// What is said of a cluster whose overrides fail.
+pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
+
+/// The variants of a placement.
+pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federated<'_>) -> Vec<Variant> {
+    let (ready, unready) = by_readiness(plane, row);
+    let mut variants = Vec::new();
+    if !unready.is_empty() {
+        let withheld = Withheld { status: NOT_READY, finding: None };
+        variants.push(Variant { clusters: unready, rendered: Err(withheld) });
+    }
+    let names = |placed: &[&Placed]| placed.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+    match &federated.overrides {
+        _ if ready.is_empty() => {}
+        Err(failure) => variants.push(failed(federated, failure, names(&ready))),
+        Ok(own) => {
+            let preference = preference(plane, row, federated);
+            let mut classes: BTreeMap<Vec<String>, (Vec<Step>, Vec<ClusterName>)> = BTreeMap::new();
+            for placed in ready {
+                let steps = steps_of(own, preference.is_some(), placed);
+                let class = classes.entry(steps.iter().map(Step::key).collect());
+                class.or_insert_with(|| (steps, Vec::new())).1.push(placed.name.clone());
+            }
+            for (steps, clusters) in classes.into_values() {
+                variants.push(match render(federated, &steps, preference) {
+                    Ok(rendered) => Variant { clusters, rendered: Ok(rendered) },
+                    Err(failure) => failed(federated, &failure, clusters),
+                });
+            }
+        }
+    }
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    variants
+}
+
+/// The clusters of a row that can be sent something and those that cannot.
+fn by_readiness<'p>(plane: &KubeFeds<'_>, row: &'p Placement) -> (Vec<&'p Placed>, Vec<ClusterName>) {
+    let (ready, unready): (Vec<&Placed>, Vec<&Placed>) =
+        row.clusters.iter().partition(|p| plane.cluster(&p.name).is_some_and(|c| c.ready));
+    (ready, unready.into_iter().map(|p| p.name.clone()).collect())
+}
+
+/// The preference that decided, if one did.
+fn preference<'a>(plane: &KubeFeds<'a>, row: &Placement, federated: &Federated<'_>) -> Option<&'a Object> {
+    let preference = plane.preference_of(federated).map(|preference| preference.object);
+    preference.filter(|object| row.policy.as_ref() == Some(&object.id))
+}
+
+/// What is overridden in a cluster.
+fn steps_of(own: &Steps, scheduled: bool, placed: &Placed) -> Vec<Step> {
+    let steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
+    // A cluster without a number is one that its overrides keep from being sent any: they fail,
+    // whatever the number.
+    if scheduled { overrides::with_replicas(&steps, placed.replicas.unwrap_or(0)) } else { steps }
+}
+
+/// The same for one cluster of a row.
+pub(super) fn steps<'f>(
+    plane: &KubeFeds<'_>,
+    row: &Placement,
+    federated: &'f Federated<'_>,
+    placed: &Placed,
+) -> Result<Vec<Step>, &'f Failure> {
+    let own = federated.overrides.as_ref()?;
+    Ok(steps_of(own, preference(plane, row, federated).is_some(), placed))
+}
+
+fn render(
+    federated: &Federated<'_>,
+    steps: &[Step],
+    preference: Option<&Object>,
+) -> Result<Rendered, Failure> {
+    let mut body = base(federated);
+    let mut changes: Vec<OverrideChange> = Vec::new();
+    for step in steps {
+        let before = body.clone();
+        overrides::apply(step, &mut body)?;
+        let policy = preference.filter(|_| step.scheduled).unwrap_or(federated.object);
+        let paths = patch::differences(&before, &body);
+        match changes.iter_mut().find(|c| c.policy == policy.id) {
+            Some(change) => change.paths.extend(paths),
+            None => changes.push(OverrideChange {
+                policy: policy.id.clone(),
+                origin: policy.origin.to_string(),
+                paths,
+            }),
+        }
+    }
+    overrides::has_kind(steps, &body)?;
+    for change in &mut changes {
+        change.paths.sort();
+        change.paths.dedup();
+    }
+    mark(&mut body);
+    Ok(Rendered { body, changes })
+}
+
+/// The template with its identity, before overrides.
+pub(super) fn base(federated: &Federated<'_>) -> Value {
+    let template = federated.object.at(&["spec", "template"]).and_then(Value::as_object);
+    let target = &federated.target;
+    let own_version =
+        template.and_then(|t| t.get("apiVersion")).and_then(Value::as_str).filter(|v| !v.is_empty());
+    let mut body = Map::new();
+    body.insert("apiVersion".to_owned(), own_version.unwrap_or(&target.api_version).into());
+    body.insert("kind".to_owned(), target.kind.as_str().into());
+    body.insert("metadata".to_owned(), metadata(federated, template.and_then(|t| t.get("metadata"))));
+    for (key, value) in template.into_iter().flatten() {
+        if !body.contains_key(key) {
+            body.insert(key.clone(), integers(value));
+        }
+    }
+    Value::Object(body)
+}
+
+fn metadata(federated: &Federated<'_>, template: Option<&Value>) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), federated.object.id.name.as_str().into());
+    if let Some(namespace) = &federated.target.namespace {
+        metadata.insert("namespace".to_owned(), namespace.as_str().into());
+    }
+    for (key, value) in template.and_then(Value::as_object).into_iter().flatten() {
+        let dropped = match key.as_str() {
+            "annotations" => is_filled_with_text(value),
+            "finalizers" => is_filled_with_text(value),
+            // The namespace of a Namespace is not looked at.
+            "namespace" => !federated.kind.is_namespace(),
+            _ => false,
+        };
+        if !dropped && !metadata.contains_key(key) {
+            metadata.insert(key.clone(), integers(value));
+        }
+    }
+    Value::Object(metadata)
+}
+
+/// Whether a mapping or list has something in it, all of it text.
+fn is_filled_with_text(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => !map.is_empty() && map.values().all(Value::is_string),
+        Value::Array(items) => !items.is_empty() && items.iter().all(Value::is_string),
+        _ => false,
+    }
+}
+
+/// Whole numbers written with a fraction, and numbers beyond 64 bits, as Go holds them.
+fn integers(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() => overrides::float64(value),
+        Value::Array(items) => Value::Array(items.iter().map(integers).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), integers(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Sets the label; labels that are no mapping of texts give way to it.
+pub(super) fn mark(body: &mut Value) {
+    let Some(object) = body.as_object_mut() else { return };
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    let labels = metadata.entry("labels").or_insert(Value::Null);
+    match labels.as_object_mut().filter(|map| map.values().all(Value::is_string)) {
+        Some(map) => drop(map.insert(MANAGED.to_owned(), "true".into())),
+        None => *labels = serde_json::json!({MANAGED: "true"}),
+    }
+}
+
+fn failed(federated: &Federated<'_>, failure: &Failure, clusters: Vec<ClusterName>) -> Variant {
+    let shown: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
+    let message = format!(
+        "{} cannot be rendered for {}: an override of {} fails: {}",
+        federated.target,
+        finding::list(&shown, 3),
+        federated.object.id,
+        failure.message,
+    );
+    let mut finding = Finding::error("override-failed", federated.object, message).at(&failure.pointer).help(
+        "the operations of a cluster are carried out all or none; until this is mended nothing is sent there",
+    );
+    finding.object = Some(federated.target.clone());
+    Variant { clusters, rendered: Err(Withheld { status: OVERRIDES_FAILED, finding: Some(finding) }) }
+}

@@ -1,0 +1,146 @@
+//! What is done about an object in one member cluster: created, updated, adopted, deleted, released or
+//! left.
+//!
+//! Facts: an object in a member is the control plane's own with the label `kubefed.io/managed: "true"`.
+//! One without is taken over unless adoption is switched off or its label says `"false"`. An update
+//! keeps some fields of the member's object and is sent only if the versions recorded say so; overrides
+//! are carried out after what is kept.
+
+use serde_json::Value;
+
+use super::federated::Federated;
+use super::observe::is_managed;
+use super::overrides::{self, Step};
+use super::{KubeFeds, NOT_READY, decide, manifest};
+use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_kubernetes::{Cluster, Object};
+
+pub(super) mod removal;
+mod retain;
+mod version;
+
+pub(super) use version::is_record;
+
+/// What an action says that has nothing to tell.
+const DONE: &str = "OK";
+
+/// What is said of an object that is to go and may still be there.
+const WAITING: &str = "WaitingForRemoval";
+
+/// What is done in a cluster; `None` where the control plane does not even look.
+pub(super) fn act(
+    plane: &KubeFeds<'_>,
+    row: &Placement,
+    federated: &Federated<'_>,
+    cluster: &Cluster,
+    live: Option<&Object>,
+) -> Option<Action> {
+    plane.cluster(&cluster.name)?;
+    if decide::inactive(plane, federated).is_some() {
+        return None;
+    }
+    if federated.object.deleting() {
+        return removal::act(plane, federated, cluster, live);
+    }
+    if row.unschedulable.as_ref().is_some_and(|u| u.reason == decide::NO_PLACEMENT) {
+        return None;
+    }
+    let placed = row.clusters.iter().find(|placed| placed.name == cluster.name);
+    let Some(placed) = placed else {
+        let managed = live.filter(|live| cluster.ready && is_managed(live))?;
+        return Some(withdraw(plane, federated, managed));
+    };
+    if !cluster.ready {
+        return Some(Action::nothing(NOT_READY));
+    }
+    let Ok(steps) = manifest::steps(plane, row, federated, placed) else {
+        return Some(Action::nothing(manifest::OVERRIDES_FAILED));
+    };
+    let sending = Sending { plane, row, federated, cluster, steps: &steps };
+    Some(match live {
+        Some(live) if is_managed(live) => sending.update(live, false),
+        found => sending.create(found),
+    })
+}
+
+/// What is done about a managed object in a cluster that is not selected.
+fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> Action {
+    if live.deleting() {
+        return Action::nothing(WAITING);
+    }
+    if is_host_namespace(plane, federated, live) {
+        return Action { deed: Deed::Release(released(live)), adopts: false, status: DONE, hint: None };
+    }
+    Action { deed: Deed::Delete(DeleteOptions::new()), adopts: false, status: WAITING, hint: None }
+}
+
+/// Whether it is the very namespace of the host cluster, which is a member of itself then.
+fn is_host_namespace(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> bool {
+    let uid = live.text(&["metadata", "uid"]);
+    let host = || plane.input.repo.templates.iter().map(|template| &template.object);
+    federated.kind.is_namespace()
+        && !uid.is_empty()
+        && host().any(|o| o.id == federated.target && o.text(&["metadata", "uid"]) == uid)
+}
+
+/// The object without the label that makes it the control plane's own.
+fn released(live: &Object) -> Value {
+    let mut body = live.body.clone();
+    let labels = body.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
+    labels.and_then(|labels| labels.shift_remove(manifest::MANAGED));
+    body
+}
+
+/// A federated object on its way to a cluster.
+struct Sending<'s, 'a> {
+    plane: &'s KubeFeds<'a>,
+    row: &'s Placement,
+    federated: &'s Federated<'a>,
+    cluster: &'s Cluster,
+    steps: &'s [Step],
+}
+
+impl Sending<'_, '_> {
+    /// Creates the object; one that is in the way is adopted, if it may be.
+    fn create(&self, found: Option<&Object>) -> Action {
+        let mut body = manifest::base(self.federated);
+        if overrides::apply_all(self.steps, &mut body).is_err() {
+            return Action::nothing(manifest::OVERRIDES_FAILED);
+        }
+        match found {
+            None => {
+                manifest::mark(&mut body);
+                Action { deed: Deed::Create(body), adopts: false, status: DONE, hint: None }
+            }
+            Some(found)
+                if !self.plane.config.adopts && !is_host_namespace(self.plane, self.federated, found) =>
+            {
+                Action::nothing("AlreadyExists")
+                    .unless("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`")
+            }
+            Some(found) if found.label(manifest::MANAGED) == Some("false") => {
+                Action::nothing("ManagedLabelFalse").unless(format!(
+                    "the label `{}: \"false\"` of the object that is there forbids it",
+                    manifest::MANAGED
+                ))
+            }
+            Some(found) => self.update(found, true),
+        }
+    }
+
+    fn update(&self, live: &Object, adopts: bool) -> Action {
+        let mut body = manifest::base(self.federated);
+        if retain::retain(self.federated, &mut body, live).is_err() {
+            return Action::nothing("FieldRetentionFailed");
+        }
+        if overrides::apply_all(self.steps, &mut body).is_err() {
+            return Action::nothing(manifest::OVERRIDES_FAILED);
+        }
+        manifest::mark(&mut body);
+        let recorded = version::recorded(self.plane, self.row, self.federated, &self.cluster.name);
+        if version::is_current(recorded, &body, live) {
+            return Action::nothing(DONE);
+        }
+        Action { deed: Deed::Update(body), adopts, status: DONE, hint: None }
+    }
+}

@@ -1,0 +1,166 @@
+//! What of the member's object stays when it is updated.
+//!
+//! Facts: annotations and finalizers are the member's, entirely; services keep what the member has
+//! allocated, service accounts their secrets; replicas stay only where the federated object asks for
+//! it. A field of the member's of the wrong type is an error.
+
+use serde_json::{Map, Value};
+
+use super::super::federated::Federated;
+use federate_kubernetes::Object;
+
+/// A field of the member's that does not fit.
+#[derive(Debug)]
+pub(super) struct Unretained;
+
+/// Brings what stays of the member's object into what is sent.
+pub(super) fn retain(federated: &Federated<'_>, body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    metadata(body, live)?;
+    let live = &live.body;
+    match federated.target.kind.as_str() {
+        "Service" => service(body, live),
+        "ServiceAccount" => service_account(body, live),
+        _ => replicas(federated, body, live),
+    }
+}
+
+fn metadata(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+    let version = Some(live.text(&["metadata", "resourceVersion"])).filter(|version| !version.is_empty());
+    let is_text = |map: &&Value| map.as_object().is_some_and(|map| map.values().all(Value::is_string));
+    let is_list = |list: &&Value| list.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    let kept = [
+        ("resourceVersion", version.map(Value::from)),
+        ("finalizers", live.at(&["metadata", "finalizers"]).filter(is_list).cloned()),
+        ("annotations", live.at(&["metadata", "annotations"]).filter(is_text).cloned()),
+    ];
+    for (key, value) in kept {
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut).ok_or(Unretained)?;
+        match value {
+            Some(value) => drop(metadata.insert(key.to_owned(), value)),
+            None => drop(metadata.shift_remove(key)),
+        }
+    }
+    Ok(())
+}
+
+/// The value at a path; what stands in its way is an error, but for nothing.
+fn field<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, Unretained> {
+    let mut value = value;
+    for key in path {
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(map) => match map.get(*key) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
+            _ => return Err(Unretained),
+        }
+    }
+    Ok(Some(value))
+}
+
+/// The same, read as what it has to be.
+fn typed<'v, T>(
+    value: &'v Value,
+    path: &[&str],
+    read: impl Fn(&'v Value) -> Option<T>,
+) -> Result<Option<T>, Unretained> {
+    field(value, path)?.map(|found| read(found).ok_or(Unretained)).transpose()
+}
+
+fn put(body: &mut Value, path: &[&str], value: Value) -> Result<(), Unretained> {
+    let mut target = body;
+    for key in path {
+        let map = target.as_object_mut().ok_or(Unretained)?;
+        target = map.entry(*key).or_insert_with(|| Value::Object(Map::new()));
+    }
+    *target = value;
+    Ok(())
+}
+
+fn service(body: &mut Value, live: &Value) -> Result<(), Unretained> {
+    let port = typed(live, &["spec", "healthCheckNodePort"], Value::as_i64)?;
+    if let Some(port) = port.filter(|port| *port > 0) {
+        put(body, &["spec", "healthCheckNodePort"], port.into())?;
+    }
+    let address = typed(live, &["spec", "clusterIP"], Value::as_str)?;
+    if let Some(address) = address.filter(|address| !address.is_empty()) {
+        put(body, &["spec", "clusterIP"], address.into())?;
+    }
+    let addresses = typed(live, &["spec", "clusterIPs"], Value::as_array)?;
+    if let Some(addresses) = addresses.filter(|addresses| !addresses.is_empty()) {
+        put(body, &["spec", "clusterIPs"], addresses.clone().into())?;
+    }
+    let Some(theirs) = typed(live, &["spec", "ports"], Value::as_array)? else { return Ok(()) };
+    let ours = typed(body, &["spec", "ports"], Value::as_array)?.cloned().unwrap_or_default();
+    let ports: Vec<Value> = ours.into_iter().map(|port| with_node_port(port, theirs)).collect();
+    put(body, &["spec", "ports"], ports.into())
+}
+
+/// The port with the node port of the member's: of several that are the same the last counts.
+fn with_node_port(mut port: Value, theirs: &[Value]) -> Value {
+    let same =
+        |other: &&Value| ["name", "protocol", "port"].iter().all(|key| port.get(key) == other.get(key));
+    let node_port = theirs.iter().filter(same).filter_map(|other| other.get("nodePort")).next_back();
+    if let (Some(node_port), Some(port)) = (node_port, port.as_object_mut()) {
+        port.insert("nodePort".to_owned(), node_port.clone());
+    }
+    port
+}
+
+fn service_account(body: &mut Value, live: &Value) -> Result<(), Unretained> {
+    let ours = typed(body, &["secrets"], Value::as_array)?;
+    if ours.is_some_and(|secrets| !secrets.is_empty()) {
+        return Ok(());
+    }
+    match typed(live, &["secrets"], Value::as_array)? {
+        Some(secrets) if !secrets.is_empty() => put(body, &["secrets"], secrets.clone().into()),
+        _ => Ok(()),
+    }
+}
+
+fn replicas(federated: &Federated<'_>, body: &mut Value, live: &Value) -> Result<(), Unretained> {
+    let asked = typed(&federated.object.body, &["spec", "retainReplicas"], Value::as_bool)?;
+    if asked != Some(true) {
+        return Ok(());
+    }
+    match typed(live, &["spec", "replicas"], Value::as_i64)? {
+        Some(replicas) => put(body, &["spec", "replicas"], replicas.into()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_service_keeps_what_the_member_allocated() {
+        let mut body = json!({"spec": {"ports": [{"port": 80, "nodePort": 1}, {"port": 81}]}});
+        let live = json!({"spec": {
+            "clusterIP": "10.0.0.1", "healthCheckNodePort": 0,
+            "ports": [{"port": 80, "nodePort": 30080}, {"port": 81, "protocol": "TCP", "nodePort": 30081}]
+        }});
+        service(&mut body, &live).unwrap();
+        let ports = json!([{"port": 80, "nodePort": 30080}, {"port": 81}]);
+        assert_eq!(body, json!({"spec": {"ports": ports, "clusterIP": "10.0.0.1"}}));
+        assert!(service(&mut body, &json!({"spec": {"healthCheckNodePort": "1"}})).is_err());
+        let mut bare = json!({});
+        service(&mut bare, &json!({"spec": {"ports": []}})).unwrap();
+        assert_eq!(bare, json!({"spec": {"ports": []}}));
+    }
+
+    #[test]
+    fn secrets_stay_unless_the_template_has_some() {
+        let live = json!({"secrets": [{"name": "t"}]});
+        for (mut body, want) in [
+            (json!({}), json!([{"name": "t"}])),
+            (json!({"secrets": []}), json!([{"name": "t"}])),
+            (json!({"secrets": [{"name": "own"}]}), json!([{"name": "own"}])),
+        ] {
+            service_account(&mut body, &live).unwrap();
+            assert_eq!(body["secrets"], want);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Whether an update is needed: versions are compared, contents are not.
+//!
+//! Facts: a `PropagatedVersion` beside the federated object says which template and which overrides
+//! were sent and which version the object had in each cluster afterwards. It counts only as long as
+//! template and overrides are those. An object with a generation is looked at for its labels and
+//! annotations besides.
+
+use md5::{Digest, Md5};
+use serde_json::{Map, Value, json};
+
+use super::super::federated::Federated;
+use super::super::{KubeFeds, explain};
+use federate_dialect::{Placement, gojson};
+use federate_kubernetes::object::{at, string_map};
+use federate_kubernetes::{Labels, Object, ObjectRef};
+
+/// The kind that records what was sent of an object in a namespace, and of any other.
+const KINDS: [&str; 2] = ["PropagatedVersion", "ClusterPropagatedVersion"];
+
+/// Whether an object is such a record.
+pub(crate) fn is_record(kind: &str) -> bool {
+    KINDS.contains(&kind)
+}
+
+/// The version that the object had in the cluster when it was last sent there, if what would be sent
+/// now is the same.
+pub(super) fn recorded<'r>(
+    plane: &'r KubeFeds<'_>,
+    row: &Placement,
+    federated: &Federated<'_>,
+    cluster: &str,
+) -> Option<&'r str> {
+    let own = &federated.object.id;
+    let kind = if own.namespace.is_some() { KINDS[0] } else { KINDS[1] };
+    let name = format!("{}-{}", federated.target.kind.to_lowercase(), own.name);
+    let is_its = |id: &ObjectRef| id.kind == kind && id.namespace == own.namespace && id.name == name;
+    let record = plane.sent.iter().find(|object| is_its(&object.id))?;
+    let (template, overrides) = versions(row, federated);
+    if record.text(&["status", "templateVersion"]) != template
+        || record.text(&["status", "overridesVersion"]) != overrides
+    {
+        return None;
+    }
+    let clusters = record.at(&["status", "clusterVersions"])?.as_array()?;
+    let entry = clusters.iter().find(|entry| entry.get("clusterName").is_some_and(|name| name == cluster))?;
+    entry.get("version")?.as_str()
+}
+
+/// Whether the member's object is as it was left, so that nothing is sent.
+pub(super) fn is_current(recorded: Option<&str>, desired: &Value, live: &Object) -> bool {
+    let version = object_version(live);
+    recorded == Some(&version) && (!version.starts_with("gen:") || same_metadata(desired, &live.body))
+}
+
+/// The version of an object in a cluster.
+fn object_version(live: &Object) -> String {
+    match live.at(&["metadata", "generation"]).and_then(Value::as_i64).filter(|generation| *generation != 0) {
+        Some(generation) => format!("gen:{generation}"),
+        None => format!("rv:{}", live.text(&["metadata", "resourceVersion"])),
+    }
+}
+
+fn same_metadata(desired: &Value, live: &Value) -> bool {
+    let text =
+        |value, key| at(value, &["metadata", key]).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let map = |value, key| -> Labels { string_map(at(value, &["metadata", key])) };
+    ["name", "namespace"].iter().all(|key| text(desired, key) == text(live, key))
+        && ["labels", "annotations"].iter().all(|key| map(desired, key) == map(live, key))
+}
+
+/// The versions of the template and of the overrides, as the scheduler leaves them.
+fn versions(row: &Placement, federated: &Federated<'_>) -> (String, String) {
+    let object = federated.object;
+    let template = object.at(&["spec", "template"]).filter(|t| !t.is_null()).map(hash).unwrap_or_default();
+    let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
+    let schedule = || row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
+    let rewritten = scheduled.then(|| explain::rewritten(federated, &schedule()));
+    let body = rewritten.as_ref().unwrap_or(&object.body);
+    (template, overrides_version(at(body, &["spec", "overrides"])))
+}
+
+fn hash(value: &Value) -> String {
+    hex(&gojson::write(value))
+}
+
+/// The MD5 of a text and a newline.
+fn hex(text: &str) -> String {
+    let digest = Md5::new().chain_update(text).chain_update("\n").finalize();
+    let mut text = String::new();
+    for byte in digest {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// The hash of the overrides. The order of their keys is that of the fields of Go's types.
+fn overrides_version(overrides: Option<&Value>) -> String {
+    let Some(list) = overrides.and_then(Value::as_array) else { return hex(r#"{"overrides":null}"#) };
+    let entries: Vec<String> = list.iter().map(entry_text).collect();
+    hex(&format!(r#"{{"overrides":[{}]}}"#, entries.join(",")))
+}
+
+fn entry_text(entry: &Value) -> String {
+    let mut fields = vec![field("clusterName", entry.get("clusterName").unwrap_or(&json!("")))];
+    let steps = entry.get("clusterOverrides").and_then(Value::as_array).filter(|steps| !steps.is_empty());
+    if let Some(steps) = steps {
+        let steps: Vec<String> = steps.iter().map(step_text).collect();
+        fields.push(format!(r#""clusterOverrides":[{}]"#, steps.join(",")));
+    }
+    format!("{{{}}}", fields.join(","))
+}
+
+fn step_text(step: &Value) -> String {
+    let given = |key| step.get(key).filter(|value| !value.is_null());
+    let mut fields = Vec::new();
+    fields.extend(given("op").filter(|op| *op != "").map(|op| field("op", op)));
+    fields.push(field("path", given("path").unwrap_or(&json!(""))));
+    fields.extend(given("value").map(|value| field("value", &floats(value))));
+    format!("{{{}}}", fields.join(","))
+}
+
+fn field(key: &str, value: &Value) -> String {
+    format!(r#""{key}":{}"#, gojson::write(value))
+}
+
+/// The value with every number as Go's `float64`.
+fn floats(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or(Value::Null, Value::from),
+        Value::Array(items) => items.iter().map(floats).collect(),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), floats(v))).collect::<Map<_, _>>())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example() {
+        // echo '{"data":{"k":"v"}}' | md5sum
+        assert_eq!(hash(&json!({"data": {"k": "v"}})), "86d7340b476552a96d857c5b58aace45");
+        assert_eq!(overrides_version(None), "2979b7538b527abe06492021841caf47");
+    }
+
+    #[test]
+    fn overrides_are_hashed_in_the_order_of_the_types() {
+        let overrides = json!([
+            {"clusterOverrides": [{"value": 12_345_678_901_234_567_i64, "path": "/a", "op": ""}, {"path": "/b", "op": "remove"}],
+             "clusterName": "c<1"},
+            {"clusterName": "c2", "clusterOverrides": []}
+        ]);
+        let text = concat!(
+            r#"{"overrides":[{"clusterName":"c\u003c1","clusterOverrides":[{"path":"/a","value":12345678901234568},"#,
+            r#"{"op":"remove","path":"/b"}]},{"clusterName":"c2"}]}"#
+        );
+        assert_eq!(overrides_version(Some(&overrides)), hex(text));
+        assert_eq!(overrides_version(Some(&json!(null))), overrides_version(None));
+    }
+}

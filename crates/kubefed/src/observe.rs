@@ -1,0 +1,185 @@
+//! What a workload runs in a member cluster, and what keeps it from running more.
+//!
+//! Facts: when the wanted replicas are all ready, that is what runs. Otherwise its pods are counted:
+//! every `Ready` condition of a running pod, whatever it says, and every pod that has not been
+//! scheduled for a minute because nothing fits it; those reduce the capacity.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use federate_dialect::Placement;
+use federate_kubernetes::object::at;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Labels, Live, Object, ObjectRef, object};
+
+/// How long a pod must have been without a node to count, in seconds.
+const PATIENCE: i64 = 60;
+
+/// What is known of a workload in one cluster; nothing of one that is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// Whether it is there.
+    pub exists: bool,
+    /// The replicas that it is to run.
+    pub wanted: i64,
+    /// The replicas that run.
+    pub current: Option<i64>,
+    /// The replicas that can run, where something keeps it from running all.
+    pub capacity: Option<i64>,
+}
+
+/// Looks at a workload in the member clusters.
+#[derive(Clone, Copy)]
+pub(super) struct Observer<'o> {
+    pub live: &'o Live,
+    /// Its row of the previous plan, for clusters of which nothing else is known.
+    pub previous: Option<&'o Placement>,
+    /// The clock, in seconds; without it every pod has waited long enough.
+    pub now: Option<i64>,
+    /// The workload.
+    pub target: &'o ObjectRef,
+    /// Whether only objects count that the control plane has marked as its own.
+    pub managed_only: bool,
+}
+
+impl Observer<'_> {
+    /// What is known of the workload in a cluster.
+    pub(super) fn observe(&self, cluster: &str) -> Observed {
+        if !self.live.knows(cluster) {
+            let placed = self.previous.and_then(|p| p.clusters.iter().find(|c| c.name.as_ref() == cluster));
+            let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
+            let current = placed.and_then(|p| p.replicas).or(withdrawn.then_some(0));
+            return Observed {
+                exists: placed.is_some() || withdrawn,
+                wanted: current.unwrap_or(0),
+                current,
+                capacity: None,
+            };
+        }
+        match self.object(cluster) {
+            Some(workload) => self.count(cluster, workload),
+            None => Observed::default(),
+        }
+    }
+
+    fn object(&self, cluster: &str) -> Option<&Object> {
+        let id = self.target;
+        let groups = match id.group() {
+            "extensions" => ["extensions", "apps"],
+            group => [group, "extensions"],
+        };
+        let found = groups
+            .into_iter()
+            .find_map(|group| self.live.get(cluster, group, &id.kind, id.namespace.as_deref(), &id.name))?;
+        (!self.managed_only || is_managed(found)).then_some(found)
+    }
+
+    fn count(&self, cluster: &str, workload: &Object) -> Observed {
+        let number = |path: &[&str]| workload.at(path).and_then(Value::as_i64).unwrap_or(0);
+        let wanted = number(&["spec", "replicas"]);
+        if wanted == number(&["status", "readyReplicas"]) {
+            return Observed { exists: true, wanted, current: Some(wanted), capacity: None };
+        }
+        let (mut running, mut stuck) = (0, 0);
+        for pod in self.pods(cluster, workload) {
+            let is_running = pod.text(&["status", "phase"]) == "Running";
+            let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
+            for condition in conditions.into_iter().flatten() {
+                if is_running && text(condition, "type") == "Ready" {
+                    running += 1;
+                } else if !is_running && self.is_stuck(condition) {
+                    stuck += 1;
+                }
+            }
+        }
+        let capacity = (stuck > 0).then(|| wanted.saturating_sub(stuck));
+        Observed { exists: true, wanted, current: Some(running), capacity }
+    }
+
+    /// The pods that the workload selects. `KubeFed` reads the pairs of the selector only, Federation
+    /// v1 all of it.
+    fn pods<'o>(&'o self, cluster: &str, workload: &Object) -> impl Iterator<Item = &'o Object> {
+        let selector = workload.at(&["spec", "selector"]);
+        let mut selector: LabelSelector =
+            selector.and_then(|s| serde_json::from_value(s.clone()).ok()).unwrap_or_default();
+        if self.managed_only {
+            selector.match_expressions.clear();
+        }
+        let labels = |pod: &Object| -> Labels { object::string_map(at(&pod.body, &["metadata", "labels"])) };
+        let pods = self.live.list(cluster, "", "Pod", self.target.namespace.as_deref());
+        pods.iter().filter(move |pod| selector.matches(&labels(pod)))
+    }
+
+    fn is_stuck(&self, condition: &Value) -> bool {
+        let since = text(condition, "lastTransitionTime").parse().ok().map(Timestamp::as_second);
+        let long_ago = match (since, self.now) {
+            (Some(since), Some(now)) => now - since > PATIENCE,
+            _ => true,
+        };
+        text(condition, "type") == "PodScheduled"
+            && text(condition, "status") == "False"
+            && text(condition, "reason") == "Unschedulable"
+            && long_ago
+    }
+}
+
+/// Whether the control plane has marked a member cluster's object as its own.
+pub(super) fn is_managed(object: &Object) -> bool {
+    object.label("kubefed.io/managed") == Some("true")
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(api_version: &str, kind: &str, name: &str, rest: &Value) -> Object {
+        let mut body = json!({"metadata": {"labels": {"kubefed.io/managed": "true", "app": "web"}}});
+        body.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        Object::named(api_version, kind, &format!("shop/{name}"), body)
+    }
+
+    fn observed(workload: &Value, pods: &[Value], now: Option<i64>) -> Observed {
+        let mut objects = vec![object("apps/v1", "Deployment", "web", workload)];
+        objects
+            .extend(pods.iter().enumerate().map(|(at, pod)| object("v1", "Pod", &format!("web-{at}"), pod)));
+        let target = objects[0].id.clone();
+        let mut live = Live::default();
+        live.insert("a".into(), objects);
+        let observer = Observer { live: &live, previous: None, now, target: &target, managed_only: true };
+        assert_eq!(observer.observe("unknown"), Observed::default());
+        observer.observe("a")
+    }
+
+    fn pod(phase: &str, condition: &Value) -> Value {
+        json!({"status": {"phase": phase, "conditions": [condition]}})
+    }
+
+    #[test]
+    fn what_is_all_ready_runs() {
+        let workload = json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 3}});
+        assert_eq!(observed(&workload, &[], None).current, Some(3));
+        assert_eq!(observed(&json!({}), &[], None).current, Some(0));
+    }
+
+    #[test]
+    fn otherwise_pods_are_counted() {
+        let workload = json!({"spec": {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}}});
+        let stuck = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "lastTransitionTime": "2024-05-01T10:00:00Z"});
+        let pods = [
+            pod("Running", &json!({"type": "Ready", "status": "False"})),
+            pod("Running", &json!({"type": "PodScheduled", "status": "True"})),
+            pod("Pending", &stuck),
+        ];
+        let moment = "2024-05-01T10:01:00Z".parse().map(Timestamp::as_second).unwrap();
+        let seen = |now| observed(&workload, &pods, now);
+        assert_eq!(seen(None), Observed { exists: true, wanted: 4, current: Some(1), capacity: Some(3) });
+        assert_eq!(seen(Some(moment)).capacity, None);
+        assert_eq!(seen(Some(moment + 1)).capacity, Some(3));
+    }
+}

@@ -1,0 +1,216 @@
+//! A federated object's overrides: read all at once, carried out for one cluster after the other.
+//!
+//! Facts: one bad entry spoils the overrides of all clusters; an operation without `op` replaces;
+//! numbers are 64-bit floats; a cluster's operations are one JSON patch, all or nothing, by the lenient
+//! rules of [`patch`]; what is left must still have a kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Number, Value};
+
+use super::api::{ClusterOverrides, Override};
+use federate_kubernetes::patch::{self, Operation, Rules};
+
+/// Where the number of replicas stands in everything that is scheduled.
+pub(super) const REPLICAS: &str = "/spec/replicas";
+
+/// What identifies an object cannot be overridden; only these very paths are refused.
+const REFUSED: [&str; 4] = ["/metadata/namespace", "/metadata/name", "/metadata/generateName", "/kind"];
+
+/// Overrides that cannot be carried out: where in the federated object, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub pointer: String,
+    pub message: String,
+}
+
+/// One operation for one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    name: String,
+    path: String,
+    value: Value,
+    /// Where it stands in the federated object.
+    pointer: String,
+    /// Whether its value is what the scheduler decided.
+    pub scheduled: bool,
+}
+
+impl Step {
+    fn new(entry: &Override, pointer: String) -> Self {
+        let name = if entry.op.is_empty() { "replace" } else { &entry.op };
+        let value = float64(entry.value.as_ref().unwrap_or(&Value::Null));
+        Self { name: name.to_owned(), path: entry.path.clone(), value, pointer, scheduled: false }
+    }
+
+    /// What tells steps apart that do different things.
+    pub(super) fn key(&self) -> String {
+        format!("{} {:?} {}", self.name, self.path, self.value)
+    }
+}
+
+/// The steps for each cluster that has any entry.
+pub(super) type Steps = BTreeMap<String, Vec<Step>>;
+
+/// Reads the overrides of all clusters.
+pub(super) fn read(overrides: &[ClusterOverrides]) -> Result<Steps, Failure> {
+    let mut all = Steps::new();
+    for (index, entry) in overrides.iter().enumerate() {
+        let pointer = format!("/spec/overrides/{index}");
+        let mut paths = BTreeSet::new();
+        let mut steps = Vec::new();
+        for (at, one) in entry.cluster_overrides.iter().enumerate() {
+            let pointer = format!("{pointer}/clusterOverrides/{at}");
+            if REFUSED.contains(&one.path.as_str()) {
+                return Err(Failure { message: format!("`{}` cannot be overridden", one.path), pointer });
+            }
+            if !paths.insert(one.path.as_str()) {
+                let message =
+                    format!("`{}` is overridden twice for cluster `{}`", one.path, entry.cluster_name);
+                return Err(Failure { pointer, message });
+            }
+            steps.push(Step::new(one, pointer));
+        }
+        if all.insert(entry.cluster_name.clone(), steps).is_some() {
+            let message = format!("cluster `{}` has two entries", entry.cluster_name);
+            return Err(Failure { pointer, message });
+        }
+    }
+    Ok(all)
+}
+
+/// The steps with the number of replicas that the scheduler writes among them: in the step that
+/// overrides replicas already, else as the last one.
+pub(super) fn with_replicas(steps: &[Step], replicas: i64) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    match steps.iter_mut().find(|s| s.path == REPLICAS) {
+        Some(step) => {
+            step.value = replicas.into();
+            step.scheduled = true;
+        }
+        None => steps.push(Step {
+            name: "replace".to_owned(),
+            path: REPLICAS.to_owned(),
+            value: replicas.into(),
+            pointer: "/spec/overrides".to_owned(),
+            scheduled: true,
+        }),
+    }
+    steps
+}
+
+/// Carries out one step.
+pub(super) fn apply(step: &Step, body: &mut Value) -> Result<(), Failure> {
+    let operation = Operation { name: &step.name, path: &step.path, value: Some(&step.value) };
+    patch::apply_by(Rules::Lenient, body, operation).map_err(|error| Failure {
+        pointer: step.pointer.clone(),
+        message: format!("{} {}: {error}", step.name, step.path),
+    })
+}
+
+/// Carries out all steps; what is left must have a kind.
+pub(super) fn apply_all(steps: &[Step], body: &mut Value) -> Result<(), Failure> {
+    for step in steps {
+        apply(step, body)?;
+    }
+    has_kind(steps, body)
+}
+
+/// Whether the object still has a kind after `steps`.
+pub(super) fn has_kind(steps: &[Step], body: &Value) -> Result<(), Failure> {
+    let kind = body.get("kind").and_then(Value::as_str).unwrap_or_default();
+    match steps.last() {
+        Some(last) if kind.is_empty() => {
+            Err(Failure { pointer: last.pointer.clone(), message: "no `kind` is left afterwards".to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The value with every number as Go's `float64` holds it; what is whole and fits is an integer again.
+pub(super) fn float64(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), whole),
+        Value::Array(items) => Value::Array(items.iter().map(float64).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), float64(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "checked to be whole and in range"
+)]
+fn whole(float: f64) -> Value {
+    if float.fract() == 0.0 && float.abs() < i64::MAX as f64 {
+        return Value::from(float as i64);
+    }
+    Number::from_f64(float).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn steps(overrides: Value) -> Result<Steps, Failure> {
+        read(&serde_json::from_value::<Vec<ClusterOverrides>>(overrides).unwrap())
+    }
+
+    #[test]
+    fn numbers_are_floats() {
+        for (given, want) in [
+            (json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992_i64)),
+            (json!(3.0), json!(3)),
+            (json!(1e21), json!(1e21)),
+            (json!(12_345_678_901_234_567_890_u64), json!(12_345_678_901_234_567_000.0)),
+            (json!([{"a": 0.5}]), json!([{"a": 0.5}])),
+        ] {
+            assert_eq!(float64(&given), want);
+        }
+    }
+
+    #[test]
+    fn one_bad_entry_spoils_all() {
+        let entry = |name: &str, paths: &[&str]| {
+            let list: Vec<Value> = paths.iter().map(|p| json!({"path": p, "value": 1})).collect();
+            json!({"clusterName": name, "clusterOverrides": list})
+        };
+        assert_eq!(steps(json!([entry("a", &["/x", "/y"]), entry("b", &["/x"])])).unwrap().len(), 2);
+        for (overrides, pointer) in [
+            (json!([entry("a", &[]), entry("a", &[])]), "/spec/overrides/1"),
+            (json!([entry("a", &["/x", "/x"])]), "/spec/overrides/0/clusterOverrides/1"),
+            (json!([entry("a", &["/kind"])]), "/spec/overrides/0/clusterOverrides/0"),
+        ] {
+            assert_eq!(steps(overrides).unwrap_err().pointer, pointer);
+        }
+        assert!(steps(json!([entry("a", &["/metadata", "/apiVersion", "metadata/name"])])).is_ok());
+    }
+
+    #[test]
+    fn replicas_take_the_place_of_an_override_of_them() {
+        let own = steps(json!([{"clusterName": "a", "clusterOverrides": [
+            {"path": "/spec/replicas", "op": "add", "value": 9}, {"path": "/x", "value": 1}
+        ]}]));
+        let with = with_replicas(&own.unwrap()["a"], 2);
+        assert_eq!(
+            with.iter().map(Step::key).collect::<Vec<_>>(),
+            [r#"add "/spec/replicas" 2"#, r#"replace "/x" 1"#]
+        );
+        let keys: Vec<_> = with_replicas(&[], 0).iter().map(Step::key).collect();
+        assert_eq!(keys, [r#"replace "/spec/replicas" 0"#]);
+    }
+
+    #[test]
+    fn a_kind_must_be_left() {
+        let replace = |value: Value| {
+            let own =
+                steps(json!([{"clusterName": "a", "clusterOverrides": [{"path": "", "value": value}]}]));
+            let mut body = json!({"kind": "Pod"});
+            apply_all(&own.unwrap()["a"], &mut body).map(|()| body)
+        };
+        assert_eq!(replace(json!({"kind": "X"})), Ok(json!({"kind": "X"})));
+        assert!(replace(json!({})).is_err() && replace(json!(null)).is_err());
+    }
+}

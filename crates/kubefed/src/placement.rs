@@ -1,0 +1,122 @@
+//! Which clusters one placement selects.
+//!
+//! Facts: a `clusters` list that is there, even an empty one, decides alone, and the selector is not
+//! even looked at; without a list an absent selector selects nothing and an empty one everything.
+//! Names of no cluster vanish. Whether a cluster is ready plays no part.
+
+use super::api::PlacementSpec;
+use federate_kubernetes::Cluster;
+use federate_kubernetes::selector::LabelSelector;
+
+/// A selector that cannot be evaluated: where in the federated object, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Invalid {
+    pub pointer: String,
+    pub why: String,
+}
+
+/// For each of `clusters` whether it is selected.
+pub(super) fn selected(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
+    match &spec.clusters {
+        Some(named) => {
+            let named: std::collections::BTreeSet<&str> = named.iter().map(|c| c.name.as_str()).collect();
+            Ok(clusters.iter().map(|c| named.contains(c.name.as_ref())).collect())
+        }
+        None => by_labels(spec, clusters),
+    }
+}
+
+/// The same by the selector alone, whatever `clusters` says.
+pub(super) fn by_labels(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
+    let Some(selector) = &spec.cluster_selector else { return Ok(vec![false; clusters.len()]) };
+    if let Some((below, why)) = selector.invalid() {
+        return Err(Invalid { pointer: format!("/spec/placement/clusterSelector{below}"), why });
+    }
+    Ok(clusters.iter().map(|c| selector.matches(&c.labels)).collect())
+}
+
+/// How a placement chooses, and why a cluster is or is not among its choice: for a person.
+pub(super) fn words(spec: &PlacementSpec, cluster: &Cluster) -> String {
+    match (&spec.clusters, &spec.cluster_selector) {
+        (Some(named), _) if named.iter().any(|c| c.name == cluster.name.as_ref()) => {
+            "named in `placement.clusters`".to_owned()
+        }
+        (Some(_), Some(_)) => {
+            "not named in `placement.clusters`, beside which the selector does not count".to_owned()
+        }
+        (Some(_), None) => "not named in `placement.clusters`".to_owned(),
+        (None, None) => "the placement has neither `clusters` nor `clusterSelector`".to_owned(),
+        (None, Some(selector)) => selector_words(selector, cluster),
+    }
+}
+
+fn selector_words(selector: &LabelSelector, cluster: &Cluster) -> String {
+    if *selector == LabelSelector::default() {
+        return "selected by the empty `clusterSelector`".to_owned();
+    }
+    for (key, value) in &selector.match_labels {
+        match cluster.labels.get(key) {
+            Some(found) if found == value => {}
+            Some(found) => return format!("its label `{key}` is `{found}`, not `{value}`"),
+            None => return format!("it has no label `{key}`"),
+        }
+    }
+    for requirement in &selector.match_expressions {
+        if !requirement.matches(&cluster.labels) {
+            let found =
+                cluster.labels.get(&requirement.key).map_or("absent".to_owned(), |v| format!("`{v}`"));
+            let values = requirement.values.join(", ");
+            let wanted = format!("{} {values}", requirement.operator);
+            return format!(
+                "its label `{}` is {found}, which fails `{}`",
+                requirement.key,
+                wanted.trim_end()
+            );
+        }
+    }
+    "selected by `clusterSelector`".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use federate_kubernetes::Object;
+
+    fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Cluster { labels, ..Cluster::of(&Object::named("v1", "C", name, Value::Null)) }
+    }
+
+    fn of(spec: Value) -> Result<Vec<bool>, Invalid> {
+        let (a, b) = (cluster("a", &[("env", "prod")]), cluster("b", &[]));
+        selected(&serde_json::from_value(spec).unwrap(), &[&a, &b])
+    }
+
+    #[test]
+    fn the_list_decides_before_the_selector() {
+        for (spec, want) in [
+            (json!({}), [false, false]),
+            (json!({"clusters": null, "clusterSelector": null}), [false, false]),
+            (json!({"clusterSelector": {}}), [true, true]),
+            (json!({"clusterSelector": {"matchLabels": {}}}), [true, true]),
+            (json!({"clusterSelector": {"matchLabels": {"env": "prod"}}}), [true, false]),
+            (json!({"clusters": [], "clusterSelector": {}}), [false, false]),
+            (json!({"clusters": [{"name": "b"}, {"name": "b"}, {"name": "ghost"}]}), [false, true]),
+        ] {
+            assert_eq!(of(spec.clone()), Ok(want.to_vec()), "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_selector_is_an_error_unless_a_list_is_there() {
+        let selector = json!({"matchExpressions": [{"key": "env", "operator": "in", "values": ["x"]}]});
+        let error = of(json!({"clusterSelector": selector})).unwrap_err();
+        assert_eq!(error.pointer, "/spec/placement/clusterSelector/matchExpressions/0");
+        assert_eq!(
+            of(json!({"clusters": [{"name": "a"}], "clusterSelector": selector})),
+            Ok(vec![true, false])
+        );
+    }
+}

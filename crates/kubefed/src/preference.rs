@@ -1,0 +1,122 @@
+//! `ReplicaSchedulingPreference`: whether one has an effect, on which clusters, and with what result.
+//!
+//! Facts: it is about the federated object of its own namespace and name. All ready clusters take
+//! part, whatever the placements say, unless it asks for the intersection of both selectors. No
+//! `clusters` means weight 1 for all; with some, `*` speaks for the clusters that are not named.
+
+use std::collections::BTreeMap;
+
+use super::api::{ClusterPreference, PreferenceSpec};
+use super::division::{Division, Party, Trace, divide};
+use super::federated::Federated;
+use super::observe::Observer;
+use super::{KubeFeds, placement};
+use federate_dialect::Previous;
+use federate_kubernetes::{Cluster, ClusterName, Object};
+
+/// The kinds that can be scheduled.
+pub(super) const KINDS: [&str; 2] = ["FederatedDeployment", "FederatedReplicaSet"];
+
+/// The name that speaks for all clusters that are not named.
+const EVERY_OTHER: &str = "*";
+
+/// A valid preference.
+#[derive(Debug)]
+pub(super) struct Preference<'a> {
+    pub object: &'a Object,
+    pub spec: PreferenceSpec,
+}
+
+/// What the scheduler decides: the replicas of each cluster that takes part.
+pub(super) type Schedule = BTreeMap<ClusterName, i64>;
+
+impl Preference<'_> {
+    /// What it says of a cluster.
+    fn of(&self, cluster: &str) -> Option<ClusterPreference> {
+        let named = &self.spec.clusters;
+        if named.is_empty() {
+            return Some(ClusterPreference { weight: 1, ..ClusterPreference::default() });
+        }
+        named.get(cluster).or_else(|| named.get(EVERY_OTHER)).copied()
+    }
+}
+
+/// The replicas that the preference gives each cluster, or why it has no effect.
+pub(super) fn schedule(
+    plane: &KubeFeds<'_>,
+    preference: &Preference<'_>,
+    federated: &Federated<'_>,
+    previous: &Previous,
+    trace: &mut Trace,
+) -> Result<Schedule, String> {
+    let clusters = participants(plane, preference, federated)?;
+    let observer = Observer {
+        live: plane.input.live,
+        previous: previous.of(&federated.target),
+        now: plane.now,
+        target: &federated.target,
+        managed_only: true,
+    };
+    let party = |cluster: &&'_ Cluster| {
+        let observed = observer.observe(&cluster.name);
+        (cluster.name.clone(), observed)
+    };
+    let observed: Vec<_> = clusters.iter().map(party).collect();
+    let parties: Vec<Party<'_>> = observed
+        .iter()
+        .map(|(name, observed)| Party {
+            cluster: name,
+            preference: preference.of(name),
+            current: observed.current,
+            capacity: observed.capacity,
+        })
+        .collect();
+    let key = preference.object.id.path();
+    let division =
+        Division { total: preference.spec.total_replicas, rebalance: preference.spec.rebalance, key: &key };
+    let replicas = divide(&division, &parties, trace);
+    Ok(observed
+        .iter()
+        .map(|(name, _)| (name.clone(), replicas.get(name.as_ref()).copied().unwrap_or(0)))
+        .collect())
+}
+
+/// The clusters that take part, or why the preference has no effect.
+fn participants<'p>(
+    plane: &'p KubeFeds<'_>,
+    preference: &Preference<'_>,
+    federated: &Federated<'_>,
+) -> Result<Vec<&'p Cluster>, String> {
+    let spec = &preference.spec;
+    if !plane.config.schedules {
+        return Err("the feature `SchedulerPreferences` is disabled".to_owned());
+    }
+    if spec.target_kind != federated.object.id.kind || !KINDS.contains(&spec.target_kind.as_str()) {
+        return Err(format!("its `targetKind` is `{}`", spec.target_kind));
+    }
+    if !federated.kind.is_scheduled() {
+        return Err(format!("types configured as `{}` are not scheduled", federated.kind.name));
+    }
+    if let Err(failure) = &federated.overrides {
+        return Err(format!("the overrides are not valid: {}", failure.message));
+    }
+    let mut wanted: Vec<bool> = plane.clusters.iter().map(|c| c.ready).collect();
+    if !wanted.contains(&true) {
+        return Err("no cluster is ready".to_owned());
+    }
+    if spec.intersect_with_cluster_selector {
+        let namespace = plane.namespace_of(federated).ok_or("its namespace is not federated")?;
+        for placed in [federated, namespace] {
+            let selected =
+                placement::by_labels(&placed.spec.placement, &plane.clusters).map_err(|invalid| {
+                    format!("the selector of {} is invalid: {}", placed.object.id, invalid.why)
+                })?;
+            wanted.iter_mut().zip(selected).for_each(|(wanted, selected)| *wanted &= selected);
+        }
+        if !wanted.contains(&true) {
+            let which = "the `clusterSelector`s of the object and of its FederatedNamespace";
+            return Err(format!("no ready cluster is selected by both {which}"));
+        }
+    }
+    Ok(plane.clusters.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(c, _)| *c).collect())
+}

@@ -1,0 +1,137 @@
+//! Which kinds are federated, and as what: `FederatedTypeConfig`s and what a default installation has.
+//!
+//! Facts: only the configurations in the control plane's namespace count. An empty target group is the
+//! part of the configuration's name after the first dot. A configuration of the repo takes the place
+//! of the default one of its name.
+
+use std::collections::BTreeMap;
+
+use super::api::{self, TypeConfigSpec};
+use federate_kubernetes::kinds::Scope;
+use federate_kubernetes::{Object, ObjectRef};
+
+/// The group of federated kinds, unless a configuration says another.
+const GROUP: &str = "types.kubefed.io";
+
+/// The types of a default installation: configuration, target API version and kind.
+const DEFAULTS: [(&str, &str, &str, Scope); 10] = [
+    ("clusterroles.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "ClusterRole", Scope::Cluster),
+    ("configmaps", "v1", "ConfigMap", Scope::Namespaced),
+    ("deployments.apps", "apps/v1", "Deployment", Scope::Namespaced),
+    ("ingresses.networking.k8s.io", "networking.k8s.io/v1", "Ingress", Scope::Namespaced),
+    ("jobs.batch", "batch/v1", "Job", Scope::Namespaced),
+    ("namespaces", "v1", "Namespace", Scope::Cluster),
+    ("replicasets.apps", "apps/v1", "ReplicaSet", Scope::Namespaced),
+    ("secrets", "v1", "Secret", Scope::Namespaced),
+    ("serviceaccounts", "v1", "ServiceAccount", Scope::Namespaced),
+    ("services", "v1", "Service", Scope::Namespaced),
+];
+
+/// A federated type.
+#[derive(Clone, Debug)]
+pub(super) struct FederatedType {
+    /// The name of its configuration.
+    pub name: String,
+    /// The target's API version.
+    pub api_version: String,
+    /// The target's kind.
+    pub kind: String,
+    /// Whether the target belongs to the cluster as a whole.
+    pub scope: Scope,
+    /// Whether it is propagated.
+    pub enabled: bool,
+}
+
+impl FederatedType {
+    /// Whether the target is `Namespace`.
+    pub(super) fn is_namespace(&self) -> bool {
+        self.kind == "Namespace" && self.api_version == "v1"
+    }
+
+    /// Whether replicas of it can be scheduled.
+    pub(super) fn is_scheduled(&self) -> bool {
+        matches!(self.name.as_str(), "deployments.apps" | "replicasets.apps")
+    }
+
+    /// The object that a federated object stands for.
+    pub(super) fn target(&self, federated: &ObjectRef) -> ObjectRef {
+        let namespace = match self.scope {
+            Scope::Namespaced => federated.namespace.clone(),
+            Scope::Cluster => None,
+        };
+        ObjectRef {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            namespace,
+            name: federated.name.clone(),
+        }
+    }
+}
+
+/// All federated types, by group and kind of the federated object.
+#[derive(Debug)]
+pub(super) struct Types(BTreeMap<(String, String), FederatedType>);
+
+impl Types {
+    /// Reads the configurations among `objects`; the others of a default installation are there too.
+    pub(super) fn of<'o>(objects: impl Iterator<Item = &'o Object>, namespace: &str) -> Self {
+        let mut by_name: BTreeMap<String, ((String, String), FederatedType)> = DEFAULTS
+            .into_iter()
+            .map(|(name, api_version, kind, scope)| {
+                let federated = (GROUP.to_owned(), format!("Federated{kind}"));
+                let federated_type = FederatedType {
+                    name: name.to_owned(),
+                    api_version: api_version.to_owned(),
+                    kind: kind.to_owned(),
+                    scope,
+                    enabled: true,
+                };
+                (name.to_owned(), (federated, federated_type))
+            })
+            .collect();
+        let own = objects
+            .filter(|o| o.id.kind == "FederatedTypeConfig" && o.id.namespace.as_deref() == Some(namespace));
+        by_name.extend(own.filter_map(|o| Some((o.id.name.clone(), configured(o)?))));
+        Self(by_name.into_values().collect())
+    }
+
+    /// The type of a federated object.
+    pub(super) fn get(&self, federated: &ObjectRef) -> Option<&FederatedType> {
+        self.0.get(&(federated.group().to_owned(), federated.kind.clone()))
+    }
+}
+
+/// The federated group and kind that a configuration is about, and the type.
+fn configured(object: &Object) -> Option<((String, String), FederatedType)> {
+    let spec: TypeConfigSpec = api::spec(object).ok()?;
+    let target = spec.target_type;
+    let group = match target.group.as_str() {
+        "" => object.id.name.split_once('.').map_or("", |(_, group)| group),
+        group => group,
+    };
+    let api_version =
+        if group.is_empty() { target.version.clone() } else { format!("{group}/{}", target.version) };
+    let federated_type = FederatedType {
+        name: object.id.name.clone(),
+        api_version,
+        kind: target.kind,
+        scope: if target.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
+        enabled: spec.propagation == "Enabled",
+    };
+    Some(((spec.federated_type.group, spec.federated_type.kind), federated_type))
+}
+
+/// The federated group, kind and scope that a configuration declares.
+pub(super) fn declared(object: &Object) -> Option<(String, String, Option<Scope>)> {
+    let federated = api::spec::<TypeConfigSpec>(object).ok()?.federated_type;
+    let scope = match federated.scope.as_str() {
+        "Cluster" => Some(Scope::Cluster),
+        "Namespaced" => Some(Scope::Namespaced),
+        _ => None,
+    };
+    (!federated.group.is_empty() && !federated.kind.is_empty()).then_some((
+        federated.group,
+        federated.kind,
+        scope,
+    ))
+}

@@ -1,0 +1,91 @@
+//! Why Federation v1 sends an object where it does.
+
+use super::{AUTOSCALED, Decision, Divided, SELECTOR};
+use crate::division::Trace;
+use crate::{KubeFeds, NAME};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_kubernetes::Cluster;
+use federate_repo::Template;
+
+/// Explains a template's placement; `placed` is its row of the plan.
+pub(in super::super) fn explain(
+    plane: &KubeFeds<'_>,
+    template: &Template,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Explanation {
+    let mut trace = Trace::recording();
+    let decision = Decision::new(plane, template, previous, &mut trace);
+    Explanation {
+        dialect: NAME,
+        policy: policy_words(&decision),
+        steps: trace.into_steps(),
+        clusters: plane.input.clusters.iter().map(|cluster| verdict(plane, &decision, cluster)).collect(),
+        placement: placed.cloned().unwrap_or_else(|| decision.row()),
+        rewritten: None,
+    }
+}
+
+fn policy_words(decision: &Decision<'_>) -> Vec<String> {
+    let object = decision.object;
+    let mut lines = Vec::new();
+    match object.annotation(SELECTOR) {
+        _ if decision.standing => {
+            lines.push("Federation v1 sends everything to every ready cluster".to_owned());
+        }
+        Some(_) if object.id.kind == "Job" => {
+            lines.push("a cluster selector does not count for a Job".to_owned());
+        }
+        Some(_) => lines.push(format!("its annotation `{SELECTOR}` selects clusters")),
+        None => lines.push("without a cluster selector it goes to every ready cluster".to_owned()),
+    }
+    let divided = Divided::of(&object.id);
+    if decision.autoscaled {
+        lines.push(format!("its annotation `{AUTOSCALED}` decides replicas"));
+    } else if divided != Divided::Nothing && object.annotation(divided.annotation()).is_some() {
+        lines.push(match &decision.preferences {
+            Some(why) => format!("its annotation `{}` does not count: {why}", divided.annotation()),
+            None => format!("its annotation `{}` divides it", divided.annotation()),
+        });
+    }
+    if let Err((reason, message)) = &decision.requirements {
+        lines.push(format!("{reason}: {message}"));
+    }
+    lines
+}
+
+fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_>, cluster: &Cluster) -> ClusterVerdict {
+    let part = decision.parts.iter().find(|(c, _)| c.name == cluster.name).map(|(_, part)| *part);
+    let part = part.unwrap_or_default();
+    let (refused_by, why) = match &decision.requirements {
+        _ if plane.cluster(&cluster.name).is_none() => {
+            (Some("Inventory"), format!("only clusters in namespace `{}` are seen", plane.config.namespace))
+        }
+        Err((reason, message)) => (Some(*reason), message.clone()),
+        Ok(_) if !cluster.ready => (Some("Readiness"), "it is not ready".to_owned()),
+        Ok(requirements) => match requirements.iter().find(|r| !r.matches(&cluster.labels)) {
+            Some(failed) => (Some("ClusterSelector"), failed.words(&cluster.labels)),
+            None if part.chosen => (None, chosen_words(part.replicas)),
+            None if part.withdrawn => {
+                (Some("Autoscaler"), "not named there; it stays behind with 0 replicas".to_owned())
+            }
+            None if decision.autoscaled => (Some("Autoscaler"), "the autoscaler does not name it".to_owned()),
+            None => (Some("Preferences"), "no parallelism is left for it".to_owned()),
+        },
+    };
+    ClusterVerdict {
+        cluster: cluster.name.clone(),
+        chosen: part.chosen,
+        refused_by,
+        score: None,
+        replicas: part.replicas,
+        why,
+    }
+}
+
+fn chosen_words(replicas: Option<i64>) -> String {
+    replicas.map_or_else(
+        || "ready and selected".to_owned(),
+        |replicas| format!("ready and selected; gets {replicas}"),
+    )
+}

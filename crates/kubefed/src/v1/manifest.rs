@@ -1,0 +1,86 @@
+//! What Federation v1 sends of an object: identity, labels, annotations and what its kind is about.
+//!
+//! Facts: nothing else of the metadata passes, and no status; of a `ConfigMap` only `data`, of a Secret
+//! only `data` and `type`. Replicas are written over; no label is added.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Divided, Share, shares};
+use federate_dialect::{Placement, Rendered, Variant};
+use federate_kubernetes::{ClusterName, Object};
+use federate_repo::Template;
+
+/// The annotation of a Deployment that is not passed on.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The variants of a placement.
+pub(in super::super) fn variants(row: &Placement, template: &Template) -> Vec<Variant> {
+    let mut classes: BTreeMap<_, (Share, Vec<ClusterName>)> = BTreeMap::new();
+    for share in shares(row) {
+        // Each cluster has its own rendering of a `*.j2` file.
+        let own = template.per_cluster.is_some().then(|| share.cluster.clone());
+        let cluster = share.cluster.clone();
+        let class = classes.entry((share.replicas, share.completions, own));
+        class.or_insert_with(|| (share, Vec::new())).1.push(cluster);
+    }
+    let variant = |(share, mut clusters): (Share, Vec<ClusterName>)| {
+        clusters.sort();
+        let body = body(template.for_cluster(&share.cluster), &share);
+        Variant { clusters, rendered: Ok(Rendered { body, changes: Vec::new() }) }
+    };
+    let mut variants: Vec<Variant> = classes.into_values().map(variant).collect();
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    variants
+}
+
+fn body(object: &Object, share: &Share) -> Value {
+    let passed: &[&str] = match object.id.kind.as_str() {
+        "ConfigMap" => &["data"],
+        "Secret" => &["data", "type"],
+        _ => &["spec"],
+    };
+    let mut body = Map::new();
+    body.insert("apiVersion".to_owned(), object.id.api_version.as_str().into());
+    body.insert("kind".to_owned(), object.id.kind.as_str().into());
+    body.insert("metadata".to_owned(), metadata(object));
+    for key in passed {
+        if let Some(value) = object.at(&[key]) {
+            body.insert((*key).to_owned(), value.clone());
+        }
+    }
+    let numbers: Vec<(&str, Value)> = match Divided::of(&object.id) {
+        Divided::Nothing => Vec::new(),
+        Divided::Replicas(_) => vec![("replicas", share.replicas.into())],
+        Divided::Parallelism => {
+            let mut numbers = vec![("parallelism", share.replicas.into()), ("manualSelector", true.into())];
+            numbers.extend(share.completions.map(|completions| ("completions", completions.into())));
+            numbers
+        }
+    };
+    if !numbers.is_empty() {
+        let spec = body.entry("spec").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(spec) = spec.as_object_mut() {
+            spec.extend(numbers.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        }
+    }
+    Value::Object(body)
+}
+
+fn metadata(object: &Object) -> Value {
+    let mut metadata = Map::new();
+    for key in ["name", "namespace", "labels", "annotations"] {
+        let Some(mut value) = object.at(&["metadata", key]).cloned() else { continue };
+        if key == "annotations"
+            && object.id.kind == "Deployment"
+            && let Some(annotations) = value.as_object_mut()
+            && annotations.shift_remove(REVISION).is_some()
+            && annotations.is_empty()
+        {
+            continue;
+        }
+        metadata.insert(key.to_owned(), value);
+    }
+    Value::Object(metadata)
+}

@@ -1,0 +1,78 @@
+//! What Federation v1 does about an object in one member cluster.
+//!
+//! Facts: only ready clusters are looked at. Nothing marks what was sent: an object that is in the way
+//! is updated, and one of that name in a cluster that is not selected is deleted. Services keep what
+//! the member has allocated.
+
+use serde_json::Value;
+
+use super::super::KubeFeds;
+use super::manifest;
+use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_kubernetes::object::{at, string_map};
+use federate_kubernetes::{Cluster, Object};
+use federate_repo::Template;
+
+/// What an action says that has nothing to tell.
+const DONE: &str = "OK";
+
+/// What is done in a cluster; `None` where it is not looked at.
+pub(in super::super) fn act(
+    plane: &KubeFeds<'_>,
+    row: &Placement,
+    template: &Template,
+    cluster: &Cluster,
+    live: Option<&Object>,
+) -> Option<Action> {
+    let cluster = plane.cluster(&cluster.name).filter(|cluster| cluster.ready)?;
+    if row.unschedulable.is_some() {
+        return None;
+    }
+    let variants = manifest::variants(row, template).into_iter();
+    let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
+    let done = |deed: Deed| Some(Action { deed, adopts: false, status: DONE, hint: None });
+    match (own.next().and_then(|variant| variant.rendered.ok()), live) {
+        // A Job is left where it has nothing to run.
+        (None, Some(live)) if template.object.id.kind != "Job" && !live.deleting() => {
+            done(Deed::Delete(DeleteOptions::new()))
+        }
+        (None, _) => None,
+        (Some(rendered), None) => done(Deed::Create(rendered.body)),
+        (Some(rendered), Some(live)) => {
+            let body = retained(rendered.body, live);
+            if same(&body, live) { done(Deed::Nothing) } else { done(Deed::Update(body)) }
+        }
+    }
+}
+
+/// Whether labels, annotations and all that is sent are in the member as they are sent.
+fn same(body: &Value, live: &Object) -> bool {
+    let identity = ["apiVersion", "kind", "metadata"];
+    let mut sent =
+        body.as_object().into_iter().flatten().filter(|(key, _)| !identity.contains(&key.as_str()));
+    let maps = |value| ["labels", "annotations"].map(|field| string_map(at(value, &["metadata", field])));
+    maps(body) == maps(&live.body) && sent.all(|(key, value)| live.body.get(key) == Some(value))
+}
+
+/// The object with what the member has allocated for it.
+fn retained(mut body: Value, live: &Object) -> Value {
+    if body.get("kind").is_none_or(|kind| kind != "Service") {
+        return body;
+    }
+    let theirs = live.at(&["spec", "ports"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
+    for field in ["clusterIP", "externalIPs"] {
+        if let Some(value) = live.at(&["spec", field]) {
+            spec.insert(field.to_owned(), value.clone());
+        }
+    }
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let same = |other: &&Value| ["name", "protocol", "port"].iter().all(|k| port.get(*k) == other.get(k));
+        let node_port = theirs.iter().find(same).and_then(|other| other.get("nodePort")).cloned();
+        if let Some(node_port) = node_port {
+            port.insert("nodePort".to_owned(), node_port);
+        }
+    }
+    body
+}

@@ -1,0 +1,83 @@
+//! Federation v1's replica preferences: an annotation for each kind that has replicas.
+//!
+//! Facts: without it, or when it does not decode, every cluster has weight 1; one that decodes to
+//! nothing gives every cluster nothing.
+
+use std::collections::BTreeMap;
+
+use super::json;
+use crate::api::ClusterPreference;
+use federate_kubernetes::Object;
+
+/// What is preferred for the clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Preferences {
+    pub rebalance: bool,
+    clusters: BTreeMap<String, ClusterPreference>,
+}
+
+impl Preferences {
+    /// Reads the preferences of an object; with the reason why its annotation does not count, if so.
+    pub(super) fn of(object: &Object, annotation: &str) -> (Self, Option<String>) {
+        match object.annotation(annotation).map(Self::read) {
+            Some(Ok(preferences)) => (preferences, None),
+            Some(Err(why)) => (Self::even(), Some(why)),
+            None => (Self::even(), None),
+        }
+    }
+
+    fn even() -> Self {
+        let all = ClusterPreference { weight: 1, ..ClusterPreference::default() };
+        Self { rebalance: false, clusters: BTreeMap::from([("*".to_owned(), all)]) }
+    }
+
+    fn read(annotation: &str) -> Result<Self, String> {
+        let document = json::parse(annotation)?;
+        let map = json::structure(&document)?;
+        let mut clusters = BTreeMap::new();
+        for (name, value) in json::entries(map, "clusters")? {
+            let map = json::structure(value)?;
+            let preference = ClusterPreference {
+                weight: json::integer(map, "weight")?.unwrap_or(0),
+                min_replicas: json::integer(map, "minReplicas")?.unwrap_or(0),
+                max_replicas: json::integer(map, "maxReplicas")?,
+            };
+            clusters.insert(name.to_owned(), preference);
+        }
+        Ok(Self { rebalance: json::boolean(map, "rebalance")?, clusters })
+    }
+
+    /// What is preferred for one cluster.
+    pub(super) fn cluster(&self, name: &str) -> Option<ClusterPreference> {
+        self.clusters.get(name).or_else(|| self.clusters.get("*")).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodes_as_go_does() {
+        let read =
+            Preferences::read(r#"{"Clusters": {"a": {"WEIGHT": 2, "maxReplicas": 3, "x": 1}, "b": null}}"#);
+        let read = read.unwrap();
+        assert_eq!(
+            read.cluster("a"),
+            Some(ClusterPreference { weight: 2, min_replicas: 0, max_replicas: Some(3) })
+        );
+        assert_eq!(read.cluster("b"), Some(ClusterPreference::default()));
+        assert_eq!(read.cluster("c"), None);
+    }
+
+    #[test]
+    fn nothing_is_not_the_same_as_no_annotation() {
+        for nothing in ["{}", "null"] {
+            assert_eq!(Preferences::read(nothing).unwrap().cluster("a"), None);
+        }
+        for invalid in ["", "[]", r#"{"clusters": []}"#, r#"{"clusters": {"*": {"weight": "1"}}}"#, "{} x"] {
+            assert!(Preferences::read(invalid).is_err(), "{invalid}");
+        }
+        assert_eq!(Preferences::even().cluster("a").map(|p| p.weight), Some(1));
+    }
+}

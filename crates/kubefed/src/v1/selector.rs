@@ -1,0 +1,153 @@
+//! Federation v1's cluster selector: an annotation with a list of requirements, all of which must
+//! match.
+//!
+//! Facts: operators have several spellings but no other case; equality takes exactly one value, `gt`
+//! and `lt` one integer, which the label must be too; whatever denies also matches clusters without
+//! the key.
+
+use serde_json::Value;
+
+use super::json;
+use federate_kubernetes::Labels;
+use federate_kubernetes::selector::{invalid_key, invalid_value};
+
+/// One requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Requirement {
+    key: String,
+    test: Test,
+    values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    In,
+    NotIn,
+    Exists,
+    Absent,
+    Above(i64),
+    Below(i64),
+}
+
+/// Reads the annotation; `null` and an empty list require nothing.
+pub(super) fn read(annotation: &str) -> Result<Vec<Requirement>, String> {
+    match json::parse(annotation)? {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => items.iter().map(requirement).collect(),
+        _ => Err("a list of requirements is expected".to_owned()),
+    }
+}
+
+fn requirement(item: &Value) -> Result<Requirement, String> {
+    let map = json::structure(item)?;
+    let (key, operator, values) =
+        (json::text(map, "key")?, json::text(map, "operator")?, json::texts(map, "values")?);
+    if let Some(why) = invalid_key(&key) {
+        return Err(why);
+    }
+    let test = test(&operator, &values)?;
+    match values.iter().find_map(|value| invalid_value(value)) {
+        Some(why) => Err(why),
+        None => Ok(Requirement { key, test, values }),
+    }
+}
+
+fn test(operator: &str, values: &[String]) -> Result<Test, String> {
+    let integer = || match values {
+        [one] => one.parse::<i64>().map_err(|_| format!("`{operator}` compares with a whole number")),
+        _ => Err(format!("`{operator}` takes exactly one value")),
+    };
+    match (operator, values.len()) {
+        ("in" | "In", 1..) | ("=" | "==", 1) => Ok(Test::In),
+        ("notin" | "NotIn", 1..) | ("!=", 1) => Ok(Test::NotIn),
+        ("exists" | "Exists", 0) => Ok(Test::Exists),
+        ("!" | "DoesNotExist", 0) => Ok(Test::Absent),
+        ("gt" | "Gt" | ">", _) => integer().map(Test::Above),
+        ("lt" | "Lt" | "<", _) => integer().map(Test::Below),
+        ("in" | "In" | "notin" | "NotIn", _) => Err(format!("`{operator}` needs at least one value")),
+        ("=" | "==" | "!=", _) => Err(format!("`{operator}` takes exactly one value")),
+        ("exists" | "Exists" | "!" | "DoesNotExist", _) => Err(format!("`{operator}` takes no values")),
+        _ => Err(format!("there is no operator `{operator}`")),
+    }
+}
+
+impl Requirement {
+    /// Whether a cluster's labels satisfy it.
+    pub(super) fn matches(&self, labels: &Labels) -> bool {
+        let label = labels.get(&self.key);
+        let number = || label.and_then(|label| label.parse::<i64>().ok());
+        match self.test {
+            Test::In => label.is_some_and(|label| self.values.contains(label)),
+            Test::NotIn => label.is_none_or(|label| !self.values.contains(label)),
+            Test::Exists => label.is_some(),
+            Test::Absent => label.is_none(),
+            Test::Above(bound) => number().is_some_and(|number| number > bound),
+            Test::Below(bound) => number().is_some_and(|number| number < bound),
+        }
+    }
+
+    /// Why a cluster does not satisfy it.
+    pub(super) fn words(&self, labels: &Labels) -> String {
+        let found = labels.get(&self.key).map_or_else(|| "absent".to_owned(), |label| format!("`{label}`"));
+        let wanted = match self.test {
+            Test::In => format!("one of {}", self.values.join(", ")),
+            Test::NotIn => format!("none of {}", self.values.join(", ")),
+            Test::Exists => "there".to_owned(),
+            Test::Absent => "absent".to_owned(),
+            Test::Above(bound) => format!("a number above {bound}"),
+            Test::Below(bound) => format!("a number below {bound}"),
+        };
+        format!("its label `{}` is {found}, but must be {wanted}", self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(operator: &str, values: &str) -> Result<Requirement, String> {
+        let mut all = read(&format!(r#"[{{"key": "v", "operator": "{operator}", "values": {values}}}]"#))?;
+        Ok(all.remove(0))
+    }
+
+    #[test]
+    fn operators_match() {
+        let labels = |value: &str| Labels::from([("v".to_owned(), value.to_owned())]);
+        for (operator, values, on_five, without) in [
+            ("in", r#"["5", "6"]"#, true, false),
+            ("NotIn", r#"["5"]"#, false, true),
+            ("==", r#"["5"]"#, true, false),
+            ("!=", r#"["5"]"#, false, true),
+            ("exists", "[]", true, false),
+            ("!", "null", false, true),
+            (">", r#"["4"]"#, true, false),
+            ("Lt", r#"["5"]"#, false, false),
+        ] {
+            let requirement = one(operator, values).unwrap();
+            assert_eq!(requirement.matches(&labels("5")), on_five, "{operator}");
+            assert_eq!(requirement.matches(&Labels::new()), without, "{operator}");
+        }
+        assert!(!one("gt", r#"["4"]"#).unwrap().matches(&labels("x")));
+    }
+
+    #[test]
+    fn what_is_no_requirement_is_an_error() {
+        for (operator, values) in [
+            ("IN", r#"["a"]"#),
+            ("in", "[]"),
+            ("=", r#"["a", "b"]"#),
+            ("exists", r#"["a"]"#),
+            ("gt", r#"["a"]"#),
+            ("gt", r#"["1", "2"]"#),
+            ("in", "5"),
+            ("in", r#"["not a label"]"#),
+        ] {
+            assert!(one(operator, values).is_err(), "{operator} {values}");
+        }
+        for annotation in ["", "{}", "[null]", r#"[{"key": 1}]"#] {
+            assert!(read(annotation).is_err(), "{annotation}");
+        }
+        assert_eq!(read("[]"), Ok(Vec::new()));
+        assert_eq!(read("null"), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,182 @@
+//! What the API server and `KubeFed`'s admission webhooks refuse, told before anything is placed; and
+//! what they take although it is of no use.
+
+use std::collections::BTreeSet;
+
+use super::config::Config;
+use super::federated::Federated;
+use super::{KubeFeds, NOT_READY};
+use federate_kubernetes::schema::{Cursor, Shape};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
+use federate_repo::Role;
+
+mod schema;
+
+/// Everything that is wrong with one of `KubeFed`'s own objects.
+pub(super) fn check(object: &Object, role: Role) -> Vec<Finding> {
+    let (shape, code): (&Shape, _) = match (role, object.id.kind.as_str()) {
+        (Role::Bundle, _) => (&schema::FEDERATED, "invalid-policy"),
+        (_, "KubeFedCluster") => (&schema::CLUSTER, "invalid-cluster"),
+        (_, "Cluster") => (&schema::V1_CLUSTER, "invalid-cluster"),
+        (_, "FederatedTypeConfig") => (&schema::TYPE_CONFIG, "invalid-policy"),
+        (_, "KubeFedConfig") => (&schema::CONFIG, "invalid-policy"),
+        (_, "ReplicaSchedulingPreference") => (&schema::PREFERENCE, "invalid-policy"),
+        (_, "Domain") => (&schema::DOMAIN, "invalid-policy"),
+        (_, "ServiceDNSRecord") => (&schema::SERVICE_RECORD, "invalid-policy"),
+        (_, "IngressDNSRecord") => (&schema::INGRESS_RECORD, "invalid-policy"),
+        _ => return Vec::new(),
+    };
+    let mut findings = federate_kubernetes::schema::check(object, shape, code);
+    let spec = Cursor::new(&object.body).field("spec");
+    match object.id.kind.as_str() {
+        "FederatedTypeConfig" if findings.is_empty() => findings.extend(type_config(object, &spec)),
+        _ if role == Role::Bundle => findings.extend(operations(object, &spec)),
+        _ => {}
+    }
+    findings
+}
+
+/// The name of a configuration says what it is about, and a federated group is a domain.
+fn type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let name = object.id.name.as_str();
+    let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+    let target = spec.field("targetType");
+    let or =
+        |given: &str, default: &str| if given.is_empty() { default.to_owned() } else { given.to_owned() };
+    let plural = or(target.field("pluralName").text(), first);
+    let group = or(target.field("group").text(), rest);
+    let wanted = if group.is_empty() { plural } else { format!("{plural}.{group}") };
+    if name != wanted {
+        let message = format!("{} is about `{wanted}`, and must be named so", object.id);
+        findings.push(
+            Finding::error("invalid-policy", object, message)
+                .at("/metadata/name")
+                .help("the name is the target's plural, a dot and its group; the core group has no dot"),
+        );
+    }
+    let group = spec.field("federatedType").field("group");
+    if !group.text().contains('.') {
+        let message = format!("the federated group `{}` is no domain", group.text());
+        findings.push(
+            Finding::error("invalid-policy", object, message)
+                .at(group.pointer())
+                .help("`kubefedctl enable` uses `types.kubefed.io`"),
+        );
+    }
+    findings
+}
+
+/// The API server takes no operations but three; the others still fail or test where they are carried
+/// out.
+fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
+    let overrides = spec.field("overrides").items();
+    let operations = overrides.flat_map(|entry| entry.field("clusterOverrides").items());
+    let other =
+        operations.map(|o| o.field("op")).filter(|op| !["", "add", "remove", "replace"].contains(&op.text()));
+    other
+        .map(|op| {
+            let message = format!("the API server refuses {}: there is no `op: {}`", object.id, op.text());
+            Finding::warning("invalid-override", object, message)
+                .at(op.pointer())
+                .help("use add, remove or replace; without `op` it is replace")
+        })
+        .collect()
+}
+
+/// A federated object of a kind that no configuration makes one.
+pub(super) fn unknown_type(object: &Object, config: &Config) -> Finding {
+    let message = format!(
+        "{} is not federated: no FederatedTypeConfig in namespace `{}` is about `{}` of `{}`",
+        object.id,
+        config.namespace,
+        object.id.kind,
+        object.id.group()
+    );
+    Finding::warning("unknown-type", object, message)
+        .help("add the FederatedTypeConfig that `kubefedctl enable` writes, or check group and kind")
+}
+
+/// What is of no use, or not now: clusters that are not ready or not seen, names of no cluster.
+pub(super) fn useless(plane: &KubeFeds<'_>) -> Vec<Finding> {
+    let clusters = plane.input.clusters.iter().filter_map(|cluster| {
+        if !plane.config.sees(cluster) {
+            return Some(unseen(cluster, &plane.config));
+        }
+        (!cluster.ready).then(|| not_ready(cluster))
+    });
+    let mut findings: Vec<Finding> = clusters.collect();
+    findings.extend(without_target(plane));
+    findings.extend(plane.federated.iter().flat_map(|federated| unknown_clusters(plane, federated)));
+    findings
+}
+
+fn about_cluster(code: &'static str, cluster: &Cluster, message: String) -> Finding {
+    let object =
+        Object { id: cluster.id.clone(), body: serde_json::Value::Null, origin: cluster.origin.clone() };
+    Finding::warning(code, &object, message)
+}
+
+fn not_ready(cluster: &Cluster) -> Finding {
+    let message =
+        format!("cluster `{}` is not ready ({NOT_READY}): it is sent nothing for now", cluster.name);
+    about_cluster("not-ready", cluster, message)
+        .help("a cluster is ready with a condition `Ready` of status \"True\"; keep its status in the repo up to date")
+}
+
+fn unseen(cluster: &Cluster, config: &Config) -> Finding {
+    let message =
+        format!("KubeFed sees only clusters in its namespace `{}`, not {}", config.namespace, cluster.id);
+    about_cluster("unseen-cluster", cluster, message)
+        .at("/metadata/namespace")
+        .help("move it there, or keep the KubeFedConfig in the repo that says where KubeFed lives")
+}
+
+/// Preferences for federated objects that are not there.
+fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
+    let name = |id: &ObjectRef, kind: &str| (kind.to_owned(), id.namespace.clone(), id.name.clone());
+    let there: BTreeSet<_> = plane.federated.iter().map(|f| name(&f.object.id, &f.object.id.kind)).collect();
+    let preferences = plane.preferences.values().flat_map(|of_namespace| of_namespace.values());
+    let lost = preferences.filter(|p| !there.contains(&name(&p.object.id, &p.spec.target_kind)));
+    lost.map(|preference| {
+        let id = &preference.object.id;
+        let message =
+            format!("{id} has no effect: there is no {} {}", preference.spec.target_kind, id.path());
+        Finding::warning("no-effect", preference.object, message).at("/spec/targetKind").help(
+            "it schedules the federated object of its own namespace and name, of the kind in `targetKind`",
+        )
+    })
+    .collect()
+}
+
+/// Names in a placement or in overrides that no cluster has.
+fn unknown_clusters(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Vec<Finding> {
+    let unknown = |names: BTreeSet<&str>| -> Vec<String> {
+        names
+            .into_iter()
+            .filter(|name| plane.cluster(name).is_none())
+            .map(|name| format!("`{name}`"))
+            .collect()
+    };
+    let finding = |what: &str, pointer: &str, names: Vec<String>| {
+        let shown = finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 5);
+        let message = format!("{what} of {} names clusters that there are not: {shown}", federated.object.id);
+        (!names.is_empty()).then(|| {
+            Finding::warning("unknown-cluster", federated.object, message)
+                .at(pointer)
+                .help("KubeFed ignores these names silently; check their spelling")
+        })
+    };
+    let placed = federated.spec.placement.clusters.iter().flatten().map(|c| c.name.as_str()).collect();
+    let overridden = federated.spec.overrides.iter().map(|o| o.cluster_name.as_str()).collect();
+    [
+        finding("the placement", "/spec/placement/clusters", unknown(placed)),
+        finding("an override", "/spec/overrides", unknown(overridden)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Cluster selector terms: label selector and property requirements, both of which must hold.
+//!
+//! Facts: the label selector comes first, so that a bad property of a cluster with other labels is no
+//! error. A property that a cluster lacks makes the term not match, whatever the operator.
+
+use super::api;
+use super::failure::Failure;
+use super::properties::{Property, compare};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Cluster, Labels};
+
+/// A label selector, checked once.
+pub(super) struct LabelTerm<'p> {
+    selector: &'p LabelSelector,
+    invalid: Option<String>,
+}
+
+impl<'p> LabelTerm<'p> {
+    pub(super) fn new(selector: &'p LabelSelector) -> Self {
+        Self { selector, invalid: selector.invalid().map(|(_, why)| why) }
+    }
+
+    pub(super) fn matches(&self, labels: &Labels) -> Result<bool, Failure> {
+        if let Some(why) = &self.invalid {
+            let message = format!("a label selector is invalid: {why}");
+            return Err(Failure { reason: "InvalidLabelSelector", message });
+        }
+        Ok(self.selector.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
+            && self.selector.match_expressions.iter().all(|r| r.matches(labels)))
+    }
+}
+
+/// A term of required affinity.
+pub(super) struct Term<'p> {
+    labels: Option<LabelTerm<'p>>,
+    properties: Vec<Requirement<'p>>,
+}
+
+struct Requirement<'p> {
+    property: Property,
+    written: &'p api::PropertyRequirement,
+    /// The one value, if there is one and it is a quantity.
+    expected: Option<Quantity>,
+}
+
+impl<'p> Term<'p> {
+    pub(super) fn new(term: &'p api::Term) -> Self {
+        let requirements = term.property_selector.as_ref().map_or(&[][..], |s| &s.match_expressions);
+        Self {
+            labels: term.label_selector.as_ref().map(LabelTerm::new),
+            properties: requirements.iter().map(Requirement::new).collect(),
+        }
+    }
+
+    pub(super) fn matches(&self, cluster: &Cluster) -> Result<bool, Failure> {
+        if let Some(labels) = &self.labels
+            && !labels.matches(&cluster.labels)?
+        {
+            return Ok(false);
+        }
+        for requirement in &self.properties {
+            if !requirement.holds(cluster)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl<'p> Requirement<'p> {
+    fn new(written: &'p api::PropertyRequirement) -> Self {
+        let expected = match written.values.as_slice() {
+            [value] => Quantity::parse(value),
+            _ => None,
+        };
+        Self { property: Property::named(&written.name), written, expected }
+    }
+
+    fn holds(&self, cluster: &Cluster) -> Result<bool, Failure> {
+        let Some(observed) = self.property.of(cluster)? else { return Ok(false) };
+        let api::PropertyRequirement { name, operator, values } = self.written;
+        let expected = self.expected.ok_or_else(|| {
+            Failure::property(format!("the requirement on `{name}` needs one quantity, not {values:?}"))
+        })?;
+        compare(observed.exact, operator, expected).ok_or_else(|| Failure {
+            reason: "InvalidPropertyOperator",
+            message: format!("the requirement on `{name}` has the unknown operator `{operator}`"),
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! `MemberCluster` read into the neutral cluster, and whether a cluster is eligible for placements.
+//!
+//! Facts: what the agent of type `MemberAgent` reports counts, `Joined` for membership and `Healthy`
+//! for health. A heartbeat older than five minutes makes a cluster ineligible; bad health only after
+//! five minutes. What is absent is the zero time, long ago.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use federate_kubernetes::object::string_map;
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint};
+
+/// How old a heartbeat may be, and for how long bad health is tolerated.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// The year 1: what Go reads from a time that is absent.
+const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
+/// Reads an inventory object. One kept in git has no agent that reports: without `strict` it counts as
+/// joined and healthy then.
+pub(super) fn read(object: &Object, strict: bool) -> Cluster {
+    let agents = object.at(&["status", "agentStatus"]).filter(|v| !v.is_null());
+    let agent = list(agents).iter().find(|a| says(a, "type", "MemberAgent"));
+    let known = agents.is_some() || strict;
+    let joined = agent.and_then(|a| condition(a, "Joined"));
+    let healthy = agent.and_then(|a| condition(a, "Healthy"));
+    let is_true = |c: Option<&Value>| c.is_some_and(|c| says(c, "status", "True"));
+    let unhealthy = healthy.filter(|c| !says(c, "status", "True"));
+    Cluster {
+        taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
+        capacity: object.at(&["status", "resourceUsage"]).filter(|v| !v.is_null()).map(capacity),
+        properties: properties(object),
+        joined: !known || is_true(joined),
+        ready: !known || is_true(healthy),
+        liveness: Liveness {
+            heartbeat: agent.map(|a| time(a, "lastReceivedHeartbeat")),
+            unready_since: unhealthy.map(|c| time(c, "lastTransitionTime")),
+        },
+        namespaces: namespaces(object),
+        ..Cluster::of(object)
+    }
+}
+
+/// Why a cluster is not eligible for placements, if it is not. Without a clock its age does not count.
+pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<String> {
+    let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
+    let silent = age(cluster.liveness.heartbeat).filter(|age| *age > PATIENCE);
+    let tolerated = age(cluster.liveness.unready_since).is_some_and(|age| age <= PATIENCE);
+    if cluster.deleting {
+        Some("it is leaving the fleet".to_owned())
+    } else if !cluster.joined {
+        Some("it has not joined the fleet".to_owned())
+    } else if let Some(age) = silent {
+        Some(if cluster.liveness.heartbeat == Some(LONG_AGO) {
+            "its agent has never sent a heartbeat".to_owned()
+        } else {
+            format!("its last heartbeat came {age:#} ago, which is more than 5 minutes")
+        })
+    } else if cluster.ready || tolerated {
+        None
+    } else {
+        Some("it is not healthy".to_owned())
+    }
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn says(value: &Value, key: &str, what: &str) -> bool {
+    text(value, key) == what
+}
+
+fn time(value: &Value, key: &str) -> Timestamp {
+    text(value, key).parse().unwrap_or(LONG_AGO)
+}
+
+fn condition<'v>(value: &'v Value, kind: &str) -> Option<&'v Value> {
+    list(value.get("conditions")).iter().find(|c| says(c, "type", kind))
+}
+
+fn taint(value: &Value) -> Taint {
+    let of = |key| text(value, key).to_owned();
+    Taint { key: of("key"), value: of("value"), effect: of("effect") }
+}
+
+fn properties(object: &Object) -> BTreeMap<String, String> {
+    let all = object.at(&["status", "properties"]).and_then(Value::as_object);
+    all.into_iter().flat_map(Map::iter).map(|(name, p)| (name.clone(), text(p, "value").to_owned())).collect()
+}
+
+fn capacity(usage: &Value) -> Capacity {
+    let amounts = |key: &str| {
+        let entries = usage.get(key).and_then(Value::as_object).into_iter().flatten();
+        entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
+    };
+    Capacity {
+        total: amounts("capacity"),
+        allocatable: amounts("allocatable"),
+        available: amounts("available"),
+        shapes: None,
+    }
+}
+
+/// Namespaces count once the cluster says of their collection anything at all.
+fn namespaces(object: &Object) -> Option<std::collections::BTreeSet<String>> {
+    condition(object.at(&["status"])?, "NamespaceCollectionSucceeded")?;
+    Some(string_map(object.at(&["status", "namespaces"])).into_keys().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: &str = "2026-11-20T12:00:00Z";
+
+    fn member(status: &Value) -> Object {
+        Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", "a", json!({"status": status}))
+    }
+
+    fn reporting(heartbeat: &str, healthy: &str, since: &str) -> Cluster {
+        let conditions = json!([{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": healthy, "lastTransitionTime": since}]);
+        let agent =
+            json!({"type": "MemberAgent", "lastReceivedHeartbeat": heartbeat, "conditions": conditions});
+        read(&member(&json!({"agentStatus": [agent]})), true)
+    }
+
+    fn eligible(cluster: &Cluster) -> bool {
+        ineligible(cluster, Some(NOW.parse().unwrap())).is_none()
+    }
+
+    #[test]
+    fn five_minutes_are_still_fresh() {
+        assert!(eligible(&reporting("2026-11-20T11:55:00Z", "True", "")));
+        assert!(!eligible(&reporting("2026-11-20T11:54:59Z", "True", "")));
+        assert!(!eligible(&reporting("", "True", "")));
+        assert!(ineligible(&reporting("", "True", ""), None).is_none(), "no clock, no age");
+    }
+
+    #[test]
+    fn bad_health_is_tolerated_for_five_minutes() {
+        for bad in ["False", "Unknown"] {
+            assert!(eligible(&reporting(NOW, bad, "2026-11-20T11:55:00Z")));
+            assert!(!eligible(&reporting(NOW, bad, "2026-11-20T11:54:59Z")));
+            assert!(ineligible(&reporting(NOW, bad, NOW), None).is_some());
+        }
+    }
+
+    #[test]
+    fn without_an_agent_the_mode_decides() {
+        let bare = member(&json!({"properties": {"a/b": {"value": "1"}}}));
+        assert!(eligible(&read(&bare, false)) && !eligible(&read(&bare, true)));
+        assert!(!eligible(&read(&member(&json!({"agentStatus": []})), false)));
+    }
+
+    #[test]
+    fn namespaces_count_once_collected() {
+        let collected = json!([{"type": "NamespaceCollectionSucceeded", "status": "False"}]);
+        let of = |status: Value| read(&member(&status), true).namespaces.map(|n| n.len());
+        assert_eq!(of(json!({"namespaces": {"a": "w"}})), None);
+        assert_eq!(of(json!({"conditions": collected})), Some(0));
+        assert_eq!(of(json!({"conditions": collected, "namespaces": {"a": "w"}})), Some(1));
+    }
+}

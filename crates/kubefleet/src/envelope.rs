@@ -1,0 +1,143 @@
+//! Envelopes: objects that hold others, so that these do nothing on the hub itself.
+//!
+//! Facts: a selected envelope is not sent, but what it holds is, as it stands, in descending order of
+//! its JSON. One that holds what it must not spoils the whole placement.
+
+use serde_json::Value;
+
+use federate_kubernetes::object::at;
+use federate_kubernetes::{Finding, Object, ObjectRef};
+
+/// The API group of envelopes, placements and overrides.
+pub const GROUP: &str = "placement.kubernetes-fleet.io";
+
+const OF_CLUSTER: &str = "ClusterResourceEnvelope";
+const OF_NAMESPACE: &str = "ResourceEnvelope";
+
+/// Whether objects of a kind in [`GROUP`] are envelopes.
+pub fn is_kind(kind: &str) -> bool {
+    matches!(kind, OF_CLUSTER | OF_NAMESPACE)
+}
+
+/// Whether an object is an envelope.
+pub fn is_envelope(id: &ObjectRef) -> bool {
+    id.group() == GROUP && is_kind(&id.kind)
+}
+
+/// What an envelope holds under one key.
+#[derive(Clone, Debug)]
+pub struct Wrapped<'a> {
+    /// The object.
+    pub id: ObjectRef,
+    /// Its key in the envelope.
+    pub key: &'a str,
+    /// Its manifest.
+    pub body: &'a Value,
+}
+
+/// An envelope that holds what it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The short name of why.
+    pub reason: &'static str,
+    /// The key of what it must not hold.
+    pub key: String,
+    /// Why, for a person.
+    pub message: String,
+}
+
+impl Failure {
+    /// The same as a finding about the envelope.
+    pub fn finding(&self, envelope: &Object) -> Finding {
+        let message = format!("{} cannot be opened: {}", envelope.id, self.message);
+        Finding::error("invalid-envelope", envelope, message)
+            .at(format!("/data/{}", federate_kubernetes::patch::escape(&self.key)))
+            .help("a ClusterResourceEnvelope holds objects of the cluster, a ResourceEnvelope those of its namespace")
+    }
+}
+
+/// What an envelope holds, in the order in which it is sent.
+pub fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
+    let data = envelope.at(&["data"]).and_then(Value::as_object);
+    let held = data.into_iter().flatten().map(|(key, body)| read(envelope, key, body));
+    let mut held = held.collect::<Result<Vec<_>, _>>()?;
+    held.sort_by_cached_key(|one| std::cmp::Reverse(canonical(one.body)));
+    Ok(held)
+}
+
+fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
+    let text = |path: &[&str]| at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let failure = |reason, message| Err(Failure { reason, key: key.to_owned(), message });
+    let name = text(&["metadata", "name"]);
+    let (Some(api_version), Some(kind), Some(name)) = (text(&["apiVersion"]), text(&["kind"]), name) else {
+        return failure(
+            "InvalidObjectInEnvelope",
+            format!("`{key}` lacks apiVersion, kind or metadata.name"),
+        );
+    };
+    let namespace = text(&["metadata", "namespace"]);
+    let id = ObjectRef {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    match (envelope.id.kind.as_str(), namespace) {
+        (OF_CLUSTER, Some(_)) => {
+            failure("NamespacedObjectInClusterResourceEnvelope", format!("{id} belongs to a namespace"))
+        }
+        (OF_NAMESPACE, None) => {
+            failure("ClusterScopedObjectInResourceEnvelope", format!("{id} belongs to no namespace"))
+        }
+        (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
+            failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))
+        }
+        _ => Ok(Wrapped { id, key, body }),
+    }
+}
+
+/// Compact JSON with sorted keys.
+fn canonical(value: &Value) -> String {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn envelope(kind: &str, path: &str, data: &Value) -> Object {
+        Object::named(&format!("{GROUP}/v1beta1"), kind, path, json!({"data": data}))
+    }
+
+    fn object(kind: &str, namespace: Option<&str>) -> Value {
+        json!({"metadata": {"namespace": namespace, "name": "x"}, "kind": kind, "apiVersion": "v1"})
+    }
+
+    #[test]
+    fn what_it_holds_comes_in_descending_order() {
+        let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
+        let envelope = envelope(OF_NAMESPACE, "a/e", &held);
+        let held = open(&envelope).unwrap();
+        assert_eq!(held.iter().map(|one| one.key).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn it_holds_only_what_lives_where_it_does() {
+        for (kind, path, held, reason) in [
+            (OF_CLUSTER, "e", Some("a"), Some("NamespacedObjectInClusterResourceEnvelope")),
+            (OF_CLUSTER, "e", None, None),
+            (OF_NAMESPACE, "a/e", None, Some("ClusterScopedObjectInResourceEnvelope")),
+            (OF_NAMESPACE, "a/e", Some("b"), Some("NamespaceMismatchInResourceEnvelope")),
+            (OF_NAMESPACE, "a/e", Some("a"), None),
+        ] {
+            let envelope = envelope(kind, path, &json!({"k/1": object("X", held)}));
+            let failure = open(&envelope).err();
+            assert_eq!(failure.as_ref().map(|f| f.reason), reason, "{kind} {held:?}");
+            let pointer = failure.map(|f| f.finding(&envelope).pointer);
+            assert!(pointer.is_none_or(|p| p == "/data/k~11"));
+        }
+    }
+}

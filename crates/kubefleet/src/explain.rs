@@ -1,0 +1,158 @@
+//! Why a placement goes where it goes: for each cluster its scores, or why it is not picked, in the
+//! words of the placement's own status where it has them.
+
+use super::api::PlacementType;
+use super::decide::Decision;
+use super::schedule::{Outcome, Rejection, Row, Scores};
+use super::{KubeFleets, NAME, Subject};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_kubernetes::{Cluster, ObjectRef};
+
+mod rollout;
+
+/// Explains a placement, or an object that it selects; `placed` is its row of the plan.
+pub(super) fn explain<'a>(
+    plane: &KubeFleets<'a>,
+    subject: &Subject<'a>,
+    object: &ObjectRef,
+    previous: &Previous,
+    placed: Option<&Placement>,
+) -> Explanation {
+    let decision = Decision::new(plane, subject, previous);
+    let verdicts = plane.input.clusters.iter().enumerate();
+    Explanation {
+        dialect: NAME,
+        policy: vec![policy_words(subject, object)],
+        steps: steps(plane, subject, object, &decision),
+        clusters: verdicts.map(|(index, cluster)| verdict(&decision, index, cluster)).collect(),
+        placement: placed.cloned().unwrap_or_else(|| decision.placement(object)),
+        rewritten: None,
+    }
+}
+
+fn policy_words(subject: &Subject<'_>, object: &ObjectRef) -> String {
+    let own = &subject.object.id;
+    if object == own {
+        return "a placement stands alone: no other has a say in it".to_owned();
+    }
+    format!("{own} ({}) selects it", subject.object.origin)
+}
+
+fn steps(
+    plane: &KubeFleets<'_>,
+    subject: &Subject<'_>,
+    object: &ObjectRef,
+    decision: &Decision<'_, '_>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let before = decision.before.rows.iter().flatten().count();
+    if before > 0 && decision.before.same {
+        lines.push(format!(
+            "{before} clusters were picked under this policy before: they are not screened again"
+        ));
+    } else if before > 0 {
+        lines.push(format!(
+            "the policy has changed, so the {before} clusters picked under the one before are picked anew"
+        ));
+    }
+    let wanted = match subject.policy.placement_type {
+        PlacementType::PickAll => "PickAll: every cluster that passes the filters".to_owned(),
+        PlacementType::PickFixed => {
+            format!("PickFixed: the {} clusters named", subject.policy.cluster_names.len())
+        }
+        PlacementType::PickN => format!(
+            "PickN: {} clusters, by topology spread score, then affinity score, then the last by name",
+            subject.policy.number_of_clusters.unwrap_or_default()
+        ),
+    };
+    lines.push(wanted);
+    match &decision.outcome {
+        Err(failure) => {
+            lines.push(format!("{}: {}; everything stays as it is", failure.reason, failure.message));
+        }
+        Ok(outcome) => lines.push(fulfilment(outcome)),
+    }
+    if *object == subject.object.id {
+        lines.extend(rollout::words(plane, subject, decision));
+    }
+    lines
+}
+
+fn fulfilment(outcome: &Outcome) -> String {
+    let found = if outcome.fulfilled { "found" } else { "could not find" };
+    let mut words = format!("{found} all the clusters needed as specified by the scheduling policy");
+    for name in &outcome.missing {
+        words.push_str(&format!("; specified cluster `{name}` is not found"));
+    }
+    words
+}
+
+fn verdict(decision: &Decision<'_, '_>, index: usize, cluster: &Cluster) -> ClusterVerdict {
+    let row = decision.rows().get(index).copied().flatten();
+    let rejection = decision.outcome.as_ref().ok().and_then(|o| o.rejected.get(index)?.as_ref());
+    let held = decision.before.rows.get(index).is_some_and(Option::is_some);
+    let why = match (row, rejection) {
+        (Some(row), rejection) => picked(row, rejection, held && decision.before.same),
+        (None, Some(rejection)) => refused(rejection),
+        (None, None) => not_picked(decision, held),
+    };
+    ClusterVerdict {
+        cluster: cluster.name.clone(),
+        chosen: row.is_some(),
+        refused_by: rejection.map(filter),
+        score: row.and_then(|r| r.scores).map(|s| s.affinity),
+        replicas: None,
+        why,
+    }
+}
+
+/// The filter's name, as the recorded status has it.
+fn filter(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::Affinity => "ClusterAffinity",
+        Rejection::Ineligible(_) => "ClusterEligibility",
+        Rejection::Namespace(_) => "NamespaceAffinity",
+        Rejection::Taint(_) => "TaintToleration",
+        Rejection::Spread(_) => "TopologySpreadConstraints",
+        Rejection::Score(_) => "Score",
+    }
+}
+
+fn scored(scores: Scores) -> String {
+    format!("affinity score: {}, topology spread score: {}", scores.affinity, scores.topology)
+}
+
+fn picked(row: Row, rejection: Option<&Rejection>, held: bool) -> String {
+    let how = if held { "picked before, and kept" } else { "picked by scheduling policy" };
+    let mut words = match row.scores {
+        Some(scores) => format!("{how} ({})", scored(scores)),
+        None => how.to_owned(),
+    };
+    if let Some(rejection) = rejection {
+        words.push_str(&format!("; {}", refused(rejection)));
+    }
+    words
+}
+
+fn refused(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::Affinity => {
+            "cluster does not match with any of the required cluster affinity terms".to_owned()
+        }
+        Rejection::Ineligible(why) => format!("cluster is not eligible for resource placement yet: {why}"),
+        Rejection::Namespace(namespace) => format!("cluster has no namespace `{namespace}`"),
+        Rejection::Taint(taint) => {
+            format!("taint `{}={}:{}` is not tolerated", taint.key, taint.value, taint.effect)
+        }
+        Rejection::Spread(key) => format!("it would violate the topology spread constraint on `{key}`"),
+        Rejection::Score(scores) => format!("cluster does not score high enough ({})", scored(*scores)),
+    }
+}
+
+fn not_picked(decision: &Decision<'_, '_>, held: bool) -> String {
+    match &decision.outcome {
+        Err(_) => "the scheduling cycle was aborted".to_owned(),
+        Ok(_) if held => "picked before, but fewer clusters are wanted now".to_owned(),
+        Ok(_) => "not looked at: the policy needs no further cluster".to_owned(),
+    }
+}

@@ -1,0 +1,53 @@
+//! From a live object to a template that KubeFleet takes over where it runs: the object itself, without
+//! what servers and a KubeFleet before put on it. Whether it is taken over is the placement's to say.
+//!
+//! Facts: `spec.strategy.applyStrategy.whenToTakeOver` of a placement is `Always` by default; an object
+//! without its owner reference is then taken over, with `IfNoDiff` where nothing differs, with `Never` not.
+
+use super::member::BOOKKEEPING;
+use federate_dialect::clean;
+use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
+use federate_kubernetes::{Finding, Object};
+
+/// How objects are taken in.
+pub(super) const IMPORTER: Importer = Importer {
+    take: import,
+    unnamed: Some("KubeFleet's placements select objects by themselves and say whose clusters they are for"),
+    wraps: false,
+    note: Some(
+        "a placement must select the objects (or their namespace), and its strategy decides whether what runs is \
+         taken over: `applyStrategy.whenToTakeOver` Always (the default), or IfNoDiff where nothing differs; not \
+         Never",
+    ),
+};
+
+/// Takes an object in.
+fn import(object: &Object, _: &Import) -> Result<Imported, Vec<Finding>> {
+    if let Some(refused) = refusal(object) {
+        return Err(vec![refused]);
+    }
+    let mut edits = Edits::of(object);
+    clean::server_fields(&mut edits);
+    edits.remove_keys("annotations", &BOOKKEEPING);
+    Ok(Imported::Edits(edits.done()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use federate_dialect::import::apply;
+
+    #[test]
+    fn nothing_comes_and_bookkeeping_goes() {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u",
+            "ownerReferences": [{"kind": "AppliedWork", "name": "w", "uid": "1"}],
+            "annotations": {"kubernetes-fleet.io/spec-hash": "h", "own": "o"}}, "data": {"k": "v"}});
+        let mut object = Object::named("v1", "ConfigMap", "x/a", body);
+        let Ok(Imported::Edits(edits)) = import(&object, &Import::default()) else { panic!("no edits") };
+        assert!(edits.iter().all(|edit| edit.value.is_none()), "{edits:?}");
+        apply(&edits, &mut object.body);
+        assert_eq!(object.body["metadata"], json!({"name": "a", "annotations": {"own": "o"}}));
+    }
+}

@@ -1,0 +1,311 @@
+//! The `KubeFleet` dialect (Azure Kubernetes Fleet Manager): the scheduler of placements, resource
+//! selection, overrides and rollout, as pure functions.
+//!
+//! ```text
+//! decide ─► schedule (screen ─► score, spread ─► pick)
+//!   └─► select: the objects that go where their placement goes
+//! member ─► what is there: taken over, compared, applied; then health, wave after wave
+//! ```
+//!
+//! `KubeFleet` places placements: each stands alone, and everything it selects goes to the same
+//! clusters.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
+use federate_repo::Role;
+
+use federate_dialect::admitted::Admitted;
+use federate_dialect::import::Importer;
+use federate_dialect::{
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Rendered,
+    Variant, Withheld,
+};
+
+mod affinity;
+mod api;
+mod cluster;
+mod decide;
+pub mod envelope;
+mod explain;
+mod failure;
+pub mod health;
+mod import;
+pub mod manifest;
+pub mod member;
+pub mod overrides;
+mod properties;
+pub mod rollout;
+mod schedule;
+pub mod selection;
+mod shared;
+mod validate;
+pub mod waves;
+
+use api::Policy;
+use failure::Failure;
+use manifest::{Item, Sending};
+use overrides::Overrides;
+use selection::Hub;
+
+const NAME: &str = "kubefleet";
+
+/// The API groups of the dialect.
+const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io";
+const PLACEMENT_GROUP: &str = "placement.kubernetes-fleet.io";
+
+/// The dialect.
+pub struct KubeFleet;
+
+impl Dialect for KubeFleet {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, kind) {
+            (CLUSTER_GROUP, "MemberCluster") => Some(Role::Inventory),
+            (PLACEMENT_GROUP, "ClusterResourcePlacement" | "ResourcePlacement") => Some(Role::Placement),
+            (PLACEMENT_GROUP, "ClusterResourceOverride" | "ResourceOverride") => Some(Role::Override),
+            (
+                PLACEMENT_GROUP,
+                "ClusterResourceEnvelope"
+                | "ResourceEnvelope"
+                | "ClusterStagedUpdateStrategy"
+                | "StagedUpdateStrategy"
+                | "ClusterStagedUpdateRun"
+                | "StagedUpdateRun"
+                | "ClusterResourcePlacementDisruptionBudget"
+                | "ClusterResourcePlacementEviction",
+            ) => Some(Role::Other),
+            _ => None,
+        }
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn mark(&self, live: &mut Object) {
+        if live.annotation(member::HASH).is_none() {
+            live.set_annotation(member::HASH, "");
+        }
+    }
+
+    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
+        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    }
+
+    fn connection(&self, _: &Object) -> Result<Connection, String> {
+        Err("its MemberCluster does not say how it is reached: an agent in the cluster pulls".to_owned())
+    }
+
+    fn health(&self, live: &Object) -> Health {
+        health::judge(live)
+    }
+
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        waves::wave(object)
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(KubeFleets::new(input))
+    }
+}
+
+/// A placement that can be scheduled.
+struct Subject<'a> {
+    object: &'a Object,
+    policy: Policy,
+    /// Whether nothing was refused of it.
+    admitted: bool,
+    /// What it selects, in the order in which that is kept, and what the envelopes among it hold; or why
+    /// it can select nothing.
+    selected: Result<Vec<ObjectRef>, Failure>,
+    /// What its clusters are sent.
+    items: Vec<Item<'a>>,
+    /// The same with its overrides, and the clusters that it is for.
+    sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads what a placement selects; what is wrong goes to `findings`, too.
+    fn new(hub: &Hub<'a>, object: &'a Object, policy: Policy, findings: &mut Vec<Finding>) -> Self {
+        let selected = selection::select(hub, object).map_err(|failure| {
+            findings.push(failure.finding(object));
+            Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
+        });
+        let items =
+            manifest::items(selected.as_deref().unwrap_or_default()).unwrap_or_else(|(envelope, why)| {
+                findings.push(why.finding(envelope));
+                Vec::new()
+            });
+        if selected.as_ref().is_ok_and(Vec::is_empty) {
+            let message = format!("{} selects no object of the repo", object.id);
+            findings.push(
+                Finding::warning("unused-policy", object, message)
+                    .at("/spec/resourceSelectors")
+                    .help("a namespace has to be in the repo itself, as an object, to be selected"),
+            );
+        }
+        let selected = selected.map(|all| {
+            let mut ids: Vec<ObjectRef> = all.iter().map(|one| one.object().id.clone()).collect();
+            for item in &items {
+                if !ids.contains(&item.id) {
+                    ids.push(item.id.clone());
+                }
+            }
+            ids
+        });
+        Self { object, policy, admitted: true, selected, items, sending: OnceLock::new() }
+    }
+
+    /// The number of an item that it sends.
+    fn index(&self, object: &ObjectRef) -> Option<usize> {
+        self.items.iter().position(|item| item.id == *object)
+    }
+
+    fn selected(&self) -> &[ObjectRef] {
+        self.selected.as_deref().unwrap_or_default()
+    }
+}
+
+/// `KubeFleet`'s control plane over one repo.
+struct KubeFleets<'a> {
+    input: Input<'a>,
+    /// What admission refuses is decided too, so that the plan shows what it asks for: its errors keep
+    /// everything from being written. Only a policy that cannot be read is left out.
+    placements: Vec<Subject<'a>>,
+    overrides: Overrides<'a>,
+    /// Decisions by placement and by selected object; the first placement counts.
+    about: BTreeMap<ObjectRef, usize>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> KubeFleets<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let (admitted, mut findings) =
+            Admitted::of(input.repo, NAME, |claimed| validate::check(&claimed.object));
+        let (overrides, unread) = Overrides::new(admitted.role(Role::Override));
+        findings.extend(unread);
+        let mut plane = Self { input, placements: Vec::new(), overrides, about: BTreeMap::new(), findings };
+        let hub = Hub::new(input.repo);
+        for object in input.repo.claimed(NAME, Role::Placement) {
+            // The schema has told already what cannot be read.
+            if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
+                let mut subject = Subject::new(&hub, object, policy, &mut plane.findings);
+                subject.admitted = !admitted.refuses(&object.id);
+                plane.placements.push(subject);
+            }
+        }
+        for (unit, subject) in plane.placements.iter().enumerate() {
+            for id in std::iter::once(&subject.object.id).chain(subject.selected()) {
+                plane.about.entry(id.clone()).or_insert(unit);
+            }
+        }
+        plane
+    }
+
+    /// The placement of that identity.
+    fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
+        self.placements.iter().find(|subject| subject.object.id == *id)
+    }
+
+    /// What clusters are sent of an object that a placement selects.
+    fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
+        let Some(index) = subject.index(object) else { return Vec::new() };
+        if !subject.admitted {
+            return vec![Variant { clusters: clusters.to_vec(), rendered: Err(not_admitted()) }];
+        }
+        self.sending(subject, clusters, |sending| sending.variants(index))
+    }
+
+    /// What one of these clusters is sent of the object.
+    fn variant(
+        &self,
+        subject: &Subject<'a>,
+        object: &ObjectRef,
+        clusters: &[ClusterName],
+        cluster: &ClusterName,
+    ) -> Option<Result<Rendered, Withheld>> {
+        let index = subject.index(object)?;
+        if !subject.admitted {
+            return Some(Err(not_admitted()));
+        }
+        self.sending(subject, clusters, |sending| sending.variant(index, cluster))
+    }
+
+    /// Asks what a placement sends to clusters. Everything that it selects goes to the same ones, but
+    /// where two send the same.
+    fn sending<T>(
+        &self,
+        subject: &Subject<'a>,
+        clusters: &[ClusterName],
+        ask: impl FnOnce(&Sending<'a>) -> T,
+    ) -> T {
+        let sending = || {
+            let all = self.input.clusters.iter();
+            let placed: Vec<&Cluster> = all.filter(|c| clusters.binary_search(&c.name).is_ok()).collect();
+            Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
+        };
+        let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
+        if of == clusters { ask(first) } else { ask(&sending()) }
+    }
+}
+
+/// Nothing is sent of what admission refuses.
+fn not_admitted() -> Withheld {
+    Withheld { status: "NotAdmitted", finding: None }
+}
+
+impl ControlPlane for KubeFleets<'_> {
+    fn check(&self) -> Vec<Finding> {
+        self.findings.clone()
+    }
+
+    fn units(&self) -> usize {
+        self.placements.len()
+    }
+
+    fn unit(&self, object: &ObjectRef) -> Option<usize> {
+        self.about.get(object).copied()
+    }
+
+    fn place(&self, unit: usize, previous: &Previous) -> Decided {
+        self.placements.get(unit).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
+    }
+
+    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
+        let mut all = Decided::default();
+        for one in decided {
+            all.placements.extend(one.placements);
+            all.findings.extend(one.findings);
+        }
+        shared::join(self.input.repo, all)
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        let parts = shared::parts(placement);
+        let variants = parts.into_iter().filter_map(|(policy, clusters)| {
+            Some(self.variants(self.subject(&policy)?, &placement.object, &clusters))
+        });
+        variants.flatten().collect()
+    }
+
+    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::act::act(self, placement, cluster, live)
+    }
+
+    fn explain(
+        &self,
+        object: &ObjectRef,
+        previous: &Previous,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        let subject = self.placements.get(self.unit(object)?)?;
+        Some(explain::explain(self, subject, object, previous, placed))
+    }
+}

@@ -1,0 +1,141 @@
+//! What is done about a placement's object in one cluster, from the row of the plan.
+
+use serde_json::{Value, json};
+
+use super::super::{KubeFleets, PLACEMENT_GROUP, Subject, shared};
+use super::owner;
+use super::{Applying, MANAGER, Outcome, Server, Strategy, Write};
+use federate_apiserver::Kind;
+use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+
+/// What is done in a cluster; `None` where nothing is and nothing is said.
+pub(crate) fn act(
+    plane: &KubeFleets<'_>,
+    row: &Placement,
+    cluster: &Cluster,
+    live: Option<&Object>,
+) -> Option<Action> {
+    let parts = shared::parts(row);
+    let placed = parts.iter().find(|(_, clusters)| clusters.contains(&cluster.name));
+    let Some((policy, clusters)) = placed else {
+        return parts.iter().find_map(|(policy, _)| withdraw(plane, plane.subject(policy)?, cluster, live?));
+    };
+    let subject = plane.subject(policy)?;
+    let manifest = match plane.variant(subject, &row.object, clusters, &cluster.name)? {
+        Ok(rendered) => rendered.body,
+        Err(withheld) => return Some(Action::nothing(withheld.status)),
+    };
+    let of = Of::new(plane, subject.object, cluster);
+    let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
+    let server = Server::new(&row.object.api_version, &row.object.kind);
+    let applying = of.applying(kind.as_ref(), &server);
+    let live = live.map(|live| &live.body);
+    Some(action(applying.decide(&manifest, live), live, live.is_some_and(|live| !applying.owns(live))))
+}
+
+/// The last write is what is done: it holds what an earlier one, which takes over, says.
+fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
+    let status = match (outcome.decision, outcome.error) {
+        ("Applied", _) => "OK",
+        (decision, error) => error.unwrap_or(decision),
+    };
+    let failed = outcome.decision == "ManifestApplyFailed";
+    let deed = match outcome.writes.pop() {
+        _ if failed => Deed::Nothing,
+        None => Deed::Nothing,
+        Some(Write::Create(body)) => Deed::Create(body),
+        Some(Write::Update(body)) => Deed::Update(body),
+        Some(Write::Patch { patched, .. }) if Some(&patched) == live => Deed::Nothing,
+        Some(Write::Patch { patched, .. }) => Deed::Update(patched),
+        Some(Write::Apply { manifest, force }) => Deed::Apply { manifest, manager: MANAGER, force },
+    };
+    let hint = hint(status).filter(|_| taken && deed == Deed::Nothing).map(str::to_owned);
+    Action { adopts: taken && deed != Deed::Nothing, deed, status, hint }
+}
+
+/// What keeps the agent from taking an object over.
+fn hint(status: &str) -> Option<&'static str> {
+    Some(match status {
+        "NotOwned" => "`spec.strategy.applyStrategy.whenToTakeOver` of its placement is `Never`",
+        "DiffsFound" => {
+            "`spec.strategy.applyStrategy.whenToTakeOver` of its placement is `IfNoDiff`, and it differs"
+        }
+        "CoOwnershipDisallowed" => {
+            "it has another owner, and `spec.strategy.applyStrategy.allowCoOwnership` of its placement is not `true`"
+        }
+        "PlacedInDuplicate" => "another placement owns it",
+        _ => return None,
+    })
+}
+
+/// What is done about an object where the placement does not send it any more.
+fn withdraw(
+    plane: &KubeFleets<'_>,
+    subject: &Subject<'_>,
+    cluster: &Cluster,
+    live: &Object,
+) -> Option<Action> {
+    let of = Of::new(plane, subject.object, cluster);
+    let server = Server::new(&live.id.api_version, &live.id.kind);
+    let owns = of.applying(None, &server).owns(&live.body);
+    let abandons =
+        subject.object.text(&["spec", "strategy", "deleteStrategy", "propagationPolicy"]) == "Abandon";
+    if !owns || abandons {
+        return None;
+    }
+    let ours = usize::from(of.owner.is_some());
+    let deed = match &of.owner {
+        Some(owner) if owner::owners(&live.body).len() > ours => {
+            Deed::Release(owner::released(&live.body, owner))
+        }
+        None if !owner::owners(&live.body).is_empty() => Deed::Nothing,
+        _ => Deed::Delete(only(live)),
+    };
+    Some(Action { deed, adopts: false, status: "OK", hint: None })
+}
+
+/// Deletes this very object, and none that took its name.
+fn only(live: &Object) -> DeleteOptions {
+    let uid = live.text(&["metadata", "uid"]);
+    let precondition = (!uid.is_empty()).then(|| ("preconditions".to_owned(), json!({"uid": uid})));
+    precondition.into_iter().collect()
+}
+
+/// What is known of a placement in a cluster.
+struct Of {
+    strategy: Strategy,
+    owner: Option<Value>,
+    works: Vec<String>,
+}
+
+impl Of {
+    fn new(plane: &KubeFleets<'_>, placement: &Object, cluster: &Cluster) -> Self {
+        let works = plane.input.live.list(&cluster.name, PLACEMENT_GROUP, "AppliedWork", None);
+        let name = work_name(&placement.id);
+        let own = works.iter().find(|work| work.id.name == name);
+        Self {
+            strategy: Strategy::of(placement),
+            owner: own.map(|work| owner::reference(&name, work.text(&["metadata", "uid"]))),
+            works: works.iter().map(|work| work.id.name.clone()).collect(),
+        }
+    }
+
+    fn applying<'m>(&'m self, kind: Option<&'m Kind>, server: &'m Server) -> Applying<'m> {
+        Applying {
+            strategy: &self.strategy,
+            owner: self.owner.as_ref(),
+            works: &self.works,
+            kind,
+            member: server,
+        }
+    }
+}
+
+/// The name of a placement's Work, and of its `AppliedWork`.
+fn work_name(placement: &ObjectRef) -> String {
+    match &placement.namespace {
+        Some(namespace) => format!("{namespace}.{}-work", placement.name),
+        None => format!("{}-work", placement.name),
+    }
+}

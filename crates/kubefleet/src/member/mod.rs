@@ -1,0 +1,253 @@
+//! What is done about an object in one member cluster, as the member's agent decides it: taken over,
+//! compared, applied, removed, or left and reported.
+//!
+//! ```text
+//! stamp ─► owner: taken over? ─► differences (view) ─► drifted? ─► applied: patch, or by the server
+//! ```
+//!
+//! Facts: an object is the placement's own by an owner reference to its `AppliedWork`. Partial
+//! comparison is a dry run of server-side apply, so the decision asks the member's API server.
+
+use serde_json::Value;
+
+use federate_apiserver::{Failure, Kind, patches};
+
+pub(super) mod act;
+mod differences;
+mod owner;
+mod patch;
+mod server;
+mod stamp;
+mod strategy;
+mod view;
+
+pub use differences::Difference;
+pub use server::Server;
+pub(super) use stamp::{BOOKKEEPING, HASH};
+pub use strategy::Strategy;
+use strategy::TakeOver;
+
+/// The field manager of the member's agent.
+pub const MANAGER: &str = "work-api-agent";
+
+/// The manager that the API server invents for what stood there before.
+const BEFORE: &str = "before-first-apply";
+
+/// The API server of a member: what would become of an object.
+pub trait Member {
+    /// By a server-side apply as [`MANAGER`].
+    fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure>;
+
+    /// By a create, or by an update of `live`.
+    fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure>;
+}
+
+/// A write to the member.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// The object is created.
+    Create(Value),
+    /// It is replaced.
+    Update(Value),
+    /// It is patched.
+    Patch {
+        /// The patch's media type.
+        media: &'static str,
+        /// The patch.
+        patch: Value,
+        /// The object with it.
+        patched: Value,
+    },
+    /// It is applied by the server.
+    Apply {
+        /// What is applied.
+        manifest: Value,
+        /// Whether fields are taken from other managers.
+        force: bool,
+    },
+}
+
+/// What comes of one manifest.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The agent's word for it.
+    pub decision: &'static str,
+    /// What went wrong.
+    pub error: Option<&'static str>,
+    /// In what hub and member differ, where that decides.
+    pub diffs: Vec<Difference>,
+    /// What somebody changed in the member.
+    pub drifts: Vec<Difference>,
+    /// The writes, in order.
+    pub writes: Vec<Write>,
+    /// The object after them.
+    pub result: Option<Value>,
+}
+
+impl Outcome {
+    fn end(mut self, decision: &'static str, error: Option<&'static str>) -> Self {
+        (self.decision, self.error) = (decision, error);
+        self
+    }
+}
+
+/// A way of applying manifests in one member.
+pub struct Applying<'m> {
+    /// What the placement says.
+    pub strategy: &'m Strategy,
+    /// The owner reference to the placement's `AppliedWork`. Where the member has none, the hash on an
+    /// object says that it is the placement's own.
+    pub owner: Option<&'m Value>,
+    /// The Works that exist.
+    pub works: &'m [String],
+    /// The kind, if it is a built-in one.
+    pub kind: Option<&'m Kind>,
+    /// The member.
+    pub member: &'m dyn Member,
+}
+
+impl Applying<'_> {
+    /// What is done about one manifest.
+    pub fn decide(&self, manifest: &Value, live: Option<&Value>) -> Outcome {
+        let manifest = stamp::stripped(manifest);
+        let mut outcome = Outcome::default();
+        let mut live = live.cloned();
+        let mut ours = live.as_ref().is_none_or(|live| self.owns(live));
+        if let Some(found) = live.clone().filter(|_| !ours && self.strategy.takes_over() != TakeOver::Never) {
+            match self.take_over(&manifest, &found, &mut outcome) {
+                Ok(taken) => (live, ours) = (Some(taken), true),
+                Err(error) => return outcome.end("FailedToTakeOver", Some(error)),
+            }
+        }
+        if self.strategy.only_reports() {
+            outcome.diffs = match &live {
+                None => differences::missing(),
+                Some(live) => self.differences(&manifest, live),
+            };
+            let decision = if outcome.diffs.is_empty() { "NoDiffFound" } else { "FoundDiff" };
+            return outcome.end(decision, None);
+        }
+        if !ours {
+            return outcome.end("NotTakenOver", Some("NotOwned"));
+        }
+        if let Some(live) = live.as_ref().filter(|live| self.is_applied(&manifest, live)) {
+            outcome.drifts = self.differences(&manifest, live);
+            if !outcome.drifts.is_empty() {
+                return outcome.end("FoundDrifts", Some("DriftsFound"));
+            }
+        }
+        match self.apply(&manifest, live.as_ref(), &mut outcome) {
+            Ok(result) => {
+                if self.strategy.compares_all() {
+                    outcome.drifts = differences::differences(&view::view(&manifest), &view::view(&result));
+                }
+                outcome.result = Some(result);
+                outcome.end("Applied", None)
+            }
+            Err(error) => {
+                outcome.result = live.filter(|_| !outcome.writes.is_empty());
+                outcome.end("ManifestApplyFailed", Some(error))
+            }
+        }
+    }
+
+    /// Whether an object is the placement's own.
+    pub fn owns(&self, live: &Value) -> bool {
+        match self.owner {
+            Some(owner) => owner::owners(live).iter().any(|one| owner::same(one, owner)),
+            None => live.pointer("/metadata/annotations").is_some_and(|a| a.get(stamp::HASH).is_some()),
+        }
+    }
+
+    fn take_over(
+        &self,
+        manifest: &Value,
+        live: &Value,
+        outcome: &mut Outcome,
+    ) -> Result<Value, &'static str> {
+        let taken = owner::taken(live, self.owner, self.works, self.strategy.allow_co_ownership)?;
+        if self.strategy.takes_over() == TakeOver::IfNoDiff {
+            outcome.diffs = self.differences(manifest, live);
+            if !outcome.diffs.is_empty() {
+                return Err("DiffsFound");
+            }
+        }
+        let written = self.member.written(Some(live), taken.clone()).map_err(|_| "TakeOverFailed")?;
+        outcome.writes.push(Write::Update(taken));
+        outcome.result = Some(written.clone());
+        Ok(written)
+    }
+
+    /// Whether it is to be spared if it has drifted: this very manifest was applied before.
+    fn is_applied(&self, manifest: &Value, live: &Value) -> bool {
+        let applied = live.pointer("/metadata/annotations").and_then(|a| a.get(stamp::HASH)?.as_str());
+        self.strategy.spares_drifts() && applied == Some(&view::hash(manifest))
+    }
+
+    /// In what the hub's and the member's differ. Where only what the manifest says is compared, a dry
+    /// run of an apply tells; a manifest that is not valid is compared as a whole.
+    fn differences(&self, manifest: &Value, live: &Value) -> Vec<Difference> {
+        let partial = !self.strategy.compares_all();
+        let applied = partial.then(|| self.member.applied(live, manifest, true).ok()).flatten();
+        let hub = applied.as_ref().unwrap_or(manifest);
+        differences::differences(&view::view(hub), &view::view(live))
+    }
+
+    fn apply(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        outcome: &mut Outcome,
+    ) -> Result<Value, &'static str> {
+        if live.is_some_and(|live| owner::owners(live).len() > 1) && !self.strategy.allow_co_ownership {
+            return Err("CoOwnershipDisallowed");
+        }
+        let by_client = !self.strategy.is_server_side();
+        let stamp::Stamped { body, is_large } = stamp::stamped(manifest, self.owner, by_client);
+        let Some(live) = live else {
+            outcome.writes.push(Write::Create(body.clone()));
+            return self.member.written(None, body).map_err(|failure| word(&failure));
+        };
+        if by_client && !is_large {
+            let (media, patch, patched) = self.patch(&body, live)?;
+            outcome.writes.push(Write::Patch { media, patch, patched: patched.clone() });
+            return self.member.written(Some(live), patched).map_err(|failure| word(&failure));
+        }
+        let force = !is_large && (self.strategy.is_forced() || is_ours_alone(live));
+        outcome.writes.push(Write::Apply { manifest: body.clone(), force });
+        self.member.applied(live, &body, force).map_err(|failure| word(&failure))
+    }
+
+    /// The patch of a client-side apply.
+    fn patch(&self, body: &Value, live: &Value) -> Result<(&'static str, Value, Value), &'static str> {
+        let last = live.pointer("/metadata/annotations").and_then(|a| a.get(stamp::LAST_APPLIED)?.as_str());
+        let last = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let (media, schema) = match self.kind {
+            Some(kind) => ("application/strategic-merge-patch+json", &kind.schema),
+            None => ("application/merge-patch+json", &federate_apiserver::schema::Type::Any),
+        };
+        let mut patch = Value::Object(patch::three_way(schema, &last, body, live));
+        if self.strategy.spares_drifts()
+            && let Some(version) = live.pointer("/metadata/resourceVersion")
+        {
+            patch["metadata"]["resourceVersion"] = version.clone();
+        }
+        let patched = match self.kind {
+            Some(kind) => patches::strategic(&kind.schema, live, &patch).map_err(|_| "PatchFailed")?,
+            None => patches::merge(live, &patch),
+        };
+        Ok((media, patch, patched))
+    }
+}
+
+/// Whether nobody but the agent manages fields of the object.
+fn is_ours_alone(live: &Value) -> bool {
+    let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned();
+    managers.into_iter().flatten().all(|entry| [MANAGER, BEFORE].contains(&name(entry).as_str()))
+}
+
+/// The word for what the API server refuses.
+fn word(failure: &Failure) -> &'static str {
+    if failure.reason == "Conflict" { "FieldManagerConflict" } else { "ManifestInvalid" }
+}

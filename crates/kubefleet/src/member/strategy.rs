@@ -1,0 +1,76 @@
+//! How a placement wants its objects applied.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use federate_kubernetes::Object;
+use federate_kubernetes::selector::null_default;
+
+/// `spec.strategy.applyStrategy`, with its defaults.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Strategy {
+    #[serde(rename = "type", deserialize_with = "null_default")]
+    way: String,
+    #[serde(deserialize_with = "null_default")]
+    comparison_option: String,
+    #[serde(deserialize_with = "null_default")]
+    when_to_apply: String,
+    #[serde(deserialize_with = "null_default")]
+    when_to_take_over: String,
+    #[serde(deserialize_with = "null_default")]
+    pub(super) allow_co_ownership: bool,
+    #[serde(deserialize_with = "null_default")]
+    server_side_apply_config: ServerSide,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerSide {
+    #[serde(rename = "force", deserialize_with = "null_default")]
+    forced: bool,
+}
+
+/// When an object that is not the placement's own is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakeOver {
+    Always,
+    IfNoDiff,
+    Never,
+}
+
+impl Strategy {
+    /// That of a placement; admission has refused what cannot be read.
+    pub fn of(placement: &Object) -> Self {
+        let given = placement.at(&["spec", "strategy", "applyStrategy"]).filter(|given| !given.is_null());
+        given.and_then(|given: &Value| serde_json::from_value(given.clone()).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn is_server_side(&self) -> bool {
+        self.way == "ServerSideApply"
+    }
+
+    pub(super) fn only_reports(&self) -> bool {
+        self.way == "ReportDiff"
+    }
+
+    pub(super) fn is_forced(&self) -> bool {
+        self.server_side_apply_config.forced
+    }
+
+    pub(super) fn compares_all(&self) -> bool {
+        self.comparison_option == "FullComparison"
+    }
+
+    pub(super) fn spares_drifts(&self) -> bool {
+        self.when_to_apply == "IfNotDrifted"
+    }
+
+    pub(super) fn takes_over(&self) -> TakeOver {
+        match self.when_to_take_over.as_str() {
+            "Never" => TakeOver::Never,
+            "IfNoDiff" => TakeOver::IfNoDiff,
+            _ => TakeOver::Always,
+        }
+    }
+}

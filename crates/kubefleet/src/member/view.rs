@@ -1,0 +1,66 @@
+//! What of an object is compared: what the hub and the member can differ in.
+//!
+//! Facts: identity, what the server sets, status, owners and finalizers do not count, nor do labels
+//! and annotations of Kubernetes and of the fleet. The hash of the same says whether a manifest is the
+//! one that was applied before.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use federate_dialect::gojson;
+
+const METADATA: [&str; 13] = [
+    "name",
+    "namespace",
+    "generateName",
+    "finalizers",
+    "managedFields",
+    "ownerReferences",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+    "creationTimestamp",
+];
+
+/// What a key of a label or annotation contains that does not count.
+const SYSTEM: [&str; 3] = ["kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/"];
+
+/// The part of an object that is compared. What is always there has the shape that is hashed.
+pub(super) fn view(object: &Value) -> Value {
+    let mut view = object.clone();
+    let Some(map) = view.as_object_mut() else { return view };
+    map.shift_remove("status");
+    let mut metadata = map.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    for key in METADATA {
+        metadata.shift_remove(key);
+    }
+    for field in ["labels", "annotations"] {
+        let all = metadata.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+        let counts = |key: &str| !SYSTEM.iter().any(|part| key.contains(part));
+        let left: Map<String, Value> = all.into_iter().filter(|(key, _)| counts(key)).collect();
+        metadata.insert(field.to_owned(), Value::Object(left));
+    }
+    for field in ["finalizers", "managedFields", "ownerReferences"] {
+        metadata.insert(field.to_owned(), json!([]));
+    }
+    map.insert("metadata".to_owned(), Value::Object(metadata));
+    for template in ["/spec/template/metadata", "/spec/jobTemplate/spec/template/metadata"] {
+        if let Some(metadata) = view.pointer_mut(template).and_then(Value::as_object_mut) {
+            metadata.shift_remove("creationTimestamp");
+        }
+    }
+    view
+}
+
+/// The hash of what is compared.
+pub(super) fn hash(object: &Value) -> String {
+    let digest = Sha256::digest(gojson::write(&view(object)));
+    let mut text = String::new();
+    for byte in digest {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}

@@ -1,0 +1,306 @@
+//! Overrides: which apply to an object, in which order, and what they do to it in one cluster.
+//!
+//! Facts: those of the cluster come before those of the object's namespace, so that the latter win;
+//! within both the order is that of their snapshots' names. Every rule that matches the cluster applies,
+//! as one JSON patch; a deletion ends its own override, and what follows finds nothing to patch, but
+//! must still make sense. An override naming a Namespace is about everything in it, too.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::envelope::GROUP;
+use federate_dialect::OverrideChange;
+use federate_kubernetes::patch::{self, Operation};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+
+pub mod api;
+mod variables;
+
+use api::{ObjectSelector, OverrideSpec, OverrideType, PlacementScope, Rule};
+pub use variables::Unresolved;
+
+const OF_CLUSTER: &str = "ClusterResourceOverride";
+
+/// An override of a repo.
+#[derive(Debug)]
+pub struct Override<'a> {
+    /// The object that says so.
+    pub object: &'a Object,
+    spec: OverrideSpec,
+}
+
+impl<'a> Override<'a> {
+    fn new(object: &'a Object) -> Result<Self, Finding> {
+        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+        let spec = serde_json::from_value::<Option<OverrideSpec>>(spec);
+        let spec = spec.map_err(|e| Finding::error("invalid-policy", object, e.to_string()).at("/spec"))?;
+        Ok(Self { object, spec: spec.unwrap_or_default() })
+    }
+
+    fn is_of_cluster(&self) -> bool {
+        self.object.id.kind == OF_CLUSTER
+    }
+
+    /// What it changes.
+    fn targets(&self) -> impl Iterator<Item = ObjectRef> {
+        let (selectors, namespace) = if self.is_of_cluster() {
+            (&self.spec.cluster_resource_selectors, None)
+        } else {
+            (&self.spec.resource_selectors, self.object.id.namespace.as_ref())
+        };
+        selectors.iter().map(move |selector| selector.target(namespace))
+    }
+
+    /// Whether it counts for a placement.
+    fn counts_for(&self, placement: &ObjectRef) -> bool {
+        let Some(wanted) = &self.spec.placement else { return true };
+        let namespace = match (wanted.scope, self.is_of_cluster()) {
+            (PlacementScope::Cluster, _) => None,
+            (PlacementScope::Namespaced, false) => self.object.id.namespace.as_deref(),
+            (PlacementScope::Namespaced, true) => return false,
+        };
+        placement.group() == GROUP
+            && placement.name == wanted.name
+            && placement.namespace.as_deref() == namespace
+    }
+
+    /// What it does in one cluster.
+    fn steps(&self, cluster: &Cluster) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (rule, written) in self.spec.policy.override_rules.iter().enumerate() {
+            if !written.matches(&cluster.labels) {
+                continue;
+            }
+            if written.override_type == OverrideType::Delete {
+                steps.push(Step { rule, deed: Deed::Delete });
+                break;
+            }
+            steps.push(Step { rule, deed: Deed::Patch(operations(written, cluster)) });
+        }
+        steps
+    }
+}
+
+impl ObjectSelector {
+    fn target(&self, namespace: Option<&String>) -> ObjectRef {
+        let Self { group, version, kind, name } = self;
+        let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+        ObjectRef { api_version, kind: kind.clone(), namespace: namespace.cloned(), name: name.clone() }
+    }
+}
+
+/// The operations of a rule as one cluster gets them.
+fn operations(rule: &Rule, cluster: &Cluster) -> Result<Vec<Resolved>, (usize, Unresolved)> {
+    let operations = rule.json_patch_overrides.iter().enumerate();
+    operations
+        .map(|(index, operation)| {
+            let value = operation.value.as_ref();
+            let value = value.map(|value| variables::resolve(value, &cluster.name, &cluster.labels));
+            let value = value.transpose().map_err(|why| (index, why))?;
+            Ok(Resolved { op: operation.op.clone(), path: operation.path.clone(), value })
+        })
+        .collect()
+}
+
+/// What one rule does in one cluster.
+#[derive(Clone, Debug)]
+struct Step {
+    rule: usize,
+    deed: Deed,
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Delete,
+    /// The operations, or which of them has a variable without a value.
+    Patch(Result<Vec<Resolved>, (usize, Unresolved)>),
+}
+
+/// One operation, its variables replaced.
+#[derive(Clone, Debug)]
+struct Resolved {
+    op: String,
+    path: String,
+    value: Option<Value>,
+}
+
+/// The overrides of a repo.
+#[derive(Debug, Default)]
+pub struct Overrides<'a> {
+    /// In the order in which they apply.
+    list: Vec<Override<'a>>,
+    by_target: BTreeMap<ObjectRef, Vec<usize>>,
+}
+
+impl<'a> Overrides<'a> {
+    /// Reads overrides; those that cannot be read are left out, and told.
+    pub fn new(objects: impl Iterator<Item = &'a Object>) -> (Self, Vec<Finding>) {
+        let (mut list, mut findings) = (Vec::new(), Vec::new());
+        for object in objects {
+            match Override::new(object) {
+                Ok(one) => list.push(one),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        list.sort_by_cached_key(|one| {
+            let ObjectRef { namespace, name, .. } = &one.object.id;
+            // The name of its first snapshot: what git holds has no earlier ones.
+            (!one.is_of_cluster(), namespace.clone(), format!("{name}-0"))
+        });
+        let mut by_target: BTreeMap<ObjectRef, Vec<usize>> = BTreeMap::new();
+        for (index, one) in list.iter().enumerate() {
+            for target in one.targets() {
+                let indices = by_target.entry(target).or_default();
+                if indices.last() != Some(&index) {
+                    indices.push(index);
+                }
+            }
+        }
+        (Self { list, by_target }, findings)
+    }
+
+    /// The overrides that apply to an object of a placement, in order.
+    pub fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<&Override<'a>> {
+        let mut indices = self.by_target.get(object).cloned().unwrap_or_default();
+        if let Some(namespace) = &object.namespace {
+            let namespace = ObjectRef {
+                api_version: "v1".to_owned(),
+                kind: "Namespace".to_owned(),
+                namespace: None,
+                name: namespace.clone(),
+            };
+            indices.extend(self.by_target.get(&namespace).into_iter().flatten());
+            indices.sort_unstable();
+        }
+        let all = indices.iter().filter_map(|index| self.list.get(*index));
+        all.filter(|one| one.counts_for(placement)).collect()
+    }
+}
+
+/// What overrides do to an object in one cluster.
+#[derive(Debug, Default)]
+pub struct Changes<'a> {
+    /// With the overrides that they are of.
+    steps: Vec<(&'a Object, Step)>,
+}
+
+impl<'a> Changes<'a> {
+    /// What `overrides`, in this order, do in a cluster.
+    pub fn new(overrides: &[&Override<'a>], cluster: &Cluster) -> Self {
+        let of = |one: &&Override<'a>| {
+            let object = one.object;
+            one.steps(cluster).into_iter().map(move |step| (object, step))
+        };
+        let steps = overrides.iter().flat_map(of);
+        Self { steps: steps.collect() }
+    }
+
+    /// What tells changes apart that do different things.
+    pub fn key(&self) -> Vec<String> {
+        self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.id)).collect()
+    }
+
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Carries them out.
+    pub fn apply(&self, body: Value) -> Result<Changed, Failure<'a>> {
+        let mut body = Some(body);
+        let mut changes: Vec<OverrideChange> = Vec::new();
+        for (one, step) in &self.steps {
+            let paths = step.apply(&mut body).map_err(|(operation, why)| Failure {
+                over: one,
+                pointer: step.pointer(operation),
+                why,
+            })?;
+            let policy = &one.id;
+            match changes.iter_mut().find(|change| change.policy == *policy) {
+                Some(change) => change.paths.extend(paths),
+                None => changes.push(OverrideChange {
+                    policy: policy.clone(),
+                    origin: one.origin.to_string(),
+                    paths,
+                }),
+            }
+        }
+        for change in &mut changes {
+            change.paths.sort();
+            change.paths.dedup();
+        }
+        Ok(Changed { body, changes })
+    }
+}
+
+impl Step {
+    /// The paths that differ after it, or which operation fails and why.
+    fn apply(&self, body: &mut Option<Value>) -> Result<Vec<String>, (usize, Why)> {
+        let operations = match &self.deed {
+            Deed::Delete => {
+                let paths = if body.is_some() { vec![String::new()] } else { Vec::new() };
+                *body = None;
+                return Ok(paths);
+            }
+            Deed::Patch(Err((index, why))) => return Err((*index, Why::Unresolved(why.clone()))),
+            Deed::Patch(Ok(operations)) => operations,
+        };
+        let Some(body) = body else { return Ok(Vec::new()) };
+        let before = body.clone();
+        for (index, Resolved { op, path, value }) in operations.iter().enumerate() {
+            let operation = Operation { name: op, path, value: value.as_ref() };
+            patch::apply(body, operation).map_err(|why| (index, Why::Patch(why)))?;
+        }
+        Ok(patch::differences(&before, body))
+    }
+
+    fn pointer(&self, operation: usize) -> String {
+        format!("/spec/policy/overrideRules/{}/jsonPatchOverrides/{operation}", self.rule)
+    }
+}
+
+/// An object after its overrides.
+#[derive(Debug)]
+pub struct Changed {
+    /// What is left of it; `None` when it is dropped.
+    pub body: Option<Value>,
+    /// What each override did.
+    pub changes: Vec<OverrideChange>,
+}
+
+/// An override that cannot be carried out.
+#[derive(Clone, Debug)]
+pub struct Failure<'a> {
+    /// The override.
+    pub over: &'a Object,
+    /// Where in it.
+    pub pointer: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why an override cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// An operation does not fit.
+    #[error(transparent)]
+    Patch(patch::Error),
+    /// A variable has no value.
+    #[error(transparent)]
+    Unresolved(Unresolved),
+}
+
+impl Why {
+    /// The short name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Patch(_) | Self::Unresolved(Unresolved::NotJson) => "PatchFailed",
+            Self::Unresolved(Unresolved::LabelKeyNotFound(_)) => "LabelKeyNotFound",
+            Self::Unresolved(Unresolved::MalformedVariable) => "MalformedVariable",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

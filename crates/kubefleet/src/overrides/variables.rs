@@ -1,0 +1,78 @@
+//! Variables in the values of JSON patches: the cluster's name and labels.
+//!
+//! Facts: they are replaced in the value's JSON text, keys included, the name first, then labels from
+//! the left; a label that the cluster does not have, or a variable that never ends, is an error.
+
+use serde_json::Value;
+
+use federate_kubernetes::Labels;
+
+const NAME: &str = "${MEMBER-CLUSTER-NAME}";
+const LABEL: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
+
+/// A variable that has no value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Unresolved {
+    /// The cluster lacks the label.
+    #[error("the cluster has no label `{0}`")]
+    LabelKeyNotFound(String),
+    /// There is no `}` after it.
+    #[error("a variable `{LABEL}…` has no closing brace")]
+    MalformedVariable,
+    /// What came out is no JSON.
+    #[error("with its variables replaced, the value is no JSON any more")]
+    NotJson,
+}
+
+/// A value as one cluster gets it.
+pub(super) fn resolve(value: &Value, cluster: &str, labels: &Labels) -> Result<Value, Unresolved> {
+    let text = value.to_string();
+    if !text.contains("${MEMBER-CLUSTER-") {
+        return Ok(value.clone());
+    }
+    let text = text.replace(NAME, cluster);
+    let (mut done, mut left) = (String::with_capacity(text.len()), text.as_str());
+    while let Some((before, rest)) = left.split_once(LABEL) {
+        let (key, after) = rest.split_once('}').ok_or(Unresolved::MalformedVariable)?;
+        let label = labels.get(key).ok_or_else(|| Unresolved::LabelKeyNotFound(key.to_owned()))?;
+        done.push_str(before);
+        done.push_str(label);
+        left = after;
+    }
+    let text = done + left;
+    serde_json::from_str(&text).map_err(|_| Unresolved::NotJson)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn resolved(value: &Value) -> Result<Value, Unresolved> {
+        let labels = [("example.com/zone".to_owned(), "z1".to_owned()), ("n".to_owned(), "3".to_owned())];
+        resolve(value, "m1", &labels.into())
+    }
+
+    #[test]
+    fn names_and_labels_become_text() {
+        let value = json!({"${MEMBER-CLUSTER-NAME}": ["${MEMBER-CLUSTER-LABEL-KEY-n}", 1]});
+        assert_eq!(resolved(&value), Ok(json!({"m1": ["3", 1]})));
+        let value = json!("a-${MEMBER-CLUSTER-LABEL-KEY-example.com/zone}-${MEMBER-CLUSTER-LABEL-KEY-n}");
+        assert_eq!(resolved(&value), Ok(json!("a-z1-3")));
+        assert_eq!(
+            resolved(&json!("${OTHER} ${MEMBER-CLUSTER-X}")),
+            Ok(json!("${OTHER} ${MEMBER-CLUSTER-X}"))
+        );
+    }
+
+    #[test]
+    fn what_has_no_value_is_an_error() {
+        let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x}");
+        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x".into())));
+        let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x");
+        assert_eq!(resolved(&value), Err(Unresolved::MalformedVariable));
+        // The brace of the value's own JSON ends it too.
+        let value = json!({"a": "${MEMBER-CLUSTER-LABEL-KEY-x"});
+        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x\"".into())));
+    }
+}

@@ -1,0 +1,169 @@
+//! Cluster properties: how they are named, looked up and compared.
+//!
+//! Facts: names below `resources.kubernetes-fleet.io/` speak of resource usage as
+//! `<total|allocatable|available>-<resource>`, with exactly one `-`; all others of what a property
+//! provider reports. Comparison is exact; scores are computed in floating point, from digits times a
+//! power of ten.
+
+use std::cmp::Ordering;
+
+use super::failure::Failure;
+use federate_kubernetes::Cluster;
+use federate_kubernetes::quantity::Quantity;
+
+/// What stands before the name of a resource property.
+pub(super) const RESOURCES: &str = "resources.kubernetes-fleet.io/";
+
+/// A property that can be looked up.
+#[derive(Clone, Debug)]
+pub(super) enum Property {
+    Reported(String),
+    Resource(Usage, String),
+    /// Not a name of a resource property.
+    Malformed(String),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Usage {
+    Total,
+    Allocatable,
+    Available,
+}
+
+/// An observed amount, exactly and as scores see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amount {
+    pub(super) exact: Quantity,
+    pub(super) approximate: f64,
+}
+
+impl Usage {
+    /// The usage of that name.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "total" => Self::Total,
+            "allocatable" => Self::Allocatable,
+            "available" => Self::Available,
+            _ => return None,
+        })
+    }
+}
+
+impl Property {
+    pub(super) fn named(name: &str) -> Self {
+        let Some(rest) = name.strip_prefix(RESOURCES) else { return Self::Reported(name.to_owned()) };
+        let parts =
+            rest.split_once('-').filter(|(_, resource)| !resource.is_empty() && !resource.contains('-'));
+        match parts.and_then(|(usage, resource)| Some((Usage::of(usage)?, resource))) {
+            Some((usage, resource)) => Self::Resource(usage, resource.to_owned()),
+            None => Self::Malformed(name.to_owned()),
+        }
+    }
+
+    /// What a cluster has of it; `None` where it has nothing of the sort.
+    pub(super) fn of(&self, cluster: &Cluster) -> Result<Option<Amount>, Failure> {
+        match self {
+            Self::Reported(name) => {
+                let Some(text) = cluster.properties.get(name) else { return Ok(None) };
+                let amount = Amount::parse(text).ok_or_else(|| {
+                    Failure::property(format!(
+                        "`{text}`, the property `{name}` of cluster `{}`, is no quantity",
+                        cluster.name
+                    ))
+                })?;
+                Ok(Some(amount))
+            }
+            Self::Resource(usage, resource) => {
+                let Some(capacity) = &cluster.capacity else { return Ok(None) };
+                let amounts = match usage {
+                    Usage::Total => &capacity.total,
+                    Usage::Allocatable => &capacity.allocatable,
+                    Usage::Available => &capacity.available,
+                };
+                Ok(amounts.get(resource).map(|exact| Amount::of(*exact)))
+            }
+            Self::Malformed(name) => {
+                let message = format!("`{name}` is not `{RESOURCES}` with usage, one `-`, and resource");
+                Err(Failure { reason: "InvalidPropertyName", message })
+            }
+        }
+    }
+}
+
+impl Amount {
+    fn parse(text: &str) -> Option<Self> {
+        let exact = Quantity::parse(text)?;
+        Some(Self { exact, approximate: scaled(text).unwrap_or_else(|| exact.approximate()) })
+    }
+
+    fn of(exact: Quantity) -> Self {
+        Self { exact, approximate: exact.approximate() }
+    }
+}
+
+/// A decimal number without fraction in the suffix: its digits times a power of ten, which is not
+/// always the closest floating point number.
+fn scaled(text: &str) -> Option<f64> {
+    let (number, exponent) = match text.as_bytes().last()? {
+        b'm' => (&text[..text.len() - 1], -3),
+        b'u' => (&text[..text.len() - 1], -6),
+        b'n' => (&text[..text.len() - 1], -9),
+        _ => (text, 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: i64 = format!("{whole}{fraction}").parse().ok()?;
+    let exponent = exponent - i32::try_from(fraction.len()).ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "as the arithmetic of the scores has it")]
+    let base = digits as f64;
+    (exponent >= -9)
+        .then(|| if exponent == 0 { base } else { base * TENTHS[exponent.unsigned_abs() as usize % 10] })
+}
+
+/// Negative powers of ten, each the floating point number closest to it.
+const TENTHS: [f64; 10] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
+
+/// Whether `observed OPERATOR expected` holds; `None` for an unknown operator.
+pub(super) fn compare(observed: Quantity, operator: &str, expected: Quantity) -> Option<bool> {
+    let order = observed.cmp(&expected);
+    Some(match operator {
+        "Gt" => order == Ordering::Greater,
+        "Ge" => order != Ordering::Less,
+        "Lt" => order == Ordering::Less,
+        "Le" => order != Ordering::Greater,
+        "Eq" => order == Ordering::Equal,
+        "Ne" => order != Ordering::Equal,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resource_names_have_exactly_two_parts() {
+        let resource =
+            |name: &str| matches!(Property::named(&format!("{RESOURCES}{name}")), Property::Resource(..));
+        assert!(resource("total-cpu") && resource("total-nvidia.com/gpu"));
+        for bad in ["total", "total-", "-cpu", "used-cpu", "available-hugepages-2Mi"] {
+            assert!(!resource(bad), "{bad}");
+        }
+        assert!(matches!(Property::named("kubernetes-fleet.io/node-count"), Property::Reported(_)));
+    }
+
+    #[test]
+    fn comparison_is_of_amounts_not_of_texts() {
+        let of = |text: &str| Quantity::parse(text).unwrap();
+        assert_eq!(compare(of("1"), "Eq", of("1000m")), Some(true));
+        assert_eq!(compare(of("1"), "Ne", of("1000m")), Some(false));
+        assert_eq!(compare(of("2"), "Ge", of("2")), Some(true));
+        assert_eq!(compare(of("2"), "Foo", of("2")), None);
+    }
+
+    #[test]
+    fn scores_see_digits_times_a_power_of_ten() {
+        assert_eq!(scaled("7.6"), Some(76.0 * 0.1));
+        assert_eq!(scaled("45m"), Some(45.0 * 0.001));
+        assert_eq!((scaled("16Gi"), scaled("1e3")), (None, None));
+    }
+}

@@ -1,0 +1,76 @@
+//! Disruption budgets: whether a cluster may be evicted from a placement.
+//!
+//! Facts: a budget counts rows that report to be available, against the number that `PickN` asks for;
+//! `PickAll` asks for none, so that only a plain `minAvailable` says something. Percentages are rounded
+//! up. Clusters that are named cannot be evicted.
+
+use super::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use federate_kubernetes::Object;
+
+/// Whether an eviction is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Whether it is.
+    pub allowed: bool,
+    /// How many rows are available.
+    pub available: i64,
+}
+
+/// Whether a cluster may be evicted from `placement`, whose rows are `available` or not.
+pub fn eviction(
+    placement: &Object,
+    budget: Option<&Object>,
+    available: &[bool],
+) -> Result<Eviction, serde_json::Error> {
+    let policy = spec::<PlacementSpec>(placement)?.policy;
+    let rows = i64::try_from(available.len()).unwrap_or(i64::MAX);
+    let unavailable = available.iter().filter(|available| !**available).count();
+    let unavailable = i64::try_from(unavailable).unwrap_or(i64::MAX);
+    let wanted = match policy.placement_type {
+        PlacementType::PickN => policy.number_of_clusters.unwrap_or(0),
+        PlacementType::PickAll | PlacementType::PickFixed => 0,
+    };
+    let available = rows - unavailable;
+    let room = match budget.map(spec::<BudgetSpec>).transpose()? {
+        Some(BudgetSpec { max_unavailable: Some(most), .. }) => {
+            most.rounded_up(wanted).saturating_sub(unavailable)
+        }
+        Some(BudgetSpec { min_available: Some(least), .. }) => {
+            available.saturating_sub(least.rounded_up(wanted))
+        }
+        _ => 1,
+    };
+    let allowed = policy.placement_type != PlacementType::PickFixed && room > 0;
+    Ok(Eviction { allowed, available })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn object(spec: &Value) -> Object {
+        Object::named("placement.kubernetes-fleet.io/v1", "X", "p", json!({"spec": spec}))
+    }
+
+    #[test]
+    fn budgets_limit_evictions() {
+        let three = json!({"placementType": "PickN", "numberOfClusters": 3});
+        let fixed = json!({"placementType": "PickFixed", "clusterNames": ["a"]});
+        for (policy, budget, available, allowed) in [
+            (&three, Some(json!({"maxUnavailable": "25%"})), &[true, true, true][..], true),
+            (&three, Some(json!({"maxUnavailable": "25%"})), &[true, true, false], false),
+            (&three, Some(json!({"minAvailable": "34%"})), &[true, true, true], true),
+            (&three, Some(json!({"minAvailable": "34%"})), &[true, true, false], false),
+            (&three, None, &[false], true),
+            (&json!(null), Some(json!({"minAvailable": 1})), &[true, true], true),
+            (&json!(null), Some(json!({"minAvailable": 0})), &[false], false),
+            (&fixed, None, &[true], false),
+        ] {
+            let placement = object(&json!({"policy": policy}));
+            let budget = budget.map(|spec| object(&spec));
+            let eviction = eviction(&placement, budget.as_ref(), available).unwrap();
+            assert_eq!(eviction.allowed, allowed, "{policy} {budget:?}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The stages of an update run: which clusters each updates, in which order, how many at a time.
+//!
+//! Facts: a stage takes the clusters that were picked and that its selector matches; every one of them
+//! must be in exactly one stage. A label that sorts them must be a whole number on each.
+
+use std::collections::BTreeMap;
+
+use super::api::{StageSpec, StagedSpec, Task, spec};
+use federate_kubernetes::{Cluster, ClusterName, Object, finding};
+
+/// A stage of an update run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Its clusters, in the order in which they are updated.
+    pub clusters: Vec<ClusterName>,
+    /// How many are updated at a time.
+    pub max_concurrency: i64,
+}
+
+/// Why an update run does not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A strategy that cannot be read.
+    #[error("the strategy cannot be read: {0}")]
+    Unreadable(String),
+    /// A stage that waits for what there is not.
+    #[error("stage `{stage}` waits for something impossible: {why}")]
+    InvalidStageTask {
+        /// The stage.
+        stage: String,
+        /// Why.
+        why: String,
+    },
+    /// A selector that is none.
+    #[error("stage `{stage}` has an invalid label selector: {why}")]
+    InvalidLabelSelector {
+        /// The stage.
+        stage: String,
+        /// Why.
+        why: String,
+    },
+    /// A cluster that two stages take.
+    #[error("cluster `{cluster}` is in stage `{first}` and in stage `{second}`")]
+    ClusterInSeveralStages {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The first stage.
+        first: String,
+        /// The second stage.
+        second: String,
+    },
+    /// A label that does not sort.
+    #[error("stage `{stage}` sorts its clusters by label `{key}`, which is no whole number on `{cluster}`")]
+    InvalidSortingLabel {
+        /// The stage.
+        stage: String,
+        /// The label.
+        key: String,
+        /// The cluster.
+        cluster: ClusterName,
+    },
+    /// Clusters that no stage takes.
+    #[error("no stage takes {0}")]
+    ClustersMissingFromStages(String),
+}
+
+impl Failure {
+    /// The short name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "Unreadable",
+            Self::InvalidStageTask { .. } => "InvalidStageTask",
+            Self::InvalidLabelSelector { .. } => "InvalidLabelSelector",
+            Self::ClusterInSeveralStages { .. } => "ClusterInSeveralStages",
+            Self::InvalidSortingLabel { .. } => "InvalidSortingLabel",
+            Self::ClustersMissingFromStages(_) => "ClustersMissingFromStages",
+        }
+    }
+}
+
+/// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
+pub fn stages(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Failure> {
+    let spec: StagedSpec = spec(strategy).map_err(|e| Failure::Unreadable(e.to_string()))?;
+    let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut stages = Vec::with_capacity(spec.stages.len());
+    for stage in &spec.stages {
+        tasks(stage).map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
+        let mut members = Vec::new();
+        for cluster in matched(stage, picked)? {
+            if let Some(first) = taken.insert(&cluster.name, &stage.name) {
+                return Err(Failure::ClusterInSeveralStages {
+                    cluster: cluster.name.clone(),
+                    first: first.to_owned(),
+                    second: stage.name.clone(),
+                });
+            }
+            members.push((rank(stage, cluster)?, cluster.name.clone()));
+        }
+        members.sort();
+        let total = i64::try_from(members.len()).unwrap_or(i64::MAX);
+        stages.push(Stage {
+            name: stage.name.clone(),
+            clusters: members.into_iter().map(|(_, name)| name).collect(),
+            max_concurrency: stage.max_concurrency.map_or(1, |amount| amount.rounded_down(total)).max(1),
+        });
+    }
+    let missing: Vec<&str> =
+        picked.iter().map(|c| c.name.as_ref()).filter(|name| !taken.contains_key(name)).collect();
+    if missing.is_empty() {
+        Ok(stages)
+    } else {
+        Err(Failure::ClustersMissingFromStages(finding::list(&missing, 3)))
+    }
+}
+
+fn matched<'c>(stage: &StageSpec, picked: &[&'c Cluster]) -> Result<Vec<&'c Cluster>, Failure> {
+    let Some(selector) = &stage.label_selector else { return Ok(Vec::new()) };
+    if let Some((_, why)) = selector.invalid() {
+        return Err(Failure::InvalidLabelSelector { stage: stage.name.clone(), why });
+    }
+    Ok(picked.iter().copied().filter(|cluster| selector.matches(&cluster.labels)).collect())
+}
+
+/// What orders a cluster within its stage, before its name.
+fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
+    let Some(key) = &stage.sorting_label_key else { return Ok(0) };
+    let rank = cluster.labels.get(key).and_then(|value| value.parse().ok());
+    rank.ok_or_else(|| Failure::InvalidSortingLabel {
+        stage: stage.name.clone(),
+        key: key.clone(),
+        cluster: cluster.name.clone(),
+    })
+}
+
+/// Checks what a stage waits for.
+fn tasks(stage: &StageSpec) -> Result<(), String> {
+    match stage.before_stage_tasks.as_slice() {
+        [] => {}
+        [Task { kind, wait_time: None }] if kind == "Approval" => {}
+        [_] => return Err("before a stage there can only be an Approval, without waitTime".to_owned()),
+        _ => return Err("before a stage there can be one task".to_owned()),
+    }
+    match stage.after_stage_tasks.as_slice() {
+        [] | [_] => {}
+        [first, second] if first.kind != second.kind => {}
+        [first, _] => return Err(format!("after a stage there can be one {} only", first.kind)),
+        _ => return Err("after a stage there can be two tasks".to_owned()),
+    }
+    for Task { kind, wait_time } in &stage.after_stage_tasks {
+        match (kind.as_str(), wait_time) {
+            ("Approval", None) => {}
+            ("Approval", Some(_)) => return Err("an Approval has no waitTime".to_owned()),
+            ("TimedWait", Some(time)) if is_some_time(time) => {}
+            ("TimedWait", _) => return Err("a TimedWait needs a waitTime, such as `10m`".to_owned()),
+            (other, _) => return Err(format!("`{other}` is neither Approval nor TimedWait")),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text is a duration of more than nothing as Go writes it: `1h30m`, `1.5s`.
+fn is_some_time(text: &str) -> bool {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut some = false;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit);
+        let is_number = number.bytes().any(|b| b.is_ascii_digit()) && number.matches('.').count() < 2;
+        if !is_number || !matches!(unit, "h" | "m" | "s" | "ms" | "us" | "µs" | "ns") {
+            return false;
+        }
+        some |= number.bytes().any(|b| matches!(b, b'1'..=b'9'));
+        rest = after;
+    }
+    some
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(kind: &str, wait_time: Option<&str>) -> Task {
+        Task { kind: kind.into(), wait_time: wait_time.map(Into::into) }
+    }
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for (text, is) in [
+            ("10m", true),
+            ("1h30m", true),
+            ("0.5s", true),
+            ("0s", false),
+            ("", false),
+            ("-1m", false),
+            ("10", false),
+            ("1d", false),
+            ("1..5s", false),
+            ("m", false),
+        ] {
+            assert_eq!(is_some_time(text), is, "{text}");
+        }
+    }
+
+    #[test]
+    fn stages_wait_for_approvals_and_time() {
+        let approval = || task("Approval", None);
+        let wait = || task("TimedWait", Some("1h"));
+        for (before, after, ok) in [
+            (vec![approval()], vec![wait(), approval()], true),
+            (vec![wait()], vec![], false),
+            (vec![approval(), approval()], vec![], false),
+            (vec![], vec![approval(), approval()], false),
+            (vec![], vec![task("TimedWait", None)], false),
+            (vec![], vec![task("TimedWait", Some("0s"))], false),
+            (vec![], vec![task("Sleep", None)], false),
+        ] {
+            let stage =
+                StageSpec { before_stage_tasks: before, after_stage_tasks: after, ..StageSpec::default() };
+            assert_eq!(tasks(&stage).is_ok(), ok, "{stage:?}");
+        }
+    }
+}

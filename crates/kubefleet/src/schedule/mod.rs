@@ -1,0 +1,145 @@
+//! The scheduling cycle: from the rows that a placement has to the rows that it gets.
+//!
+//! Facts: a row made under the current policy is never dropped for what has become of its cluster,
+//! only when it is gone or fewer are wanted. Rows of an earlier policy are obsolete: their clusters are
+//! picked again like any other. An error in a policy or property aborts everything.
+
+use jiff::Timestamp;
+
+use super::api::{PlacementType, Policy};
+use super::cluster::ineligible;
+use crate::failure::Failure;
+use federate_kubernetes::{Cluster, Taint};
+
+mod pick;
+mod score;
+mod screen;
+mod spread;
+
+/// One cluster of a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) state: State,
+    /// Given when it was picked; `None` when it was picked by name, or by hand.
+    pub(super) scores: Option<Scores>,
+}
+
+/// Whether resources have been released to a row's cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    Scheduled,
+    Bound,
+}
+
+/// Topology first: it outranks affinity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Scores {
+    pub(super) topology: i64,
+    pub(super) affinity: i64,
+}
+
+/// Why a cluster is not picked.
+#[derive(Clone, Debug)]
+pub(super) enum Rejection {
+    Affinity,
+    Ineligible(String),
+    Namespace(String),
+    Taint(Taint),
+    /// By the constraint on this key.
+    Spread(String),
+    /// Others score higher than these scores.
+    Score(Scores),
+}
+
+/// The rows of a placement by cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    pub(super) current: Vec<Option<Row>>,
+    /// Made under an earlier policy.
+    pub(super) obsolete: Vec<Option<Row>>,
+}
+
+impl Rows {
+    /// No rows in a fleet of that size.
+    pub(super) fn none(clusters: usize) -> Self {
+        Self { current: vec![None; clusters], obsolete: vec![None; clusters] }
+    }
+
+    fn count(rows: &[Option<Row>]) -> usize {
+        rows.iter().flatten().count()
+    }
+}
+
+/// What a placement asks of which fleet.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'p> {
+    pub(super) policy: &'p Policy,
+    /// The namespace of a `ResourcePlacement`.
+    pub(super) namespace: Option<&'p str>,
+    pub(super) clusters: &'p [Cluster],
+    pub(super) now: Option<Timestamp>,
+}
+
+/// What a scheduling cycle leaves.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// By cluster.
+    pub(super) rows: Vec<Option<Row>>,
+    /// Why clusters were not picked, by cluster; `None` too for those not looked at.
+    pub(super) rejected: Vec<Option<Rejection>>,
+    /// Names that no cluster has.
+    pub(super) missing: Vec<String>,
+    /// Whether all that was asked for was found.
+    pub(super) fulfilled: bool,
+}
+
+/// Schedules a placement.
+pub(super) fn schedule(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
+    match request.policy.placement_type {
+        PlacementType::PickAll => pick_all(request, rows),
+        PlacementType::PickN => pick::pick_n(request, rows),
+        PlacementType::PickFixed => Ok(pick_fixed(request, rows)),
+    }
+}
+
+fn pick_all(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
+    let Request { policy, namespace, clusters, now } = *request;
+    let mut rejected = screen::screen(policy, namespace, clusters, now)?;
+    let mut current = rows.current;
+    for ((row, obsolete), refusal) in current.iter_mut().zip(rows.obsolete).zip(&mut rejected) {
+        if row.is_some() {
+            *refusal = None;
+        } else if refusal.is_none() {
+            let state = obsolete.map_or(State::Scheduled, |r| r.state);
+            *row = Some(Row { state, scores: Some(Scores::default()) });
+        }
+    }
+    Ok(Outcome { rows: current, rejected, missing: Vec::new(), fulfilled: true })
+}
+
+/// Picks clusters by name; nothing but eligibility is asked of them.
+fn pick_fixed(request: &Request<'_>, rows: Rows) -> Outcome {
+    let Request { policy, clusters, now, .. } = *request;
+    let mut outcome =
+        Outcome { rejected: vec![None; clusters.len()], rows: rows.current, ..Outcome::default() };
+    for name in &policy.cluster_names {
+        let Ok(index) = clusters.binary_search_by(|c| c.name.as_ref().cmp(name)) else {
+            outcome.missing.push(name.clone());
+            continue;
+        };
+        let (Some(row), Some(refusal)) = (outcome.rows.get_mut(index), outcome.rejected.get_mut(index))
+        else {
+            continue;
+        };
+        match clusters.get(index).and_then(|c| ineligible(c, now)) {
+            Some(why) => *refusal = Some(Rejection::Ineligible(why)),
+            None if row.is_none() => {
+                let obsolete = rows.obsolete.get(index).copied().flatten();
+                *row = Some(Row { state: obsolete.map_or(State::Scheduled, |r| r.state), scores: None });
+            }
+            None => {}
+        }
+    }
+    outcome.fulfilled = outcome.missing.is_empty() && outcome.rejected.iter().all(Option::is_none);
+    outcome
+}

@@ -1,0 +1,145 @@
+//! `PickN`: as many clusters as wanted, the best first.
+//!
+//! Facts: too many rows are cut, those not released yet before others and the worst first; nothing is
+//! scheduled in that cycle. With as many as wanted, nothing happens at all. With spread constraints
+//! clusters are picked one a cycle, and whatever the first cycle does not pick again of an earlier
+//! policy's rows loses its advantage, but not its state.
+
+use std::cmp::Reverse;
+
+use super::score::Preferences;
+use super::screen::screen;
+use super::spread::Spread;
+use super::{Outcome, Rejection, Request, Row, Rows, Scores, State};
+use crate::failure::Failure;
+
+/// A cluster that can be picked, by its place in the fleet.
+struct Candidate {
+    index: usize,
+    scores: Scores,
+    /// Whether it has a row of an earlier policy.
+    obsolete: bool,
+}
+
+pub(super) fn pick_n(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
+    let wanted = usize::try_from(request.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0);
+    let present = Rows::count(&rows.current);
+    if wanted <= present {
+        let mut kept = rows.current;
+        cut(&mut kept, present - wanted);
+        let rejected = vec![None; kept.len()];
+        return Ok(Outcome { rows: kept, rejected, missing: Vec::new(), fulfilled: true });
+    }
+    Ok(Cycles::new(request, rows)?.run(wanted - present))
+}
+
+/// Takes `surplus` rows away: clusters stand in name order, so equal scores go by name.
+fn cut(rows: &mut [Option<Row>], surplus: usize) {
+    let mut order: Vec<(State, Option<Scores>, usize)> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(index, row)| row.as_ref().map(|r| (r.state, r.scores, index)))
+        .collect();
+    order.sort_unstable();
+    for (.., index) in order.into_iter().take(surplus) {
+        if let Some(row) = rows.get_mut(index) {
+            *row = None;
+        }
+    }
+}
+
+struct Cycles<'p> {
+    rows: Rows,
+    /// The rows of an earlier policy, as they were.
+    former: Vec<Option<Row>>,
+    /// What refuses a cluster in every cycle.
+    refused: Vec<Option<Rejection>>,
+    /// The clusters that nothing refuses and that have no row, each with its affinity score.
+    open: Vec<(usize, i64)>,
+    spread: Spread<'p>,
+    /// Whether a cycle picks no more than one.
+    single: bool,
+}
+
+impl<'p> Cycles<'p> {
+    fn new(request: &Request<'p>, rows: Rows) -> Result<Self, Failure> {
+        let Request { policy, namespace, clusters, now } = *request;
+        let mut refused = screen(policy, namespace, clusters, now)?;
+        let preferences = Preferences::new(policy.preferred(), clusters)?;
+        let mut spread = Spread::new(&policy.topology_spread_constraints, clusters);
+        let mut open = Vec::with_capacity(clusters.len());
+        let fleet = clusters.iter().zip(&rows.current).zip(&mut refused).enumerate();
+        for (index, ((cluster, row), refusal)) in fleet {
+            if row.is_some() {
+                // It stays, whatever its cluster is like by now.
+                *refusal = None;
+                spread.count(index);
+            } else if refusal.is_none() {
+                open.push((index, preferences.score(index, cluster)?));
+            }
+        }
+        let single = !policy.topology_spread_constraints.is_empty();
+        Ok(Self { former: rows.obsolete.clone(), rows, refused, open, spread, single })
+    }
+
+    fn run(mut self, mut batch: usize) -> Outcome {
+        self.spread.settle();
+        while self.single && batch > 1 {
+            let Some(best) = self.candidates().min_by_key(rank) else { break };
+            self.pick(&best);
+            self.open.retain(|(index, _)| *index != best.index);
+            // What this cycle did not pick again is on its way out.
+            self.rows.obsolete.clear();
+            self.spread.settle();
+            batch -= 1;
+        }
+        let mut candidates: Vec<Candidate> = self.candidates().collect();
+        let many = batch.min(candidates.len());
+        if many > 0 && many < candidates.len() {
+            candidates.select_nth_unstable_by_key(many - 1, rank);
+        }
+        let rest = candidates.split_off(many);
+        let mut rejected = std::mem::take(&mut self.refused);
+        for (index, _) in &self.open {
+            if let (Some(refusal), Err(key)) = (rejected.get_mut(*index), self.spread.score(*index)) {
+                *refusal = Some(Rejection::Spread(key.to_owned()));
+            }
+        }
+        for other in rest {
+            if let Some(refusal) = rejected.get_mut(other.index) {
+                *refusal = Some(Rejection::Score(other.scores));
+            }
+        }
+        for picked in &candidates {
+            self.pick(picked);
+        }
+        Outcome { rows: self.rows.current, rejected, missing: Vec::new(), fulfilled: many == batch }
+    }
+
+    /// The clusters that can be picked in this cycle.
+    fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        self.open.iter().filter_map(|&(index, affinity)| {
+            let topology = self.spread.score(index).ok()?;
+            let obsolete = self.rows.obsolete.get(index).is_some_and(Option::is_some);
+            Some(Candidate { index, scores: Scores { topology, affinity }, obsolete })
+        })
+    }
+
+    /// Makes a row; a former one that is picked again keeps its state.
+    fn pick(&mut self, candidate: &Candidate) {
+        let former = self.former.get(candidate.index).copied().flatten();
+        if let Some(row) = self.rows.current.get_mut(candidate.index) {
+            let state = former.map_or(State::Scheduled, |r| r.state);
+            *row = Some(Row { state, scores: Some(candidate.scores) });
+        }
+        self.spread.count(candidate.index);
+    }
+}
+
+/// The best first: clusters stand in name order, and of equal ones the last by name is picked.
+fn rank(candidate: &Candidate) -> Reverse<(Scores, bool, usize)> {
+    Reverse((candidate.scores, candidate.obsolete, candidate.index))
+}
+
+#[cfg(test)]
+mod tests;

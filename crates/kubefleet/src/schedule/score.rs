@@ -1,0 +1,101 @@
+//! Affinity scores: the sum of what each preference gives a cluster.
+//!
+//! Facts: a preference that sorts by a property spreads its weight linearly between the least and the
+//! greatest value in the whole fleet, whatever of it can be picked; rounding is half away from zero.
+
+use super::super::affinity::LabelTerm;
+use super::super::api::{Preference, SortOrder};
+use super::super::properties::{Amount, Property};
+use crate::failure::Failure;
+use federate_kubernetes::Cluster;
+
+/// The preferences of a policy, ready to score the clusters of a fleet.
+pub(super) struct Preferences<'p> {
+    terms: Vec<Scorer<'p>>,
+}
+
+struct Scorer<'p> {
+    weight: i64,
+    labels: Option<LabelTerm<'p>>,
+    sorter: Option<Sorter>,
+}
+
+struct Sorter {
+    ascending: bool,
+    /// What each cluster has.
+    amounts: Vec<Option<Amount>>,
+    /// The least and the greatest of it.
+    bounds: Option<(Amount, Amount)>,
+}
+
+impl<'p> Preferences<'p> {
+    pub(super) fn new(preferred: &'p [Preference], clusters: &[Cluster]) -> Result<Self, Failure> {
+        let weighty = preferred.iter().filter(|p| p.weight != 0);
+        let terms = weighty.map(|p| {
+            let sorter = p.preference.property_sorter.as_ref();
+            Ok(Scorer {
+                weight: p.weight,
+                labels: p.preference.label_selector.as_ref().map(LabelTerm::new),
+                sorter: sorter
+                    .map(|s| Sorter::new(&s.name, s.sort_order == SortOrder::Ascending, clusters))
+                    .transpose()?,
+            })
+        });
+        Ok(Self { terms: terms.collect::<Result<_, Failure>>()? })
+    }
+
+    /// The score of cluster number `index`.
+    pub(super) fn score(&self, index: usize, cluster: &Cluster) -> Result<i64, Failure> {
+        let mut sum = 0_i64;
+        for term in &self.terms {
+            if let Some(labels) = &term.labels
+                && !labels.matches(&cluster.labels)?
+            {
+                continue;
+            }
+            let points = term.sorter.as_ref().map_or(term.weight, |sorter| sorter.points(index, term.weight));
+            sum = sum.saturating_add(points);
+        }
+        Ok(sum)
+    }
+}
+
+impl Sorter {
+    fn new(name: &str, ascending: bool, clusters: &[Cluster]) -> Result<Self, Failure> {
+        let property = Property::named(name);
+        let amounts = clusters.iter().map(|c| property.of(c)).collect::<Result<Vec<_>, _>>()?;
+        let all = || amounts.iter().flatten().copied();
+        let least = all().min_by_key(|a| a.exact);
+        let greatest = all().max_by_key(|a| a.exact);
+        Ok(Self { ascending, bounds: least.zip(greatest), amounts })
+    }
+
+    fn points(&self, index: usize, weight: i64) -> i64 {
+        let (Some(Some(amount)), Some((least, greatest))) = (self.amounts.get(index), &self.bounds) else {
+            return 0;
+        };
+        if least.exact == greatest.exact {
+            return 0;
+        }
+        interpolate(amount.approximate, least.approximate, greatest.approximate, weight, self.ascending)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "weights are small")]
+fn interpolate(amount: f64, least: f64, greatest: f64, weight: i64, ascending: bool) -> i64 {
+    let share = (amount - least) / (greatest - least);
+    let share = if ascending { 1.0 - share } else { share };
+    (share * weight as f64).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weight_is_spread_between_least_and_greatest() {
+        assert_eq!([0.057, 0.045, 0.12].map(|v| interpolate(v, 0.045, 0.12, 30, true)), [25, 30, 0]);
+        assert_eq!([3.0, 5.0, 11.0].map(|v| interpolate(v, 3.0, 11.0, 20, false)), [0, 5, 20]);
+        assert_eq!(interpolate(1.0, 0.0, 2.0, -5, false), -3, "half is rounded away from zero");
+    }
+}

@@ -1,0 +1,78 @@
+//! The filters that do not depend on what is placed already, cluster by cluster: the first that
+//! refuses is the reason told.
+//!
+//! Facts: required affinity, eligibility, the placement's namespace (of a `ResourcePlacement`), taints,
+//! in this order. Terms are alternatives. Every taint needs a toleration.
+
+use jiff::Timestamp;
+
+use super::super::affinity::Term;
+use super::super::api::{Policy, Toleration};
+use super::super::cluster::ineligible;
+use super::Rejection;
+use crate::failure::Failure;
+use federate_kubernetes::{Cluster, Taint};
+
+/// What refuses each cluster, if anything does.
+pub(super) fn screen(
+    policy: &Policy,
+    namespace: Option<&str>,
+    clusters: &[Cluster],
+    now: Option<Timestamp>,
+) -> Result<Vec<Option<Rejection>>, Failure> {
+    let terms: Vec<Term<'_>> = policy.required().iter().map(Term::new).collect();
+    let refused = |cluster: &Cluster| {
+        if !terms.is_empty() && !any(&terms, cluster)? {
+            return Ok(Some(Rejection::Affinity));
+        }
+        if let Some(why) = ineligible(cluster, now) {
+            return Ok(Some(Rejection::Ineligible(why)));
+        }
+        let lacks =
+            |namespace: &&str| cluster.namespaces.as_ref().is_some_and(|all| !all.contains(*namespace));
+        if let Some(namespace) = namespace.filter(lacks) {
+            return Ok(Some(Rejection::Namespace(namespace.to_owned())));
+        }
+        let untolerated =
+            cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates(by, t)));
+        Ok(untolerated.map(|taint| Rejection::Taint(taint.clone())))
+    };
+    clusters.iter().map(refused).collect()
+}
+
+fn any(terms: &[Term<'_>], cluster: &Cluster) -> Result<bool, Failure> {
+    for term in terms {
+        if term.matches(cluster)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn tolerates(by: &Toleration, taint: &Taint) -> bool {
+    let effect = by.effect.is_empty() || by.effect == taint.effect;
+    effect
+        && match by.operator.as_str() {
+            "Exists" => by.key.is_empty() || by.key == taint.key,
+            "Equal" => by.key == taint.key && by.value == taint.value,
+            _ => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toleration_covers_key_value_and_effect() {
+        let taint = Taint { key: "spot".into(), value: "yes".into(), effect: "NoSchedule".into() };
+        let by = |key: &str, operator: &str, value: &str, effect: &str| {
+            let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
+            tolerates(&Toleration { key, operator, value, effect }, &taint)
+        };
+        assert!(by("", "Exists", "", "") && by("spot", "Exists", "", "NoSchedule"));
+        assert!(by("spot", "Equal", "yes", "") && !by("spot", "Equal", "", ""));
+        assert!(!by("", "Equal", "yes", "") && !by("spot", "Exists", "", "NoExecute"));
+        assert!(!by("spot", "Maybe", "yes", ""));
+    }
+}

@@ -1,0 +1,144 @@
+//! Topology spread constraints: how picking a cluster changes the skew between domains.
+//!
+//! Facts: domains are those of all clusters of the fleet, whether they can be picked or not; only rows
+//! of the current policy count. A cluster without the label is never in violation and adds nothing.
+//! `DoNotSchedule` constraints come before `ScheduleAnyway` ones.
+
+use std::collections::BTreeMap;
+
+use super::super::api::{SpreadConstraint, WhenUnsatisfiable};
+use federate_kubernetes::Cluster;
+
+/// What a violated `ScheduleAnyway` constraint costs.
+const PENALTY: i64 = 1000;
+
+/// The constraints of a policy over one fleet.
+pub(super) struct Spread<'p> {
+    constraints: Vec<Constraint<'p>>,
+}
+
+struct Constraint<'p> {
+    key: &'p str,
+    max_skew: i64,
+    strict: bool,
+    /// The domain of each cluster.
+    domains: Vec<Option<usize>>,
+    /// The rows in each domain.
+    counts: Vec<i64>,
+    /// What each domain's clusters score by these; `None` where one more would be in violation.
+    scores: Vec<Option<i64>>,
+}
+
+impl<'p> Spread<'p> {
+    pub(super) fn new(constraints: &'p [SpreadConstraint], clusters: &[Cluster]) -> Self {
+        let of = |kind: WhenUnsatisfiable| constraints.iter().filter(move |c| c.when_unsatisfiable == kind);
+        let ordered = of(WhenUnsatisfiable::DoNotSchedule).chain(of(WhenUnsatisfiable::ScheduleAnyway));
+        Self { constraints: ordered.map(|c| Constraint::new(c, clusters)).collect() }
+    }
+
+    /// Counts a row on cluster number `index`.
+    pub(super) fn count(&mut self, index: usize) {
+        for constraint in &mut self.constraints {
+            let domain = constraint.domains.get(index).copied().flatten();
+            if let Some(count) = domain.and_then(|d| constraint.counts.get_mut(d)) {
+                *count += 1;
+            }
+        }
+    }
+
+    /// Takes in the rows counted since.
+    pub(super) fn settle(&mut self) {
+        self.constraints.iter_mut().for_each(Constraint::settle);
+    }
+
+    /// The score of cluster number `index`, or the key of the constraint that it would violate.
+    pub(super) fn score(&self, index: usize) -> Result<i64, &'p str> {
+        let mut score = 0;
+        for constraint in &self.constraints {
+            let Some(domain) = constraint.domains.get(index).copied().flatten() else { continue };
+            score += constraint.scores.get(domain).copied().flatten().ok_or(constraint.key)?;
+        }
+        Ok(score)
+    }
+}
+
+impl<'p> Constraint<'p> {
+    fn new(constraint: &'p SpreadConstraint, clusters: &[Cluster]) -> Self {
+        let mut numbers = BTreeMap::new();
+        let key = constraint.topology_key.as_str();
+        let domains = clusters
+            .iter()
+            .map(|c| {
+                let next = numbers.len();
+                Some(*numbers.entry(c.labels.get(key)?.as_str()).or_insert(next))
+            })
+            .collect();
+        Self {
+            key,
+            max_skew: constraint.max_skew,
+            strict: constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule,
+            domains,
+            counts: vec![0; numbers.len()],
+            scores: Vec::new(),
+        }
+    }
+
+    fn settle(&mut self) {
+        let extremes = extremes(&self.counts);
+        let score = |&count: &i64| match change(count, extremes, self.max_skew) {
+            (change, false) => Some(-change),
+            (_, true) => (!self.strict).then_some(-PENALTY),
+        };
+        self.scores.clear();
+        self.scores.extend(self.counts.iter().map(score));
+    }
+}
+
+/// The least, second least and greatest count; with one domain all three are the same.
+fn extremes(counts: &[i64]) -> (i64, i64, i64) {
+    let (mut least, mut second, mut greatest) = (i64::MAX, i64::MAX, 0);
+    for &count in counts {
+        if count < least {
+            (least, second) = (count, least);
+        } else {
+            second = second.min(count);
+        }
+        greatest = greatest.max(count);
+    }
+    (least, if counts.len() > 1 { second } else { least }, greatest)
+}
+
+/// How one more row in a domain that has `count` changes the skew, and whether that is too much.
+fn change(count: i64, (least, second, greatest): (i64, i64, i64), max_skew: i64) -> (i64, bool) {
+    let change = if least == greatest {
+        1
+    } else if count == least && least != second {
+        -1
+    } else {
+        i64::from(count == greatest)
+    };
+    (change, greatest - least + change > max_skew)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_domain_grows_for_ever() {
+        let one = extremes(&[7]);
+        assert_eq!(one, (7, 7, 7));
+        assert_eq!(change(7, one, 1), (1, false));
+    }
+
+    #[test]
+    fn an_empty_domain_draws_and_a_full_one_repels() {
+        let two = extremes(&[0, 1]);
+        assert_eq!(two, (0, 1, 1));
+        assert_eq!(change(0, two, 1), (-1, false));
+        assert_eq!(change(1, two, 1), (1, true));
+        let three = extremes(&[0, 2, 0]);
+        assert_eq!(three, (0, 0, 2), "two empty domains: filling one leaves the skew");
+        assert_eq!((change(0, three, 1), change(0, three, 2)), ((0, true), (0, false)));
+    }
+}

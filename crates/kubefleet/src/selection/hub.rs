@@ -1,0 +1,128 @@
+//! The hub: the repo's objects as a control plane finds them, by kind and by namespace, and the kinds
+//! it serves.
+//!
+//! Facts: by default the control plane does not see its own objects but envelopes, nor clusters, pods,
+//! nodes, leases, metrics and events. Envelopes are the only objects of its own that can be selected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::envelope;
+use federate_kubernetes::kinds::{self, Scope};
+use federate_kubernetes::{Object, ObjectRef};
+use federate_repo::Repo;
+
+use super::Selected;
+
+/// What a placement can select from.
+#[derive(Debug)]
+pub struct Hub<'a> {
+    objects: Vec<Selected<'a>>,
+    /// By group and kind.
+    by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    by_namespace: BTreeMap<&'a str, Vec<usize>>,
+    /// The kinds that Kubernetes does not have, as the repo defines or uses them.
+    custom: BTreeMap<(&'a str, &'a str), Scope>,
+    /// The groups of those kinds.
+    groups: BTreeSet<&'a str>,
+    services: BTreeSet<(&'a str, &'a str)>,
+}
+
+/// A kind that the hub serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Its objects live there.
+    Of(Scope),
+    /// Of a custom group that the repo knows it need not know every kind.
+    Unused,
+}
+
+impl<'a> Hub<'a> {
+    /// The hub that a repo is.
+    pub fn new(repo: &'a Repo) -> Self {
+        let templates = repo.templates.iter().map(Selected::Plain);
+        let envelopes = repo.claimed.iter().map(|claimed| &claimed.object);
+        let envelopes = envelopes.filter(|o| envelope::is_envelope(&o.id)).map(Selected::Envelope);
+        let objects: Vec<Selected<'a>> = templates.chain(envelopes).collect();
+        let mut hub = Self {
+            objects,
+            by_kind: BTreeMap::new(),
+            by_namespace: BTreeMap::new(),
+            custom: BTreeMap::new(),
+            groups: BTreeSet::new(),
+            services: BTreeSet::new(),
+        };
+        for index in 0..hub.objects.len() {
+            hub.index(index);
+        }
+        hub
+    }
+
+    fn index(&mut self, index: usize) {
+        let Some(object) = self.objects.get(index).map(Selected::object) else { return };
+        let id = &object.id;
+        let kind = (id.group(), id.kind.as_str());
+        self.by_kind.entry(kind.0).or_default().entry(kind.1).or_default().push(index);
+        if let Some(namespace) = &id.namespace {
+            self.by_namespace.entry(namespace).or_default().push(index);
+            if kind == ("", "Service") {
+                self.services.insert((namespace, &id.name));
+            }
+        }
+        if kinds::scope(kind.0, kind.1).is_none() {
+            let used = if id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
+            self.custom.entry(kind).or_insert(used);
+            self.groups.insert(kind.0);
+        }
+        if kind == ("apiextensions.k8s.io", "CustomResourceDefinition") {
+            self.define(object);
+        }
+    }
+
+    fn define(&mut self, definition: &'a Object) {
+        let group = definition.text(&["spec", "group"]);
+        let scope = match definition.text(&["spec", "scope"]) {
+            "Namespaced" => Scope::Namespaced,
+            "Cluster" => Scope::Cluster,
+            _ => return,
+        };
+        self.custom.insert((group, definition.text(&["spec", "names", "kind"])), scope);
+        self.groups.insert(group);
+    }
+
+    /// What is known of a kind; `None` when it is not served.
+    pub(super) fn kind(&self, group: &str, kind: &str) -> Option<Kind> {
+        let known = kinds::scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
+        known.map(Kind::Of).or_else(|| self.groups.contains(group).then_some(Kind::Unused))
+    }
+
+    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = Selected<'a>> {
+        self.all(self.by_kind.get(group).and_then(|kinds| kinds.get(kind)))
+    }
+
+    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = Selected<'a>> {
+        self.all(self.by_namespace.get(namespace))
+    }
+
+    fn all<'s>(&'s self, at: Option<&'s Vec<usize>>) -> impl Iterator<Item = Selected<'a>> + 's {
+        let at = at.map_or(&[] as &[usize], Vec::as_slice);
+        at.iter().filter_map(|index| self.objects.get(*index).copied())
+    }
+
+    /// Whether there is a Service of the same namespace and name.
+    pub(super) fn has_service(&self, id: &ObjectRef) -> bool {
+        self.services.contains(&(id.namespace.as_deref().unwrap_or_default(), &id.name))
+    }
+}
+
+/// Whether the control plane does not see objects of a kind; a selector of them is passed over.
+pub(super) fn skipped(group: &str, kind: &str) -> bool {
+    match group {
+        "" => matches!(kind, "Pod" | "Node"),
+        "cluster.kubernetes-fleet.io" | "events.k8s.io" | "coordination.k8s.io" | "metrics.k8s.io" => true,
+        envelope::GROUP => !envelope::is_kind(kind),
+        "networking.fleet.azure.com" => {
+            matches!(kind, "ServiceImport" | "TrafficManagerProfile" | "TrafficManagerBackend")
+        }
+        _ => false,
+    }
+}

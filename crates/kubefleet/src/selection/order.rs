@@ -1,0 +1,97 @@
+//! The order in which a placement's objects stand in its list: not the one in which members apply them.
+//!
+//! Facts: by rank of the kind, whatever its group; then by API version; then by namespace and name.
+
+use std::cmp::Ordering;
+
+use federate_kubernetes::ObjectRef;
+
+const RANKS: [&str; 32] = [
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+/// How two objects are ordered.
+pub(super) fn compare(a: &ObjectRef, b: &ObjectRef) -> Ordering {
+    let (rank_a, rank_b) = (rank(a), rank(b));
+    rank_a.cmp(&rank_b).then_with(|| within(a, rank_a).cmp(&within(b, rank_b)))
+}
+
+fn rank(id: &ObjectRef) -> usize {
+    RANKS.iter().position(|kind| *kind == id.kind).unwrap_or(RANKS.len())
+}
+
+/// What orders objects of one rank, as text; kinds without a rank of their own are in it.
+fn within(id: &ObjectRef, rank: usize) -> (String, String) {
+    let version = if rank < RANKS.len() {
+        id.api_version.clone()
+    } else {
+        // A core version has an empty group before its slash here, and only here.
+        let slash = if id.api_version.contains('/') { "" } else { "/" };
+        format!("{slash}{}, Kind={}", id.api_version, id.kind)
+    };
+    (version, format!("{}/{}", id.namespace.as_deref().unwrap_or_default(), id.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectRef {
+        let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+        ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace, name: name.into() }
+    }
+
+    #[test]
+    fn kinds_then_versions_then_names() {
+        let sorted = [
+            id("v1", "Namespace", "", "z"),
+            id("extensions/v1beta1", "NetworkPolicy", "z", "z"),
+            id("networking.k8s.io/v1", "NetworkPolicy", "a", "a"),
+            // `-` sorts before `/`.
+            id("v1", "Secret", "a-b", "a"),
+            id("v1", "Secret", "a", "a"),
+            id("serving.example/v1", "Service", "a", "a"),
+            id("v1", "Service", "a", "a"),
+            // Unknown kinds come last, the core ones first among them.
+            id("v1", "Endpoints", "a", "a"),
+            id("example.com/v1", "Gadget", "b", "a"),
+            id("example.com/v1", "Widget", "a", "a"),
+        ];
+        for (i, a) in sorted.iter().enumerate() {
+            for (j, b) in sorted.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+    }
+}

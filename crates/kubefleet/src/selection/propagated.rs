@@ -1,0 +1,42 @@
+//! What stays on the hub although it is selected: what Kubernetes makes by itself in every cluster, and
+//! what is about to go.
+//!
+//! Facts: the control plane's defaults. Core Events are selected by name, but do not come along with
+//! their namespace.
+
+use federate_kubernetes::Object;
+
+use super::hub::{self, Hub};
+
+/// Whether a namespace belongs to the system.
+pub(super) fn reserved(namespace: &str) -> bool {
+    namespace == "default" || namespace.starts_with("kube-") || namespace.starts_with("fleet-")
+}
+
+/// Whether an object comes along with its namespace.
+pub(super) fn goes_along(hub: &Hub<'_>, object: &Object) -> bool {
+    let kind = (object.id.group(), object.id.kind.as_str());
+    !hub::skipped(kind.0, kind.1) && kind != ("", "Event") && goes_anywhere(hub, object)
+}
+
+/// Whether an object that is selected leaves the hub.
+pub(super) fn goes_anywhere(hub: &Hub<'_>, object: &Object) -> bool {
+    let stays = object.deleting()
+        || match (object.id.api_version.as_str(), object.id.kind.as_str()) {
+            ("apps/v1", "ReplicaSet" | "ControllerRevision") => owned(object),
+            ("v1", "ConfigMap") => object.id.name == "kube-root-ca.crt",
+            ("v1", "ServiceAccount") => object.id.name == "default",
+            ("v1", "Secret") => object.text(&["type"]) == "kubernetes.io/service-account-token",
+            ("v1", "Endpoints") => hub.has_service(&object.id),
+            ("discovery.k8s.io/v1", "EndpointSlice") => {
+                object.label("endpointslice.kubernetes.io/managed-by").is_some()
+            }
+            _ => false,
+        };
+    !stays
+}
+
+fn owned(object: &Object) -> bool {
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(|owners| owners.as_array());
+    owners.is_some_and(|owners| !owners.is_empty())
+}

@@ -1,0 +1,127 @@
+//! Selections over small repos.
+
+use serde_json::{Value, json};
+
+use super::*;
+use federate_repo::{Claimed, Repo, Role};
+
+fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
+    let mut metadata = json!({"name": name});
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    Object::of(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}), "a.yaml")
+}
+
+fn repo() -> Repo {
+    let templates = [
+        named("v1", "Namespace", None, "shop"),
+        named("v1", "Namespace", None, "kube-system"),
+        named("v1", "ConfigMap", Some("shop"), "settings"),
+        named("v1", "ConfigMap", Some("shop"), "kube-root-ca.crt"),
+        named("v1", "Pod", Some("shop"), "debug"),
+        named("v1", "Event", Some("shop"), "happened"),
+        named("v1", "Service", Some("shop"), "web"),
+        named("v1", "Endpoints", Some("shop"), "web"),
+        named("v1", "Endpoints", Some("shop"), "outside"),
+        named("apps/v1", "Deployment", Some("shop"), "web"),
+        named("rbac.authorization.k8s.io/v1", "ClusterRole", None, "reader"),
+        named("example.com/v1", "Widget", Some("other"), "w"),
+    ];
+    let mut envelope =
+        named("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", Some("shop"), "envelope");
+    envelope.body["data"] = json!({});
+    let claimed = |object| Claimed { dialect: "kubefleet", role: Role::Other, object };
+    let template = |object| Template { object, per_cluster: None };
+    Repo {
+        templates: templates.into_iter().map(template).collect(),
+        claimed: vec![
+            claimed(envelope),
+            claimed(named("cluster.kubernetes-fleet.io/v1", "MemberCluster", None, "m")),
+        ],
+        ..Repo::default()
+    }
+}
+
+fn selected(namespace: Option<&str>, selectors: &Value) -> Result<Vec<String>, Failure> {
+    let kind = if namespace.is_some() { "ResourcePlacement" } else { "ClusterResourcePlacement" };
+    let mut placement = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "p");
+    placement.body["spec"] = json!({"resourceSelectors": selectors});
+    let repo = repo();
+    let selected = select(&Hub::new(&repo), &placement)?;
+    Ok(selected.iter().map(|one| one.object().id.to_string()).collect())
+}
+
+fn failure(namespace: Option<&str>, selectors: &Value) -> (usize, &'static str) {
+    let failure = selected(namespace, selectors).unwrap_err();
+    (failure.selector, failure.reason.name())
+}
+
+fn of(group: &str, kind: &str) -> Value {
+    json!({"group": group, "version": "v1", "kind": kind})
+}
+
+fn namespace(name: &str, scope: &str) -> Value {
+    json!({"group": "", "version": "v1", "kind": "Namespace", "name": name, "selectionScope": scope})
+}
+
+#[test]
+fn a_namespace_brings_its_content_but_not_what_every_cluster_makes() {
+    let all = selected(None, &json!([namespace("shop", "NamespaceWithResources")])).unwrap();
+    let want = [
+        "Namespace shop",
+        "ConfigMap shop/settings",
+        "Service shop/web",
+        "Deployment shop/web",
+        "Endpoints shop/outside",
+        "ResourceEnvelope shop/envelope",
+    ];
+    assert_eq!(all, want);
+    assert_eq!(selected(None, &json!([namespace("shop", "NamespaceOnly")])).unwrap(), ["Namespace shop"]);
+    assert!(selected(None, &json!([namespace("gone", "NamespaceWithResources")])).unwrap().is_empty());
+}
+
+#[test]
+fn other_selectors_look_into_the_namespace_that_asks_for_it() {
+    let inside = namespace("shop", "NamespaceWithResourceSelectors");
+    let selectors = json!([of("apps", "Deployment"), of("", "Pod"), inside]);
+    assert_eq!(selected(None, &selectors).unwrap(), ["Namespace shop", "Deployment shop/web"]);
+    let inside = namespace("gone", "NamespaceWithResourceSelectors");
+    assert_eq!(failure(None, &json!([of("nope.io", "Nope"), inside])), (1, "NamespaceNotFound"));
+    let inside = namespace("kube-system", "NamespaceWithResourceSelectors");
+    assert_eq!(failure(None, &json!([inside])), (0, "NamespaceNotFound"));
+    let all = json!({"kind": "Namespace", "version": "v1", "selectionScope": "NamespaceOnly"});
+    assert_eq!(selected(None, &json!([all])).unwrap(), ["Namespace kube-system", "Namespace shop"]);
+}
+
+#[test]
+fn a_placement_of_a_namespace_selects_what_is_in_it() {
+    assert_eq!(selected(Some("shop"), &json!([of("", "Service")])).unwrap(), ["Service shop/web"]);
+    assert_eq!(selected(Some("shop"), &json!([of("", "Event")])).unwrap(), ["Event shop/happened"]);
+    assert!(selected(Some("shop"), &json!([of("example.com", "Widget")])).unwrap().is_empty());
+    for kind in [of("", "Namespace"), of("rbac.authorization.k8s.io", "ClusterRole")] {
+        let reason = failure(Some("shop"), &json!([of("", "Node"), kind]));
+        assert_eq!(reason, (1, "ClusterScopedResourceInNamespacedPlacement"));
+    }
+}
+
+#[test]
+fn one_bad_selector_spoils_all() {
+    let role = of("rbac.authorization.k8s.io", "ClusterRole");
+    for (bad, reason) in [
+        (of("nope.io", "Nope"), "UnknownKind"),
+        (of("apps", "Nope"), "UnknownKind"),
+        (of("apps", "Deployment"), "NamespacedResourceInClusterPlacement"),
+        (namespace("kube-system", "NamespaceWithResources"), "NamespaceNotAllowed"),
+        (of("", "Namespace"), "NamespaceNotAllowed"),
+        (role.clone(), "DuplicateResource"),
+        (
+            json!({"kind": "Namespace", "labelSelector": {"matchLabels": {"a b": "c"}}}),
+            "InvalidLabelSelector",
+        ),
+    ] {
+        assert_eq!(failure(None, &json!([role, bad])), (1, reason));
+    }
+    // A custom group that the repo uses may have kinds that it does not use.
+    assert_eq!(selected(None, &json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
+}

@@ -1,0 +1,136 @@
+//! The rules of `ClusterResourceOverride` and `ResourceOverride` beyond their schema.
+
+use std::collections::BTreeSet;
+
+use super::Refusals;
+use federate_kubernetes::schema::Cursor;
+
+/// The fields of a manifest that no patch may change, whatever is below them.
+const FIXED: [&str; 3] = ["kind", "apiVersion", "status"];
+
+pub(super) fn cluster_rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let scope = spec.field("placement").field("scope");
+    if scope.text() == "Namespaced" {
+        let help = "name a ClusterResourcePlacement, or write a ResourceOverride";
+        refusals.add(&scope, "a cluster-wide override is not for a ResourcePlacement", help);
+    }
+    let selectors = spec.field("clusterResourceSelectors");
+    for selector in selectors.items() {
+        let labels = selector.field("labelSelector");
+        if labels.present() {
+            refusals.add(&labels, "an override selects by name only", "write a selector for each object");
+        } else if selector.field("name").text().is_empty() {
+            refusals.add(&selector, "an override selects by name only", "add `name`");
+        }
+    }
+    twice(refusals, &selectors);
+    policy(refusals, &spec.field("policy"));
+}
+
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    twice(refusals, &spec.field("resourceSelectors"));
+    policy(refusals, &spec.field("policy"));
+}
+
+fn twice(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+    let mut known = BTreeSet::new();
+    for selector in selectors.items() {
+        if !known.insert(["group", "version", "kind", "name"].map(|key| selector.field(key).text())) {
+            refusals.add(&selector, "this object is selected twice", "remove one of the two selectors");
+        }
+    }
+}
+
+fn policy(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+    for rule in policy.field("overrideRules").items() {
+        for term in rule.field("clusterSelector").field("clusterSelectorTerms").items() {
+            cluster_term(refusals, &term);
+        }
+        let patches = rule.field("jsonPatchOverrides");
+        match (rule.field("overrideType").text(), patches.filled()) {
+            ("Delete", true) => {
+                let help = "remove the patches, or set `overrideType: JSONPatch`";
+                refusals.add(&patches, "a rule that deletes the object has nothing to patch", help);
+            }
+            ("" | "JSONPatch", false) => {
+                let help = "add `jsonPatchOverrides`, or set `overrideType: Delete`";
+                refusals.add(&rule, "a rule of type `JSONPatch` needs patches", help);
+            }
+            _ => {}
+        }
+        for patch in patches.items() {
+            json_patch(refusals, &patch);
+        }
+    }
+}
+
+fn cluster_term(refusals: &mut Refusals<'_>, term: &Cursor<'_>) {
+    for name in ["propertySelector", "propertySorter"] {
+        let field = term.field(name);
+        if field.present() {
+            let message = format!("overrides select clusters by label, not by `{name}`");
+            refusals.add(&field, message, "use `labelSelector`");
+        }
+    }
+    let labels = term.field("labelSelector");
+    if labels.present() {
+        refusals.label_selector(&labels);
+    } else {
+        let help = "add one; no terms at all select every cluster";
+        refusals.add(term, "a term needs a `labelSelector`", help);
+    }
+}
+
+fn json_patch(refusals: &mut Refusals<'_>, patch: &Cursor<'_>) {
+    let (path, value) = (patch.field("path"), patch.field("value"));
+    if let Some(why) = refused_path(path.text()) {
+        refusals.add(&path, why, "patch another field, e.g. below `/spec` or `/metadata/labels`");
+    }
+    if patch.field("op").text() == "remove" && value.present() {
+        refusals.add(&value, "an operation `remove` takes no value", "remove `value`");
+    }
+}
+
+/// Why no patch may have this path, if that is so.
+fn refused_path(path: &str) -> Option<String> {
+    let Some(below) = path.strip_prefix('/') else {
+        return Some(format!("the path `{path}` does not begin with `/`"));
+    };
+    let segments: Vec<&str> = below.split('/').collect();
+    if segments.iter().any(|segment| segment.trim().is_empty()) {
+        return Some(format!("the path `{path}` has an empty part"));
+    }
+    let fixed = match segments.as_slice() {
+        [first, ..] if FIXED.contains(first) => true,
+        ["metadata", below @ ..] => !matches!(below, ["labels" | "annotations", ..]),
+        _ => false,
+    };
+    fixed.then(|| format!("overrides may not change `{path}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_within_what_may_change() {
+        for good in ["/spec/replicas", "/metadata/labels", "/metadata/annotations/a~1b", "/data/k", "/specs"]
+        {
+            assert_eq!(refused_path(good), None, "{good}");
+        }
+        for bad in [
+            "spec/x",
+            "",
+            "/",
+            "/spec//x",
+            "/spec/ /x",
+            "/kind",
+            "/apiVersion",
+            "/status/x",
+            "/metadata",
+            "/metadata/finalizers",
+        ] {
+            assert!(refused_path(bad).is_some(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The rules of `ClusterResourcePlacement` and `ResourcePlacement` beyond their schema: what goes with
+//! which placement type, tolerations, and rollout and apply strategy.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::api::Toleration;
+use super::{Refusals, terms};
+use federate_kubernetes::schema::Cursor;
+
+/// The most selectors, and the most clusters by name.
+const MOST: usize = 100;
+
+/// The length of a cluster's name.
+const LONGEST_NAME: usize = 63;
+
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+    let selectors = spec.field("resourceSelectors");
+    at_most(refusals, &selectors, "selectors");
+    for selector in selectors.items() {
+        let (name, labels) = (selector.field("name"), selector.field("labelSelector"));
+        if !name.text().is_empty() && labels.present() {
+            let help = "select by name or by label; a second selector can do the other";
+            refusals.add(&labels, "`name` and `labelSelector` exclude each other", help);
+        }
+        refusals.label_selector(&labels);
+    }
+    let policy = spec.field("policy");
+    match policy.field("placementType").text() {
+        "PickFixed" => pick_fixed(refusals, &policy),
+        "PickN" => pick_n(refusals, &policy),
+        _ => pick_all(refusals, &policy),
+    }
+    terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"));
+    tolerations(refusals, &policy.field("tolerations"));
+    strategy(refusals, &spec.field("strategy"));
+}
+
+fn at_most(refusals: &mut Refusals<'_>, list: &Cursor<'_>, what: &str) {
+    if list.items().count() > MOST {
+        let message = format!("there are more than {MOST} {what}");
+        refusals.add(list, message, "divide them between several placements");
+    }
+}
+
+/// Refuses fields that say nothing to a placement type.
+fn excluded(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, kind: &str, fields: &[&str]) {
+    for name in fields {
+        let field = policy.field(name);
+        // An empty list says nothing.
+        if field.present() && (field.filled() || !field.value().is_array()) {
+            let message = format!("`{name}` is not for placement type `{kind}`");
+            refusals.add(&field, message, "remove it, or choose another `placementType`");
+        }
+    }
+}
+
+fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+    let others = ["affinity", "numberOfClusters", "topologySpreadConstraints", "tolerations"];
+    excluded(refusals, policy, "PickFixed", &others);
+    let names = policy.field("clusterNames");
+    at_most(refusals, &names, "cluster names");
+    let mut known = BTreeSet::new();
+    for name in names.items() {
+        if name.text().len() > LONGEST_NAME {
+            let message = format!("a cluster's name has at most {LONGEST_NAME} characters");
+            refusals.add(&name, message, "name the cluster as its MemberCluster does");
+        }
+        if !known.insert(name.text()) {
+            let message = format!("cluster `{}` is named twice", name.text());
+            refusals.add(&name, message, "remove one of the two");
+        }
+    }
+}
+
+fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+    let others = ["clusterNames", "numberOfClusters", "topologySpreadConstraints"];
+    excluded(refusals, policy, "PickAll", &others);
+    let affinity = policy.field("affinity").field("clusterAffinity");
+    excluded(refusals, &affinity, "PickAll", &["preferredDuringSchedulingIgnoredDuringExecution"]);
+}
+
+fn pick_n(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+    excluded(refusals, policy, "PickN", &["clusterNames"]);
+    if !policy.field("numberOfClusters").present() {
+        let help = "say how many clusters to pick";
+        refusals.add(policy, "placement type `PickN` requires `numberOfClusters`", help);
+    }
+}
+
+fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
+    let mut known = BTreeSet::new();
+    for toleration in list.items() {
+        let (key, value) = (toleration.field("key"), toleration.field("value"));
+        let exists = toleration.field("operator").text() == "Exists";
+        if key.text().is_empty() {
+            if !exists {
+                let help = "name the taint's key, or tolerate all with `operator: Exists`";
+                refusals.add(&toleration, "a toleration without key must have operator `Exists`", help);
+            }
+        } else {
+            refusals.label_key(&key);
+        }
+        if exists && !value.text().is_empty() {
+            let help = "remove `value`, or use `Equal`";
+            refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+        }
+        refusals.label_value(&value);
+        let defaulted = Toleration::deserialize(toleration.value());
+        if defaulted.is_ok_and(|t| !known.insert(t)) {
+            refusals.add(&toleration, "this toleration is there twice", "remove one of the two");
+        }
+    }
+}
+
+fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>) {
+    let rolling = strategy.field("rollingUpdate");
+    if strategy.field("type").text() == "External" && rolling.present() {
+        let help = "remove it, or set `type: RollingUpdate`";
+        refusals.add(&rolling, "`rollingUpdate` is not for strategy type `External`", help);
+    }
+    for name in ["maxUnavailable", "maxSurge"] {
+        let bound = rolling.field(name);
+        if bound.present() && !number_or_percentage(bound.value()) {
+            let message = format!("`{name}` is neither a number from 0 nor a percentage from 0% to 100%");
+            refusals.add(&bound, message, "write it like `3` or `25%`");
+        }
+    }
+    let period = rolling.field("unavailablePeriodSeconds");
+    if period.integer() < 0 {
+        refusals.add(&period, "`unavailablePeriodSeconds` must be 0 or more", "leave it out for 60 seconds");
+    }
+    let apply = strategy.field("applyStrategy");
+    let config = apply.field("serverSideApplyConfig");
+    if config.present() && apply.field("type").text() != "ServerSideApply" {
+        let help = "remove it, or set `type: ServerSideApply`";
+        refusals.add(&config, "`serverSideApplyConfig` is for type `ServerSideApply` only", help);
+    }
+}
+
+fn number_or_percentage(value: &Value) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match value {
+        Value::Number(number) => number.as_i64().is_some_and(|n| (0..=i64::from(i32::MAX)).contains(&n)),
+        Value::String(text) => match text.strip_suffix('%') {
+            Some(percent) => percent == "100" || (digits(percent) && percent.len() <= 2),
+            None => digits(text),
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn bounds_are_numbers_or_percentages() {
+        for good in [json!(0), json!(3), json!("0%"), json!("25%"), json!("100%"), json!("7")] {
+            assert!(number_or_percentage(&good), "{good}");
+        }
+        for bad in [json!(-1), json!("101%"), json!("abc"), json!("%"), json!(""), json!("-1"), json!(1.5)] {
+            assert!(!number_or_percentage(&bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Where refusals point, and what is not refused.
+
+use super::*;
+use serde_json::{Value, json};
+
+fn pointers(kind: &str, spec: &Value) -> Vec<String> {
+    let object = Object::named("placement.kubernetes-fleet.io/v1", kind, "a", json!({"spec": spec}));
+    check(&object).into_iter().map(|f| f.pointer).collect()
+}
+
+fn placement(policy: &Value) -> Vec<String> {
+    let selectors = json!([{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]);
+    pointers("ClusterResourcePlacement", &json!({"resourceSelectors": selectors, "policy": policy}))
+}
+
+#[test]
+fn each_placement_type_has_its_fields() {
+    assert!(placement(&json!(null)).is_empty() && placement(&json!({})).is_empty());
+    assert_eq!(placement(&json!({"placementType": "PickN"})), ["/spec/policy"]);
+    assert_eq!(placement(&json!({"numberOfClusters": 0})), ["/spec/policy/numberOfClusters"]);
+    let fixed = json!({"placementType": "PickFixed", "clusterNames": ["a", "a"], "tolerations": [{"operator": "Exists"}]});
+    assert_eq!(placement(&fixed), ["/spec/policy/tolerations", "/spec/policy/clusterNames/1"]);
+    assert!(placement(&json!({"clusterNames": [], "topologySpreadConstraints": []})).is_empty());
+}
+
+#[test]
+fn equal_tolerations_are_found_after_defaulting() {
+    let twice =
+        json!({"tolerations": [{"key": "a", "value": "x"}, {"key": "a", "operator": "Equal", "value": "x"}]});
+    assert_eq!(placement(&twice), ["/spec/policy/tolerations/1"]);
+}
+
+#[test]
+fn what_the_schema_refuses_no_rule_refuses_again() {
+    let unknown = json!({"tolerations": [{"key": "a", "operator": "Maybe"}], "numberOfCluster": 3});
+    assert_eq!(placement(&unknown), ["/spec/policy/tolerations/0/operator", "/spec/policy/numberOfCluster"]);
+    let negative = json!({"placementType": "PickN", "numberOfClusters": -1});
+    assert_eq!(placement(&negative), ["/spec/policy/numberOfClusters"]);
+}
+
+#[test]
+fn taints_of_clusters_are_checked() {
+    let twice =
+        json!([{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "", "effect": "NoSchedule"}]);
+    assert_eq!(pointers("MemberCluster", &json!({"taints": twice})), ["/spec/taints/1"]);
+    let values =
+        json!([{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]);
+    assert!(pointers("MemberCluster", &json!({"taints": values})).is_empty());
+    let effect = json!([{"key": "a", "effect": "NoExecute"}]);
+    assert_eq!(pointers("MemberCluster", &json!({"taints": effect})), ["/spec/taints/0/effect"]);
+}

@@ -1,0 +1,104 @@
+//! The waves in which a member cluster applies what it is sent: in parallel within a wave, one wave after
+//! the other.
+//!
+//! Facts: by resource, and only those of the API groups that Kubernetes brings along; everything else
+//! comes last.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::ObjectRef;
+
+/// The wave of everything that is not listed.
+pub const LAST: u32 = 999;
+
+/// The API groups whose resources have a wave of their own.
+const GROUPS: [&str; 12] = [
+    "",
+    "networking.k8s.io",
+    "scheduling.k8s.io",
+    "policy",
+    "storage.k8s.io",
+    "apiextensions.k8s.io",
+    "rbac.authorization.k8s.io",
+    "apps",
+    "autoscaling",
+    "apiregistration.k8s.io",
+    "admissionregistration.k8s.io",
+    "batch",
+];
+
+/// The wave of an object.
+pub fn wave(id: &ObjectRef) -> u32 {
+    if !GROUPS.contains(&id.group()) {
+        return LAST;
+    }
+    match id.kind.as_str() {
+        "Namespace" | "PriorityClass" => 0,
+        "NetworkPolicy"
+        | "ResourceQuota"
+        | "LimitRange"
+        | "PodSecurityPolicy"
+        | "PodDisruptionBudget"
+        | "ServiceAccount"
+        | "Secret"
+        | "ConfigMap"
+        | "StorageClass"
+        | "PersistentVolume"
+        | "PersistentVolumeClaim"
+        | "CustomResourceDefinition"
+        | "IngressClass" => 1,
+        "ClusterRole" | "Role" => 2,
+        "ClusterRoleBinding" | "RoleBinding" => 3,
+        "Service"
+        | "DaemonSet"
+        | "Pod"
+        | "ReplicationController"
+        | "ReplicaSet"
+        | "Deployment"
+        | "HorizontalPodAutoscaler"
+        | "StatefulSet"
+        | "Job"
+        | "CronJob"
+        | "Ingress" => 4,
+        "APIService" | "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => 5,
+        _ => LAST,
+    }
+}
+
+/// Objects by their waves, in the order in which these are applied; each keeps the order of its objects.
+pub fn waves<'o>(objects: impl IntoIterator<Item = &'o ObjectRef>) -> BTreeMap<u32, Vec<&'o ObjectRef>> {
+    let mut waves: BTreeMap<u32, Vec<&ObjectRef>> = BTreeMap::new();
+    for object in objects {
+        waves.entry(wave(object)).or_default().push(object);
+    }
+    waves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(api_version: &str, kind: &str) -> ObjectRef {
+        ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace: None, name: "n".into() }
+    }
+
+    #[test]
+    fn what_others_need_comes_first() {
+        let objects =
+            [id("apps/v1", "Deployment"), id("v1", "Secret"), id("v1", "Namespace"), id("v1", "Service")];
+        let waves: Vec<(u32, Vec<&str>)> = waves(&objects)
+            .into_iter()
+            .map(|(wave, objects)| (wave, objects.iter().map(|o| o.kind.as_str()).collect()))
+            .collect();
+        assert_eq!(waves, [(0, vec!["Namespace"]), (1, vec!["Secret"]), (4, vec!["Deployment", "Service"])]);
+    }
+
+    #[test]
+    fn kinds_of_other_groups_come_last() {
+        assert_eq!(wave(&id("serving.example/v1", "Service")), LAST);
+        assert_eq!(wave(&id("extensions/v1beta1", "Ingress")), LAST);
+        assert_eq!(wave(&id("v1", "Endpoints")), LAST);
+        assert_eq!(wave(&id("apps/v1", "ControllerRevision")), LAST);
+        assert_eq!(wave(&id("policy/v1", "PodDisruptionBudget")), 1);
+    }
+}

@@ -1,0 +1,24 @@
+//! The words of Kubernetes that every dialect shares: objects and their identity, clusters,
+//! selectors, taints, quantities, image references, pod requests, findings.
+//!
+//! Nothing here decides anything; the dialects do.
+
+pub mod cluster;
+pub mod connection;
+pub mod finding;
+pub mod image;
+pub mod kinds;
+pub mod live;
+pub mod names;
+pub mod object;
+pub mod patch;
+pub mod pods;
+pub mod quantity;
+pub mod schema;
+pub mod selector;
+
+pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
+pub use connection::Connection;
+pub use finding::{Finding, Severity};
+pub use live::Live;
+pub use object::{Labels, Object, ObjectRef, Origin};

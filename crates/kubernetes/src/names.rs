@@ -1,0 +1,128 @@
+//! Which names are safe to become names of files and folders.
+//!
+//! Facts: Kubernetes allows any "path segment" as the name of some kinds (`system:node` of a
+//! `ClusterRole`), DNS labels as namespaces, and at most 253 bytes.
+
+/// The most bytes a Kubernetes name may have.
+const LONGEST: usize = 253;
+
+/// Checks that an object's name stays one part of a path; otherwise says why not.
+///
+/// ```
+/// use federate_kubernetes::names::safe_name;
+/// assert!(safe_name("system:node").is_ok());
+/// assert!(safe_name("../etc").is_err());
+/// ```
+pub fn safe_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        Err("it is empty")
+    } else if name == "." || name == ".." {
+        Err("it would name another folder")
+    } else if name.contains(['/', '\\']) {
+        Err("it contains a path separator")
+    } else if name.chars().any(char::is_control) {
+        Err("it contains a control character")
+    } else if name.len() > LONGEST {
+        Err("it is longer than 253 bytes")
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks that a cluster's name can be a folder of the output, beside the plan; otherwise says why
+/// not.
+///
+/// ```
+/// use federate_kubernetes::names::safe_cluster;
+/// assert!(safe_cluster("eu-west-1").is_ok());
+/// assert!(safe_cluster(".git").is_err() && safe_cluster("placements.yaml").is_err());
+/// ```
+pub fn safe_cluster(name: &str) -> Result<(), &'static str> {
+    safe_name(name)?;
+    if name.starts_with('.') {
+        Err("it would be a hidden folder")
+    } else if name.eq_ignore_ascii_case("placements.yaml") {
+        Err("the plan is kept under this name")
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks that a namespace is a DNS label; otherwise says why not.
+///
+/// ```
+/// use federate_kubernetes::names::safe_namespace;
+/// assert!(safe_namespace("shop").is_ok());
+/// assert!(safe_namespace("_cluster").is_err());
+/// ```
+pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let edge = |b: Option<u8>| b.is_some_and(inner);
+    let label = name.len() <= 63
+        && edge(name.bytes().next())
+        && edge(name.bytes().last())
+        && name.bytes().all(|b| inner(b) || b == b'-');
+    if label { Ok(()) } else { Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)") }
+}
+
+/// Checks an API version, `version` or `group/version`; otherwise says why not.
+///
+/// ```
+/// use federate_kubernetes::names::safe_api_version;
+/// assert!(safe_api_version("v1").is_ok() && safe_api_version("apps/v1").is_ok());
+/// assert!(safe_api_version("../v1").is_err() && safe_api_version("a/b/v1").is_err());
+/// ```
+pub fn safe_api_version(api_version: &str) -> Result<(), &'static str> {
+    let (group, version) = match api_version.split_once('/') {
+        Some((group, version)) => (Some(group), version),
+        None => (None, api_version),
+    };
+    let part = |text: &str| {
+        text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    let group_ok = group.is_none_or(|g| g.len() <= LONGEST && g.split('.').all(part));
+    if group_ok && version.len() <= 63 && part(version) {
+        Ok(())
+    } else {
+        Err("it is neither a version (`v1`) nor group and version (`apps/v1`)")
+    }
+}
+
+/// Checks that a kind is one word; otherwise says why not.
+///
+/// ```
+/// use federate_kubernetes::names::safe_kind;
+/// assert!(safe_kind("Deployment").is_ok());
+/// assert!(safe_kind("My Kind").is_err() && safe_kind("").is_err());
+/// ```
+pub fn safe_kind(kind: &str) -> Result<(), &'static str> {
+    let word = !kind.is_empty() && kind.len() <= 63 && kind.bytes().all(|b| b.is_ascii_alphanumeric());
+    if word { Ok(()) } else { Err("it is not one word of up to 63 letters and digits") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_stays_below_its_folder() {
+        let all = ["a", ".", "..", "a/b", "a\\b", "", "a\0b", "a\nb", "a\u{85}b", "..a", "a..", "system:x"];
+        for name in all {
+            let below = std::path::Path::new("out").join(name);
+            let one_part = below.parent() == Some(std::path::Path::new("out"))
+                && below.file_name().is_some()
+                && !name.contains(['\0', '\n', '\\', '\u{85}']);
+            assert_eq!(safe_name(name).is_ok(), one_part, "{name:?}");
+        }
+        assert!(safe_name(&"x".repeat(253)).is_ok() && safe_name(&"x".repeat(254)).is_err());
+    }
+
+    #[test]
+    fn namespaces_are_dns_labels() {
+        for bad in ["", "-a", "a-", "A", "a.b", "a/b", "..", &"x".repeat(64)] {
+            assert!(safe_namespace(bad).is_err(), "{bad:?}");
+        }
+        assert!(safe_namespace("kube-system").is_ok());
+    }
+}

@@ -1,0 +1,196 @@
+//! A Kubernetes object as read from a repo: its body, its identity, and where it was written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Labels or annotations read as a string map, in key order.
+pub type Labels = std::collections::BTreeMap<String, String>;
+
+/// What an object is called: API version, kind, namespace (absent for cluster-scoped objects), name.
+///
+/// Sorts by API version, kind, namespace and name; displays as `Deployment shop/web`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRef {
+    /// `v1`, `apps/v1`, …
+    pub api_version: String,
+    /// `Deployment`, …
+    pub kind: String,
+    /// Absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `metadata.name`
+    pub name: String,
+}
+
+impl ObjectRef {
+    /// The API group: `apps` of `apps/v1`, empty for `v1`.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// `namespace/name`, or the name alone where there is no namespace.
+    pub fn path(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+/// Where an object was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// Path below the repo's root, with `/`.
+    pub file: Arc<str>,
+    /// Which document of a multi-document file, from 0.
+    pub document: u32,
+    /// Which item, from 0, when the document is a `kind: List`.
+    pub item: Option<u32>,
+    /// First line of the object, from 1; 0 when the file as a whole is meant.
+    pub line: u32,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
+}
+
+/// An object with its identity and origin. `body` is the whole manifest, normalised by the loader:
+/// `metadata.namespace` is there exactly when the object is namespaced.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its identity.
+    pub id: ObjectRef,
+    /// The manifest; always a JSON object.
+    pub body: Value,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+impl Object {
+    /// The object that a manifest is. Its identity is what the manifest says; what is missing there is empty,
+    /// and an empty namespace is none. Its origin is the file as a whole.
+    ///
+    /// ```
+    /// use federate_kubernetes::Object;
+    /// let metadata = serde_json::json!({"namespace": "shop", "name": "web"});
+    /// let manifest = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+    /// let object = Object::of(manifest, "web.yaml");
+    /// assert_eq!((object.id.group(), object.id.to_string()), ("apps", "Deployment shop/web".to_owned()));
+    /// assert_eq!(object.origin.to_string(), "web.yaml");
+    /// ```
+    pub fn of(body: Value, file: impl Into<Arc<str>>) -> Self {
+        let text = |path: &[&str]| at(&body, path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = ObjectRef {
+            api_version: text(&["apiVersion"]),
+            kind: text(&["kind"]),
+            namespace: Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty()),
+            name: text(&["metadata", "name"]),
+        };
+        Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
+    }
+
+    /// The value at a path of keys, `None` where any key is missing.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        at(&self.body, path)
+    }
+
+    /// The string at a path of keys, empty where it is missing or no string.
+    pub fn text(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// `metadata.labels`; entries whose value is no string are left out.
+    pub fn labels(&self) -> Labels {
+        string_map(self.at(&["metadata", "labels"]))
+    }
+
+    /// One label's value.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.at(&["metadata", "labels", key])?.as_str()
+    }
+
+    /// One annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.at(&["metadata", "annotations", key])?.as_str()
+    }
+
+    /// Sets a label.
+    pub fn set_label(&mut self, key: &str, value: &str) {
+        self.set_metadata("labels", key, value);
+    }
+
+    /// Sets an annotation.
+    pub fn set_annotation(&mut self, key: &str, value: &str) {
+        self.set_metadata("annotations", key, value);
+    }
+
+    fn set_metadata(&mut self, map: &str, key: &str, value: &str) {
+        let mut at = &mut self.body;
+        for step in ["metadata", map] {
+            if !at.get(step).is_some_and(Value::is_object)
+                && let Some(object) = at.as_object_mut()
+            {
+                object.insert(step.to_owned(), Value::Object(Map::new()));
+            }
+            match at.get_mut(step) {
+                Some(below) => at = below,
+                None => return,
+            }
+        }
+        if let Some(object) = at.as_object_mut() {
+            object.insert(key.to_owned(), value.into());
+        }
+    }
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub fn deleting(&self) -> bool {
+        self.at(&["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
+    }
+}
+
+impl Object {
+    /// An object with that identity, whatever its body says; `path` is `namespace/name`, or the name alone.
+    pub fn named(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
+        let (namespace, name) = match path.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, path),
+        };
+        let id =
+            ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace, name: name.into() };
+        Self { id, body, origin: Origin { file: "a.yaml".into(), document: 0, item: None, line: 1 } }
+    }
+}
+
+/// The value at a path of keys below `value`, `None` where any key is missing.
+pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
+/// A JSON object read as a string map; entries whose value is no string are left out.
+pub fn string_map(value: Option<&Value>) -> Labels {
+    value
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+        .collect()
+}

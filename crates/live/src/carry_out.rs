@@ -1,0 +1,336 @@
+//! Carries decisions out in one cluster.
+//!
+//! The inventory's parent is written before anything else, with what was and what will be ours, and last
+//! with what is ours then: a run that ends in between leaves nothing that the next one does not find.
+//! Deletions come last, with the uid and the version that were decided about, and only where all else
+//! succeeded.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::Method;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::call::Call;
+use super::client::Client;
+use super::kinds::path_of;
+use super::order::{Phase, phase, phases};
+use super::read::{Seen, finished, parent_path};
+use super::{Decider, DryRun, Error, Failure, How, Job, Progress, Step};
+use federate_engine::actions::inventory::Members;
+use federate_engine::actions::{Decision, Deed, Inventory, MANAGER, Send};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+/// How long a definition may take until its kind is served.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+/// How often it is asked whether it is.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    /// What failed.
+    pub(super) failures: Vec<Failure>,
+    /// What somebody else changed after it was decided about.
+    pub(super) late: Vec<ObjectRef>,
+}
+
+impl Carried {
+    fn is_clean(&self) -> bool {
+        self.failures.is_empty() && self.late.is_empty()
+    }
+
+    fn note(&mut self, object: &ObjectRef, result: Result<(), Error>) {
+        match result {
+            Ok(()) => {}
+            Err(error) if error.is_conflict() => self.late.push(object.clone()),
+            Err(error) => {
+                self.failures.push(Failure { object: Some(object.clone()), message: error.to_string() });
+            }
+        }
+    }
+}
+
+/// Tells how many objects are done.
+struct Tally<'t> {
+    cluster: &'t ClusterName,
+    progress: &'t dyn Progress,
+    done: usize,
+    of: usize,
+}
+
+impl Tally<'_> {
+    fn tell(&self) {
+        self.progress.at(self.cluster, Step::Applying { done: self.done, of: self.of });
+    }
+
+    fn one_more(&mut self) {
+        self.done += 1;
+        self.tell();
+    }
+}
+
+/// The requests about one object, in order.
+struct Steps {
+    object: ObjectRef,
+    calls: Vec<Call>,
+    /// Where to ask whether a definition is in force.
+    establishes: Option<Call>,
+    /// Whether it is no failure that the object is not there.
+    may_be_gone: bool,
+}
+
+/// Carries out what was decided.
+pub(super) async fn carry_out(
+    client: &Client,
+    job: &Job<'_>,
+    seen: &Seen,
+    decisions: &[Decision],
+    decider: &dyn Decider,
+    how: &How<'_>,
+) -> Result<Carried, Error> {
+    let mut carried = Carried::default();
+    let (mut applied, mut deleted) = (Vec::new(), Vec::new());
+    for decision in decisions {
+        let Some(send) = &decision.send else { continue };
+        let object = &decision.action.object;
+        let place = phase(object, decider.wave(object));
+        match (steps(seen, object, send, how), send) {
+            (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
+            (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
+            (None, _) => carried.failures.push(unknown(object)),
+        }
+    }
+    let of = applied.len() + deleted.len();
+    let mut tally = Tally { cluster: &job.cluster, progress: how.progress, done: 0, of };
+    if of > 0 {
+        tally.tell();
+    }
+    if how.dry_run == Some(DryRun::Server) {
+        let tried =
+            applied.into_iter().chain(deleted).filter(|(_, steps)| can_be_tried(seen, job, &steps.object));
+        run(client, tried.map(|(_, steps)| steps).collect(), &mut carried, &mut tally).await?;
+        return Ok(carried);
+    }
+    let mut parent = Parent::new(seen, decisions, how.inventory);
+    let mut waves = phases(applied.into_iter());
+    // The parent's own namespace comes even before the parent.
+    if let Some((Phase::Ground, ground)) = waves.first_mut() {
+        let home =
+            |steps: &Steps| steps.object.kind == "Namespace" && steps.object.name == how.inventory.namespace;
+        let (first, rest) = std::mem::take(ground).into_iter().partition(home);
+        *ground = rest;
+        run(client, first, &mut carried, &mut tally).await?;
+    }
+    parent.announce(client).await?;
+    for (phase, steps) in waves {
+        // A webhook whose server does not run would keep everybody from everything.
+        if phase == Phase::Gates && !carried.is_clean() {
+            let held = |steps: Steps| Failure {
+                object: Some(steps.object),
+                message: "not applied, because other objects could not be".to_owned(),
+            };
+            carried.failures.extend(steps.into_iter().map(held));
+            continue;
+        }
+        run(client, steps, &mut carried, &mut tally).await?;
+    }
+    if carried.is_clean() {
+        for (_, steps) in phases(deleted.into_iter()).into_iter().rev() {
+            run(client, steps, &mut carried, &mut tally).await?;
+        }
+    } else {
+        let left = |(_, steps): (Phase, Steps)| Failure {
+            object: Some(steps.object),
+            message: "not deleted, because other objects could not be applied".to_owned(),
+        };
+        carried.failures.extend(deleted.into_iter().map(left));
+    }
+    if carried.is_clean() {
+        parent.settle(client).await?;
+    }
+    Ok(carried)
+}
+
+fn unknown(object: &ObjectRef) -> Failure {
+    let message = format!(
+        "the cluster does not serve {} {}, and no CustomResourceDefinition of it is rendered",
+        object.api_version, object.kind
+    );
+    Failure { object: Some(object.clone()), message }
+}
+
+/// Whether an API server can judge an object before others are there.
+fn can_be_tried(seen: &Seen, job: &Job<'_>, object: &ObjectRef) -> bool {
+    let cluster = &job.cluster;
+    let new = |namespace: &String| {
+        let wanted = job
+            .wanted
+            .iter()
+            .any(|(o, _)| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace);
+        wanted && seen.live.get(cluster, "", "Namespace", None, namespace).is_none()
+    };
+    seen.kinds.serves(object) && !object.namespace.as_ref().is_some_and(new)
+}
+
+/// The requests for a decision; `None` where the kind is not known.
+fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
+    let kind = seen.kinds.of(object)?;
+    let path = path_of(kind, object);
+    let tried = |call: Call| match how.dry_run {
+        Some(_) => call.query("dryRun", "All"),
+        None => call,
+    };
+    let patch = || {
+        let call = Call::new(Method::PATCH, path.clone()).query("fieldManager", MANAGER);
+        if kind.custom.is_some() && how.dry_run.is_none() { call.awaited() } else { call }
+    };
+    let is_definition = object.kind == "CustomResourceDefinition" && how.dry_run.is_none();
+    let mut steps = Steps {
+        object: object.clone(),
+        calls: Vec::new(),
+        establishes: None,
+        may_be_gone: matches!(send, Send::Delete { .. }),
+    };
+    match send {
+        Send::Apply { body, owners } => {
+            if let Some((entries, version)) = owners {
+                let operations = json!([
+                    {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                ]);
+                steps.calls.push(tried(patch().body(JSON_PATCH, &operations)));
+            }
+            steps.calls.push(tried(patch().query("force", "true").body(APPLY, body)));
+            steps.establishes = is_definition.then(|| Call::get(path));
+        }
+        Send::Delete { uid, resource_version } => {
+            let options = json!({
+                "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+                "preconditions": {"uid": uid, "resourceVersion": resource_version},
+            });
+            steps.calls.push(tried(Call::new(Method::DELETE, path).body("application/json", &options)));
+        }
+    }
+    Some(steps)
+}
+
+/// Takes the steps of several objects at once. A cluster that does not answer for one of them is not asked
+/// about the others: each would have to be waited for.
+async fn run(
+    client: &Client,
+    all: Vec<Steps>,
+    carried: &mut Carried,
+    tally: &mut Tally<'_>,
+) -> Result<(), Error> {
+    // What is under way ends with it.
+    let mut under_way = JoinSet::new();
+    for steps in all {
+        let client = client.clone();
+        under_way.spawn(async move {
+            let result = take(&client, &steps).await;
+            (steps.object, result)
+        });
+    }
+    while let Some(task) = under_way.join_next().await {
+        tally.one_more();
+        match finished(task)? {
+            (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
+            (object, Err(Error::Unreachable(why))) => {
+                return Err(Error::Unreachable(format!("{why}; the rest was given up at {object}")));
+            }
+            (object, result) => carried.note(&object, result),
+        }
+    }
+    Ok(())
+}
+
+async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
+    for call in &steps.calls {
+        match client.send::<IgnoredAny>(call).await {
+            Err(error) if steps.may_be_gone && error.is_absent() => {}
+            result => drop(result?),
+        }
+    }
+    match &steps.establishes {
+        Some(call) => established(client, call).await,
+        None => Ok(()),
+    }
+}
+
+/// Waits until a definition is in force.
+async fn established(client: &Client, call: &Call) -> Result<(), Error> {
+    let end = Instant::now() + ESTABLISHED;
+    loop {
+        let definition: Value = client.send(call).await?;
+        let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+        let holds = |condition: &Value| {
+            condition.get("type") == Some(&json!("Established"))
+                && condition.get("status") == Some(&json!("True"))
+        };
+        if conditions.into_iter().flatten().any(holds) {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            return Err(Error::Late(format!("it was not established within {} s", ESTABLISHED.as_secs())));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The inventory's parent.
+struct Parent<'p> {
+    inventory: &'p Inventory,
+    /// As the server has it.
+    there: Option<Members>,
+    /// What will be ours when all is done.
+    then: Members,
+}
+
+impl<'p> Parent<'p> {
+    fn new(seen: &Seen, decisions: &[Decision], inventory: &'p Inventory) -> Self {
+        let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
+        let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
+        let comes = |decision: &&Decision| matches!(decision.send, Some(Send::Apply { .. }));
+        let ours = decisions.iter().filter(comes).map(|d| &d.action.object);
+        let then = inventory.members(ours.chain(seen.members.iter().filter(|object| !gone.contains(object))));
+        // Where the label is gone, nobody would know it for a parent.
+        let id = "/metadata/labels/applyset.kubernetes.io~1id";
+        let labelled = |parent: &&Value| parent.pointer(id).and_then(Value::as_str) == Some(&inventory.id());
+        Self { inventory, there: seen.parent.as_ref().filter(labelled).map(Members::of), then }
+    }
+
+    /// Says what may be ours from now on.
+    async fn announce(&mut self, client: &Client) -> Result<(), Error> {
+        let all = self.there.clone().unwrap_or_default().and(&self.then);
+        self.write(client, all).await
+    }
+
+    /// Says what is ours.
+    async fn settle(&mut self, client: &Client) -> Result<(), Error> {
+        let then = self.then.clone();
+        self.write(client, then).await
+    }
+
+    async fn write(&mut self, client: &Client, members: Members) -> Result<(), Error> {
+        let nothing = self.there.is_none() && members == Members::default();
+        if nothing || self.there.as_ref() == Some(&members) {
+            return Ok(());
+        }
+        let call = Call::new(Method::PATCH, parent_path(self.inventory)).query("fieldManager", MANAGER);
+        let call = call.query("force", "true").body(APPLY, &self.inventory.parent(&members));
+        client.send::<IgnoredAny>(&call).await?;
+        self.there = Some(members);
+        Ok(())
+    }
+}
+
+/// Whether something is there that an apply left there.
+pub(super) fn stands(deed: Deed) -> bool {
+    matches!(deed, Deed::Create | Deed::Update | Deed::Adopt | Deed::Unchanged)
+}

@@ -1,0 +1,156 @@
+//! Kinds as people name them: plural, singular, short name or kind, with or without version and group.
+//!
+//! Facts: how `kubectl` takes names: letter case does not count; of several groups the core group comes
+//! first, then the one that the server lists first; a group may be cut short. Built-in kinds are known
+//! here; other names are looked up in the API discovery of all groups.
+
+use serde_json::Value;
+
+use super::Error;
+use super::call::Call;
+use super::client::Client;
+use super::kinds::{definition, plain, version_path};
+use super::read::finished;
+use federate_apiserver::Kind;
+
+/// The kinds of some names, in their order.
+pub(super) async fn kinds(client: &Client, names: &[&str]) -> Result<Vec<Kind>, Error> {
+    let builtin: Vec<Kind> = Kind::builtins().collect();
+    let mut served: Option<(Vec<Kind>, Vec<String>)> = None;
+    let mut found = Vec::new();
+    for name in names {
+        if let Some(kind) = named(name, &builtin) {
+            found.push(kind.clone());
+            continue;
+        }
+        if served.is_none() {
+            served = Some(all(client).await?);
+        }
+        let Some((served, silent)) = &served else { continue };
+        let Some(kind) = named(name, served) else {
+            let silent = match silent.as_slice() {
+                [] => String::new(),
+                silent => format!(" (no answer about {})", silent.join(", ")),
+            };
+            return Err(Error::Access(format!("the cluster does not serve a kind `{name}`{silent}")));
+        };
+        let customs = definition(client, kind).await?.map(|d| Kind::customs(&d)).unwrap_or_default();
+        let custom = customs.into_iter().find(|k| k.kind == kind.kind && k.version == kind.version);
+        found.push(custom.unwrap_or_else(|| kind.clone()));
+    }
+    Ok(found)
+}
+
+/// The kind that a name means: the first that fits.
+fn named<'k>(name: &str, kinds: &'k [Kind]) -> Option<&'k Kind> {
+    let name = name.to_lowercase();
+    let (resource, rest) = name.split_once('.').unwrap_or((&name, ""));
+    let called = |kind: &&Kind| {
+        kind.plural == resource
+            || kind.singular == resource
+            || kind.kind.to_lowercase() == resource
+            || kind.short.iter().any(|short| short == resource)
+    };
+    let fits = |wanted: &dyn Fn(&Kind) -> bool| kinds.iter().filter(called).find(|kind| wanted(kind));
+    if rest.is_empty() {
+        return fits(&|_| true);
+    }
+    let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
+    fits(&|kind| kind.group == rest)
+        .or_else(|| fits(&|kind| kind.version == version && kind.group == group))
+        .or_else(|| fits(&|kind| kind.group.starts_with(rest)))
+}
+
+/// All kinds that can be read, and the groups about which there is no answer: those of a server that is
+/// down hold up nobody.
+async fn all(client: &Client) -> Result<(Vec<Kind>, Vec<String>), Error> {
+    let groups = client.find(&Call::get("/apis")).await?.unwrap_or_default();
+    let mut versions = vec!["v1".to_owned()];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        // A kind is meant in the version that its group prefers, or in the next that has it.
+        let preferred = group["preferredVersion"]["groupVersion"].as_str();
+        let others = group["versions"].as_array().into_iter().flatten();
+        let others = others.filter_map(|version| version["groupVersion"].as_str());
+        for version in preferred.into_iter().chain(others) {
+            if !versions.iter().any(|known| known == version) {
+                versions.push(version.to_owned());
+            }
+        }
+    }
+    let ask = |version: &String| {
+        let (client, path) = (client.clone(), version_path(version));
+        tokio::spawn(async move { client.find(&Call::get(path)).await })
+    };
+    let under_way: Vec<_> = versions.iter().map(ask).collect();
+    let (mut kinds, mut silent) = (Vec::new(), Vec::new());
+    for (version, task) in versions.into_iter().zip(under_way) {
+        match finished(task.await)? {
+            Ok(list) => kinds.extend(of_version(&version, &list.unwrap_or_default())),
+            Err(_) => silent.push(version),
+        }
+    }
+    Ok((kinds, silent))
+}
+
+/// The kinds of a version that can be read.
+fn of_version(api_version: &str, list: &Value) -> Vec<Kind> {
+    let resources = list["resources"].as_array().into_iter().flatten();
+    let readable = resources.filter(|resource| {
+        let verbs = resource["verbs"].as_array().into_iter().flatten();
+        !resource["name"].as_str().unwrap_or_default().contains('/')
+            && verbs.clone().any(|verb| verb == "get")
+    });
+    let kind = |resource: &Value| {
+        let name = resource["kind"].as_str()?;
+        let short = resource["shortNames"].as_array().into_iter().flatten();
+        let short = short.filter_map(|short| short.as_str().map(str::to_lowercase)).collect();
+        Some(match Kind::builtin(api_version, name) {
+            Some(builtin) => Kind { short, ..builtin },
+            None => Kind { short, ..plain(api_version, name, resource) },
+        })
+    };
+    readable.filter_map(kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_taken_as_kubectl_takes_them() {
+        let kinds: Vec<Kind> = Kind::builtins().collect();
+        let of = |name: &str| named(name, &kinds).map(Kind::resource).unwrap_or_default();
+        for name in [
+            "deploy",
+            "Deployment",
+            "deployments",
+            "deployments.apps",
+            "deployment.v1.apps",
+            "DEPLOY.apps",
+            "deploy.ap",
+        ] {
+            assert_eq!(of(name), "deployments.apps", "{name}");
+        }
+        assert_eq!(of("svc"), "services");
+        assert_eq!(of("ev"), "events");
+        assert_eq!(of("pods.v1."), "pods");
+        assert_eq!(of("deployments.extensions"), "");
+        assert_eq!(of("rollout"), "");
+    }
+
+    #[test]
+    fn kinds_of_the_cluster_have_its_names() {
+        let resource = |name: &str, kind: &str, verbs: Value| json!({"name": name, "singularName": "", "kind": kind, "namespaced": true, "shortNames": ["RO"], "verbs": verbs});
+        let list = json!({"resources": [
+            resource("rollouts", "Rollout", json!(["get", "list"])),
+            resource("rollouts/status", "Rollout", json!(["get"])),
+            resource("reviews", "Review", json!(["create"])),
+        ]});
+        let kinds = of_version("argoproj.io/v1alpha1", &list);
+        assert_eq!(kinds.len(), 1);
+        assert_eq!(named("ro", &kinds).map(Kind::resource).as_deref(), Some("rollouts.argoproj.io"));
+        assert!(named("rollout.v1alpha1.argoproj.io", &kinds).is_some_and(|kind| kind.namespaced));
+    }
+}

@@ -1,0 +1,126 @@
+//! The ways to clusters that their inventory knows: an address in git, and credentials in a Secret on the
+//! control plane's host, the hub.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use super::Error;
+use super::call::{Call, encoded};
+use super::client::Client;
+use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+
+/// What the inventory says of the ways to clusters.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    /// The context of the kubeconfig that leads to the hub.
+    pub context: String,
+    /// By cluster: the way, or why there is none.
+    pub connections: BTreeMap<String, Result<Connection, String>>,
+}
+
+/// What the only context of a kubeconfig made here is called.
+pub(super) const CONTEXT: &str = "inventory";
+
+/// The kubeconfig that a connection amounts to. With `impersonates`, the credentials are those that the
+/// control plane keeps for acting as somebody else, if it does.
+pub(super) async fn kubeconfig(
+    hub: &Client,
+    connection: &Connection,
+    impersonates: bool,
+) -> Result<Kubeconfig, Error> {
+    let mut cluster = json!({"server": server(connection)?});
+    let secret = read(hub, &connection.secret).await?;
+    match &connection.authority {
+        Authority::System => {}
+        Authority::Nobody => cluster["insecure-skip-tls-verify"] = json!(true),
+        Authority::Bundle(certificates) => cluster["certificate-authority-data"] = json!(certificates),
+        Authority::Secret(key) => {
+            cluster["certificate-authority-data"] = json!(field(&secret, key, &connection.secret)?);
+        }
+    }
+    if let Some(proxy) = &connection.proxy {
+        cluster["proxy-url"] = json!(proxy);
+    }
+    let user = match (connection.credentials, connection.impersonator.as_ref().filter(|_| impersonates)) {
+        (_, Some(impersonator)) => token(&read(hub, impersonator).await?, "token", impersonator)?,
+        (Credentials::Token(key), None) => token(&secret, key, &connection.secret)?,
+        (Credentials::Certificate { certificate, key }, None) => json!({
+            "client-certificate-data": field(&secret, certificate, &connection.secret)?,
+            "client-key-data": field(&secret, key, &connection.secret)?,
+        }),
+    };
+    let config = json!({
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": CONTEXT, "user": user}],
+        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+    });
+    // What serde says could quote a credential.
+    serde_json::from_value(config).map_err(|_| refused(&connection.secret, "it holds no usable credentials"))
+}
+
+/// The address as a URL. Without verification it may be plain HTTP: who asks for neither is not guessed to
+/// ask for both.
+fn server(connection: &Connection) -> Result<String, Error> {
+    let endpoint = connection.endpoint.trim();
+    if endpoint.starts_with("http://") && connection.authority != Authority::Nobody {
+        let why = format!("its inventory names `{endpoint}`, where credentials would be sent in the clear");
+        return Err(Error::Access(why));
+    }
+    let plain = !endpoint.contains("://");
+    Ok(if plain { format!("https://{endpoint}") } else { endpoint.to_owned() })
+}
+
+async fn read(hub: &Client, name: &SecretName) -> Result<Value, Error> {
+    let path = format!("/api/v1/namespaces/{}/secrets/{}", encoded(&name.namespace), encoded(&name.name));
+    match hub.find(&Call::get(path)).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(refused(name, "it is not there")),
+        Err(error) => Err(refused(name, &error.to_string())),
+    }
+}
+
+fn refused(name: &SecretName, why: &str) -> Error {
+    Error::Access(format!(
+        "the hub's Secret {}/{}, which its inventory names: {why}",
+        name.namespace, name.name
+    ))
+}
+
+/// A value in base64.
+fn field<'s>(secret: &'s Value, key: &str, name: &SecretName) -> Result<&'s str, Error> {
+    let value = secret.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    value.filter(|value| !value.is_empty()).ok_or_else(|| refused(name, &format!("it has no `{key}`")))
+}
+
+fn token(secret: &Value, key: &str, name: &SecretName) -> Result<Value, Error> {
+    let bytes: Option<ByteString> = serde_json::from_value(json!(field(secret, key, name)?)).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
+    let text = text.ok_or_else(|| refused(name, &format!("its `{key}` is no token")))?;
+    Ok(json!({"token": text.trim()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_https_unless_nothing_is_verified() {
+        let of = |endpoint: &str, authority: Authority| {
+            server(&Connection {
+                endpoint: endpoint.to_owned(),
+                secret: SecretName { namespace: "n".to_owned(), name: "s".to_owned() },
+                credentials: Credentials::Token("token"),
+                authority,
+                impersonator: None,
+                proxy: None,
+            })
+        };
+        assert_eq!(of("10.0.0.1:6443", Authority::System).unwrap(), "https://10.0.0.1:6443");
+        assert_eq!(of("https://a/b", Authority::System).unwrap(), "https://a/b");
+        assert!(of("http://a", Authority::System).is_err());
+        assert_eq!(of("http://a", Authority::Nobody).unwrap(), "http://a");
+    }
+}

@@ -1,0 +1,168 @@
+//! The kinds that a run meets in a cluster: what they are called in URLs, and what their objects look like.
+//!
+//! Built-in kinds are known. Others are looked up: the API discovery of their version says where they are,
+//! their `CustomResourceDefinition` what they look like; one that is about to be applied goes before the one
+//! that is there, because by the time that its objects are applied it will be in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::call::{Call, encoded};
+use super::client::Client;
+use super::{Error, Job};
+use federate_apiserver::Kind;
+use federate_engine::actions::inventory::Members;
+use federate_kubernetes::ObjectRef;
+
+/// What is known of the kinds that a run meets in a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    /// By API version and kind.
+    known: BTreeMap<(String, String), Known>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    kind: Kind,
+    /// Whether the cluster serves it now.
+    served: bool,
+}
+
+impl Kinds {
+    /// The kind of an object.
+    pub fn of(&self, object: &ObjectRef) -> Option<&Kind> {
+        let key = (object.api_version.clone(), object.kind.clone());
+        self.known.get(&key).map(|known| &known.kind)
+    }
+
+    /// Whether the cluster serves the kind of an object now.
+    pub fn serves(&self, object: &ObjectRef) -> bool {
+        let key = (object.api_version.clone(), object.kind.clone());
+        self.known.get(&key).is_some_and(|known| known.served)
+    }
+
+    /// Those that the cluster serves.
+    pub(super) fn served(&self) -> impl Iterator<Item = &Kind> {
+        self.known.values().filter(|known| known.served).map(|known| &known.kind)
+    }
+
+    fn insert(&mut self, kind: Kind, served: bool) {
+        self.known.insert((kind.api_version(), kind.kind.clone()), Known { kind, served });
+    }
+
+    fn has(&self, group: &str, kind: &str) -> bool {
+        self.known
+            .values()
+            .any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
+    }
+}
+
+/// The path of a kind's objects in a namespace, or in all.
+pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> String {
+    let version = version_path(&kind.api_version());
+    match namespace.filter(|_| kind.namespaced) {
+        Some(namespace) => format!("{version}/namespaces/{}/{}", encoded(namespace), kind.plural),
+        None => format!("{version}/{}", kind.plural),
+    }
+}
+
+/// The path of an object.
+pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> String {
+    format!("{}/{}", path(kind, object.namespace.as_deref()), encoded(&object.name))
+}
+
+pub(super) fn version_path(api_version: &str) -> String {
+    if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
+}
+
+/// Finds out about the kinds of what is wanted and of what we own.
+pub(super) async fn find(client: &Client, job: &Job<'_>, members: &Members) -> Result<Kinds, Error> {
+    let mut kinds = Kinds::default();
+    let defined = defined(job);
+    let mut foreign: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (object, _) in &job.wanted {
+        match Kind::builtin(&object.api_version, &object.kind) {
+            Some(kind) => kinds.insert(kind, true),
+            None => drop(foreign.entry(object.api_version.clone()).or_default().insert(object.kind.clone())),
+        }
+    }
+    for (api_version, wanted) in foreign {
+        look_up(client, &api_version, &wanted, &defined, &mut kinds).await?;
+    }
+    for owned in &members.group_kinds {
+        let (kind, group) = owned.split_once('.').unwrap_or((owned, ""));
+        if kinds.has(group, kind) {
+            continue;
+        }
+        if let Some(builtin) = Kind::builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind))
+        {
+            kinds.insert(builtin, true);
+            continue;
+        }
+        // Where the group is gone, so are its objects.
+        let Some(found) = client.find(&Call::get(format!("/apis/{}", encoded(group)))).await? else {
+            continue;
+        };
+        if let Some(preferred) = found.pointer("/preferredVersion/groupVersion").and_then(Value::as_str) {
+            look_up(client, preferred, &[kind.to_owned()].into(), &defined, &mut kinds).await?;
+        }
+    }
+    Ok(kinds)
+}
+
+/// The kinds that wanted definitions make.
+fn defined(job: &Job<'_>) -> Vec<Kind> {
+    let definitions = job.wanted.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
+    definitions.flat_map(|(_, body)| Kind::customs(body)).collect()
+}
+
+async fn look_up(
+    client: &Client,
+    api_version: &str,
+    wanted: &BTreeSet<String>,
+    defined: &[Kind],
+    kinds: &mut Kinds,
+) -> Result<(), Error> {
+    let discovered = client.find(&Call::get(version_path(api_version))).await?.unwrap_or_default();
+    let resources = discovered.get("resources").and_then(Value::as_array);
+    for name in wanted {
+        let ours = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
+        let resource = resources.into_iter().flatten().find(|resource| {
+            let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
+            text("kind") == name && !text("name").contains('/')
+        });
+        match (ours, resource) {
+            (Some(kind), served) => kinds.insert(kind.clone(), served.is_some()),
+            (None, Some(resource)) => {
+                let plain = plain(api_version, name, resource);
+                let definition = definition(client, &plain).await?;
+                let customs = definition.map(|definition| Kind::customs(&definition)).unwrap_or_default();
+                let custom = customs.into_iter().find(|k| k.kind == *name && k.version == plain.version);
+                kinds.insert(custom.unwrap_or(plain), true);
+            }
+            (None, None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The definition of a kind, where there is one that may be read.
+pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    match client.find(&Call::get(format!("{path}/{}", encoded(&kind.resource())))).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(None),
+        found => found,
+    }
+}
+
+/// A kind of which only the discovery is known: nothing is defaulted, no list is merged by key.
+pub(super) fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
+    let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
+    Kind {
+        plural: text("name"),
+        singular: text("singularName"),
+        ..Kind::unknown(api_version, kind, namespaced)
+    }
+}

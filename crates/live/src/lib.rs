@@ -1,0 +1,307 @@
+//! The end that talks to the member clusters' API servers: reads what is there, has it decided what is to be
+//! done, and does it.
+//!
+//! ```text
+//!            a thread a cluster; 16 work at a time, once their servers answer    target: the way to it
+//! job ─► read (few lists) ─► decide (pure, elsewhere) ─► carry out ─► wait
+//!                 ▲                                          │ somebody was faster
+//!                 └──────────────────────────────────────────┘
+//! ```
+//!
+//! Clusters have nothing to do with one another: each has its own connection, time limits, attempts and
+//! outcome. A run that is killed leaves nothing that the next one does not see: the inventory names what is
+//! about to be made before it is made, and what was deleted after it is gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use federate_dialect::Health;
+use federate_engine::actions::cluster::Decided;
+use federate_engine::actions::{Action, Decision, Inventory};
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+
+mod answer;
+mod call;
+mod carry_out;
+mod client;
+mod discover;
+mod hub;
+pub mod import;
+mod judge;
+mod kinds;
+mod order;
+mod proxy;
+mod read;
+mod target;
+mod wait;
+
+pub use answer::Refusal;
+pub use hub::Hub;
+pub use kinds::Kinds;
+pub use read::Seen;
+pub use target::Access;
+
+use client::Client;
+use target::Ways;
+
+/// How many clusters are asked at a time whether they are there; [`target`] says how many are worked on.
+const ASKED_AT_ONCE: usize = 256;
+/// How often a cluster is read again because somebody else changed what was decided about.
+const ROUNDS: usize = 3;
+
+/// What is wanted in a cluster.
+#[derive(Clone, Debug)]
+pub struct Job<'j> {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Its objects, by what they are called there.
+    pub wanted: Vec<(&'j ObjectRef, &'j Value)>,
+}
+
+/// Who decides. Everything it is asked is a function of what it is given.
+pub trait Decider: Sync {
+    /// What is to be done in a cluster.
+    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
+
+    /// Decides anew about an update, which the API server says comes to `answer`.
+    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value);
+
+    /// The wave in which an object is applied.
+    fn wave(&self, object: &ObjectRef) -> u32;
+
+    /// Whether an object is as healthy as its control plane asks.
+    fn health(&self, object: &Object) -> Health;
+}
+
+/// Who is told how far clusters are, from several threads.
+pub trait Progress: Sync {
+    /// A cluster has come so far.
+    fn at(&self, cluster: &ClusterName, step: Step);
+}
+
+/// How far a cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is being read.
+    Reading,
+    /// Objects are being applied and deleted.
+    Applying {
+        /// How many have been.
+        done: usize,
+        /// How many are to be.
+        of: usize,
+    },
+    /// Objects are being waited for.
+    Waiting {
+        /// How many.
+        open: usize,
+    },
+    /// All is done.
+    Done,
+    /// Something went wrong, and what could be done is done.
+    Failed,
+}
+
+/// How it is done.
+#[derive(Clone)]
+pub struct How<'h> {
+    /// What we own.
+    pub inventory: &'h Inventory,
+    /// What is only tried.
+    pub dry_run: Option<DryRun>,
+    /// Whether the API servers say what updates come to before they are made.
+    pub judged: bool,
+    /// How long to wait until everything is healthy; `None` not to.
+    pub wait: Option<Duration>,
+    /// Who is told how far it is.
+    pub progress: &'h dyn Progress,
+}
+
+/// How far a dry run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    /// Nothing is sent.
+    Client,
+    /// Everything is sent, and nothing stored.
+    Server,
+}
+
+/// What came of a cluster.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// What was (to be) done, sorted by object.
+    pub actions: Vec<Action>,
+    /// What went wrong; empty where all is done.
+    pub failures: Vec<Failure>,
+}
+
+/// Something that went wrong in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The object concerned; `None` where it is the cluster as a whole.
+    pub object: Option<ObjectRef>,
+    /// What went wrong.
+    pub message: String,
+}
+
+/// Why something could not be done.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The way to the cluster is not known, or its door is closed.
+    #[error("{0}")]
+    Access(String),
+    /// There is no (sensible) answer.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    /// Something was not there in time.
+    #[error("{0}")]
+    Late(String),
+    /// The API server refuses.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+}
+
+impl Error {
+    /// The same, after that many attempts.
+    fn after(self, attempts: u32) -> Self {
+        match self {
+            Self::Access(_) | Self::Late(_) => self,
+            Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
+            Self::Refused(refusal) => Self::Refused(Refusal {
+                message: format!("{} ({attempts} attempts)", refusal.message),
+                ..refusal
+            }),
+        }
+    }
+
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.is_conflict())
+    }
+
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.is_absent())
+    }
+}
+
+/// Brings clusters to what is wanted. The outcomes stand in the order of the jobs; only what keeps all of
+/// them from being reached is an error.
+pub fn apply(
+    access: &Access,
+    jobs: &[Job<'_>],
+    decider: &dyn Decider,
+    how: &How<'_>,
+) -> Result<Vec<Outcome>, Error> {
+    each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
+}
+
+/// Works on all clusters, some at a time.
+fn each<'j, T: Send>(
+    access: &Access,
+    jobs: &'j [Job<'j>],
+    one: impl Fn(&Runtime, &Arc<Ways>, &'j Job<'j>) -> T + Sync,
+) -> Result<Vec<T>, Error> {
+    let ways = access.read(jobs.len())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Access(e.to_string()))?;
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return done };
+            done.push((at, one(&runtime, &ways, job)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..ASKED_AT_ONCE.min(jobs.len())).map(|_| scope.spawn(lane)).collect();
+        let joined =
+            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        joined.flatten().collect::<Vec<_>>()
+    });
+    // A command for credentials may run on that nobody waits for any longer.
+    runtime.shutdown_background();
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, result)| result).collect())
+}
+
+fn one(runtime: &Runtime, ways: &Arc<Ways>, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {
+    let mut outcome = Outcome { cluster: job.cluster.clone(), actions: Vec::new(), failures: Vec::new() };
+    let worked = runtime.block_on(async {
+        let client = target::to(ways, &job.cluster).await?;
+        work(&client, job, decider, how, &mut outcome).await
+    });
+    if let Err(error) = worked {
+        outcome.failures.push(Failure { object: None, message: error.to_string() });
+    }
+    outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
+    outcome.failures.sort_by(|a, b| a.object.cmp(&b.object));
+    how.progress.at(&job.cluster, if outcome.failures.is_empty() { Step::Done } else { Step::Failed });
+    outcome
+}
+
+async fn work(
+    client: &Client,
+    job: &Job<'_>,
+    decider: &dyn Decider,
+    how: &How<'_>,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    // What a round before was too late for; everything in the first.
+    let mut open: Option<BTreeSet<ObjectRef>> = None;
+    for round in 1..=ROUNDS {
+        how.progress.at(&job.cluster, Step::Reading);
+        let seen = read::read(client, job, how.inventory).await?;
+        let Decided { mut decisions, stopped } = decider.decide(&job.cluster, &seen);
+        if how.judged && how.dry_run != Some(DryRun::Client) {
+            judge::judge(client, job, &seen, &mut decisions, decider).await?;
+        }
+        let news = decisions.iter().map(|decision| &decision.action);
+        match &open {
+            None => outcome.actions = news.cloned().collect(),
+            Some(open) => {
+                outcome.actions.retain(|action| !open.contains(&action.object));
+                outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
+            }
+        }
+        if open.is_none() {
+            let refused = decisions.iter().filter(|decision| decision.refused);
+            outcome.failures.extend(refused.map(|decision| Failure {
+                object: Some(decision.action.object.clone()),
+                message: decision.action.reason.clone().unwrap_or_default(),
+            }));
+        }
+        if let Some(message) = stopped {
+            outcome.failures.push(Failure { object: None, message });
+            return Ok(());
+        }
+        if how.dry_run == Some(DryRun::Client) {
+            return Ok(());
+        }
+        let result = carry_out::carry_out(client, job, &seen, &decisions, decider, how).await?;
+        if result.late.is_empty() || round == ROUNDS {
+            outcome.failures.extend(result.failures);
+            outcome.failures.extend(result.late.into_iter().map(|object| Failure {
+                object: Some(object),
+                message: format!("somebody else changes it all the time ({ROUNDS} attempts)"),
+            }));
+            if let (Some(patience), None) = (how.wait, how.dry_run) {
+                outcome.failures.extend(wait::wait(client, &seen, &decisions, decider, how, patience).await?);
+            }
+            return Ok(());
+        }
+        open = Some(
+            result.late.into_iter().chain(result.failures.into_iter().filter_map(|f| f.object)).collect(),
+        );
+    }
+    Ok(())
+}

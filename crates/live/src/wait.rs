@@ -1,0 +1,238 @@
+//! Waits until what was applied is healthy: by the rules of its control plane, and where that has none by what
+//! its status says.
+//!
+//! Facts: the API conventions of Kubernetes (`observedGeneration`, the conditions `Ready`, `Available`,
+//! `Reconciling`, `Stalled`), and what the controllers of built-in kinds write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::carry_out::stands;
+use super::client::Client;
+use super::read::{List, Seen, objects};
+use super::{Decider, Error, Failure, How, Step};
+use federate_dialect::{Health, HealthState};
+use federate_engine::actions::Decision;
+use federate_engine::actions::ownership::PART_OF;
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+
+/// The wait between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks until all is well or the patience is at its end; what is not well then is a failure.
+pub(super) async fn wait(
+    client: &Client,
+    seen: &Seen,
+    decisions: &[Decision],
+    decider: &dyn Decider,
+    how: &How<'_>,
+    patience: Duration,
+) -> Result<Vec<Failure>, Error> {
+    let end = Instant::now() + patience;
+    let there = decisions.iter().map(|decision| &decision.action).filter(|action| stands(action.action));
+    let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
+    let mut cluster = ClusterName::from("");
+    for action in there {
+        cluster = action.cluster.clone();
+        open.insert(&action.object, "it is not there".to_owned());
+    }
+    let selector = format!("{PART_OF}={}", how.inventory.id());
+    while !open.is_empty() {
+        how.progress.at(&cluster, Step::Waiting { open: open.len() });
+        // A kind is listed as long as anything of it is open.
+        let kinds: BTreeSet<(&str, &str)> =
+            open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();
+        let lists = kinds.iter().filter_map(|kind| {
+            let object = open.keys().find(|o| (o.api_version.as_str(), o.kind.as_str()) == *kind)?;
+            let kind = seen.kinds.of(object)?.clone();
+            Some(List { kind, namespace: None, selector: Some(selector.clone()) })
+        });
+        let lists: Vec<List> = lists.collect();
+        for object in objects(client, lists.into_iter(), &cluster).await? {
+            match health(decider, &object) {
+                Health { state: HealthState::Healthy, .. } => drop(open.remove(&object.id)),
+                Health { reason, .. } => {
+                    if let Some(why) = open.get_mut(&object.id) {
+                        *why = reason;
+                    }
+                }
+            }
+        }
+        if Instant::now() >= end {
+            break;
+        }
+        if !open.is_empty() {
+            sleep(PAUSE.min(end.saturating_duration_since(Instant::now()))).await;
+        }
+    }
+    let late = |(object, why): (&ObjectRef, String)| Failure {
+        object: Some(object.clone()),
+        message: format!("not healthy after {} s: {why}", patience.as_secs()),
+    };
+    Ok(open.into_iter().map(late).collect())
+}
+
+fn health(decider: &dyn Decider, object: &Object) -> Health {
+    let own = decider.health(object);
+    if own.state == HealthState::Unknown { of_status(object) } else { own }
+}
+
+/// What the status of an object says.
+fn of_status(object: &Object) -> Health {
+    if object.deleting() {
+        return Health::unhealthy("it is being deleted");
+    }
+    let number = |path: &[&str]| object.at(path).and_then(Value::as_i64);
+    if let (Some(generation), Some(observed)) =
+        (number(&["metadata", "generation"]), number(&["status", "observedGeneration"]))
+        && observed < generation
+    {
+        return Health::unhealthy("its controller has not seen it yet");
+    }
+    if let Some((_, message)) = condition(object, "Stalled", "True") {
+        return Health::unhealthy(format!("it is stalled: {message}"));
+    }
+    match (object.id.group(), object.id.kind.as_str()) {
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ReplicationController") => {
+            replicas(object)
+        }
+        ("apps", "DaemonSet") => {
+            let wanted = number(&["status", "desiredNumberScheduled"]);
+            let (updated, available) =
+                (number(&["status", "updatedNumberScheduled"]), number(&["status", "numberAvailable"]));
+            let seen = number(&["status", "observedGeneration"]).is_some();
+            let wanted = wanted.unwrap_or(0);
+            counted(seen, wanted, &[("updated", updated), ("available", available)])
+        }
+        ("batch", "Job") => match condition(object, "Failed", "True") {
+            Some((_, message)) => Health::unhealthy(format!("it failed: {message}")),
+            None => Health::of(condition(object, "Complete", "True").is_some(), "it is not complete"),
+        },
+        ("", "Pod") => {
+            let done = object.text(&["status", "phase"]) == "Succeeded";
+            Health::of(done || condition(object, "Ready", "True").is_some(), "it is not ready")
+        }
+        ("", "PersistentVolumeClaim") => {
+            Health::of(object.text(&["status", "phase"]) == "Bound", "it is not bound")
+        }
+        ("", "Service") if object.text(&["spec", "type"]) == "LoadBalancer" => {
+            let ingress = object.at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
+            Health::of(ingress.is_some_and(|list| !list.is_empty()), "it has no address yet")
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            Health::of(condition(object, "Established", "True").is_some(), "it is not established")
+        }
+        _ => by_conditions(object),
+    }
+}
+
+/// Anything else is well unless it says that it is not.
+fn by_conditions(object: &Object) -> Health {
+    for (kind, bad) in
+        [("Reconciling", "True"), ("Ready", "False"), ("Ready", "Unknown"), ("Available", "False")]
+    {
+        if let Some((_, message)) = condition(object, kind, bad) {
+            return Health::unhealthy(format!("its condition {kind} is {bad}: {message}"));
+        }
+    }
+    Health::healthy()
+}
+
+fn replicas(object: &Object) -> Health {
+    let number = |field: &str| object.at(&["status", field]).and_then(Value::as_i64);
+    let wanted = object.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
+    let seen = number("observedGeneration").is_some();
+    if let Some(("ProgressDeadlineExceeded", message)) = condition(object, "Progressing", "False") {
+        return Health::unhealthy(format!("it makes no progress: {message}"));
+    }
+    match object.id.kind.as_str() {
+        "Deployment" => {
+            let all = number("replicas").unwrap_or(0);
+            let updated = number("updatedReplicas").unwrap_or(0);
+            if seen && all > updated {
+                return Health::unhealthy(format!("{} old pods remain", all - updated));
+            }
+            counted(seen, wanted, &[("updated", Some(updated)), ("available", number("availableReplicas"))])
+        }
+        "StatefulSet" => {
+            let parts = object.at(&["spec", "updateStrategy", "rollingUpdate", "partition"]);
+            let kept = parts.and_then(Value::as_i64).unwrap_or(0).min(wanted);
+            let on_delete = object.text(&["spec", "updateStrategy", "type"]) == "OnDelete";
+            let newest =
+                object.text(&["status", "currentRevision"]) == object.text(&["status", "updateRevision"]);
+            let updated = if newest { Some(wanted) } else { number("updatedReplicas").map(|n| n + kept) };
+            let updated = if on_delete { Some(wanted) } else { updated };
+            counted(seen, wanted, &[("updated", updated), ("ready", number("readyReplicas"))])
+        }
+        _ => counted(seen, wanted, &[("ready", number("readyReplicas"))]),
+    }
+}
+
+/// Whether each number reaches what is wanted.
+fn counted(seen: bool, wanted: i64, numbers: &[(&str, Option<i64>)]) -> Health {
+    if !seen {
+        return Health::unhealthy("its controller has not seen it yet");
+    }
+    let short = numbers.iter().find(|(_, number)| number.unwrap_or(0) < wanted);
+    match short {
+        Some((what, number)) => {
+            Health::unhealthy(format!("{} of {wanted} pods are {what}", number.unwrap_or(0)))
+        }
+        None => Health::healthy(),
+    }
+}
+
+/// Reason and message of a condition, if it has that status.
+fn condition<'o>(object: &'o Object, kind: &str, status: &str) -> Option<(&'o str, &'o str)> {
+    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array)?;
+    let text =
+        |condition: &'o Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default();
+    let found = conditions.iter().find(|c| text(c, "type") == kind && text(c, "status") == status)?;
+    Some((text(found, "reason"), text(found, "message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judged(api_version: &str, kind: &str, body: Value) -> String {
+        let health = of_status(&Object::named(api_version, kind, "a/b", body));
+        if health.state == HealthState::Healthy { "healthy".to_owned() } else { health.reason }
+    }
+
+    #[test]
+    fn pods_are_counted() {
+        let deployment = |status: Value| {
+            let body = json!({"metadata": {"generation": 2}, "spec": {"replicas": 3}, "status": status});
+            judged("apps/v1", "Deployment", body)
+        };
+        assert_eq!(deployment(json!({})), "its controller has not seen it yet");
+        assert_eq!(deployment(json!({"observedGeneration": 1})), "its controller has not seen it yet");
+        let status = |all: i64, updated: i64, available: i64| json!({"observedGeneration": 2, "replicas": all, "updatedReplicas": updated, "availableReplicas": available});
+        assert_eq!(deployment(status(4, 3, 3)), "1 old pods remain");
+        assert_eq!(deployment(status(3, 3, 2)), "2 of 3 pods are available");
+        assert_eq!(deployment(status(3, 3, 3)), "healthy");
+        let set = json!({"spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}}, "status":
+            {"observedGeneration": 1, "currentRevision": "a", "updateRevision": "b", "updatedReplicas": 1, "readyReplicas": 3}});
+        assert_eq!(judged("apps/v1", "StatefulSet", set), "healthy", "two stay as they are");
+        let daemons = json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2}});
+        assert_eq!(judged("apps/v1", "DaemonSet", daemons), "0 of 2 pods are available");
+    }
+
+    #[test]
+    fn other_kinds_are_well_unless_they_say_otherwise() {
+        assert_eq!(judged("v1", "ConfigMap", json!({})), "healthy");
+        let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "message": "no disk"}]}});
+        assert_eq!(judged("example.com/v1", "Store", ready("True")), "healthy");
+        assert_eq!(
+            judged("example.com/v1", "Store", ready("False")),
+            "its condition Ready is False: no disk"
+        );
+        assert_eq!(judged("batch/v1", "Job", json!({"status": {}})), "it is not complete");
+    }
+}

@@ -1,0 +1,113 @@
+//! Moves branches: all that are given or none, each only if it is still where it was.
+//!
+//! A branch is locked while it moves, by a file that git's own rules ask for. A process that is killed
+//! just then leaves that file, and nobody could move the branch any more: so we note first what we
+//! lock, and the next run clears away what a killed one has left.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use git2::{ErrorCode, Oid, Repository};
+
+use super::Error;
+use crate::lock::Lock;
+
+/// The file that says what is locked, in the repository's own folder.
+const NOTE: &str = "federate.lock";
+
+/// How long a lock may be held by a process that lives.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A branch that is to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// Where it is; `None` when it does not exist.
+    pub from: Option<Oid>,
+    /// Where it goes.
+    pub to: Oid,
+}
+
+/// Moves the branches. The first that is elsewhere, or that another process moves, stops all.
+pub fn advance(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
+    if updates.is_empty() {
+        return Ok(());
+    }
+    let mut lock = Lock::take(&repository.commondir().join(NOTE), || {})?;
+    for branch in lock.left()?.lines() {
+        unlock(repository, branch)?;
+    }
+    let names: Vec<&str> = updates.iter().map(|update| update.branch.as_str()).collect();
+    lock.note(&names.join("\n"))?;
+    let moved = carry_out(repository, updates, why);
+    lock.note("")?;
+    moved
+}
+
+/// Removes the lock of a branch that a killed run has left; another process lets go of its own soon.
+fn unlock(repository: &Repository, branch: &str) -> Result<(), Error> {
+    let path: PathBuf = repository.commondir().join(format!("{}.lock", full(branch)));
+    let mut left = PATIENCE;
+    while fs::symlink_metadata(&path).is_ok() {
+        if left.is_zero() {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e.into()),
+                _ => break,
+            }
+        }
+        let pause = PATIENCE / 20;
+        std::thread::sleep(pause);
+        left = left.saturating_sub(pause);
+    }
+    Ok(())
+}
+
+fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
+    let mut transaction = repository.transaction()?;
+    for update in updates {
+        let name = full(&update.branch);
+        transaction.lock_ref(&name).map_err(|e| match e.code() {
+            ErrorCode::Locked => Error::Locked(update.branch.clone()),
+            _ => Error::Git(e),
+        })?;
+        if tip(repository, &update.branch)? != update.from {
+            return Err(Error::Moved(update.branch.clone()));
+        }
+        transaction.set_target(&name, update.to, None, why)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// The commit that a local branch is at.
+pub fn tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
+    match repository.find_reference(&full(branch)) {
+        Ok(reference) => Ok(Some(reference.peel_to_commit()?.id())),
+        Err(e) if e.code() == ErrorCode::NotFound => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Refuses a branch that a work tree shows.
+pub fn not_checked_out(repository: &Repository, branch: &str) -> Result<(), Error> {
+    let shows = |repository: &Repository| {
+        let head = repository.find_reference("HEAD").ok();
+        let target = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
+        !repository.is_bare() && target == Some(full(branch))
+    };
+    let names = repository.worktrees()?;
+    let names = names.iter().filter_map(|name| name.ok().flatten());
+    let linked = names.filter_map(|name| repository.find_worktree(name).ok());
+    let mut linked = linked.filter_map(|worktree| Repository::open_from_worktree(&worktree).ok());
+    let main = Repository::open(repository.commondir());
+    if shows(repository) || main.is_ok_and(|main| shows(&main)) || linked.any(|linked| shows(&linked)) {
+        return Err(Error::CheckedOut(branch.to_owned()));
+    }
+    Ok(())
+}
+
+pub(super) fn full(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}

@@ -1,0 +1,97 @@
+//! What a branch holds before it is written: commit, trees, and the plan of an earlier run.
+
+use std::sync::Arc;
+
+use git2::{Oid, Repository};
+
+use super::{Error, Folder, Name};
+use crate::paths::{PLACEMENTS, Place, cluster_folder};
+use federate_dialect::Plan;
+use federate_engine::previous;
+use federate_kubernetes::ObjectRef;
+
+/// What a branch holds; nothing when it does not exist yet.
+#[derive(Debug)]
+pub struct Base {
+    name: Name,
+    folder: Folder,
+    commit: Option<Oid>,
+    root: Option<Oid>,
+    tree: Option<Oid>,
+    plan: Option<Plan>,
+}
+
+impl Base {
+    /// Reads the `folder` of `branch` as it is in `commit`. A folder with files, but without a plan of
+    /// federate's, is refused.
+    pub fn read(
+        repository: &Repository,
+        branch: &str,
+        folder: &Folder,
+        commit: Option<Oid>,
+    ) -> Result<Self, Error> {
+        let name = Name { branch: branch.to_owned(), folder: folder.path() };
+        let mut base = Self { name, folder: folder.clone(), commit, root: None, tree: None, plan: None };
+        let Some(commit) = commit else { return Ok(base) };
+        let root = repository.find_commit(commit)?.tree_id();
+        base.root = Some(root);
+        let Some(oid) = folder.find(repository, root)? else { return Ok(base) };
+        base.tree = Some(oid);
+        let tree = repository.find_tree(oid)?;
+        let Some(entry) = tree.get_name(PLACEMENTS) else {
+            let mut foreign: Vec<String> =
+                tree.iter().map(|e| String::from_utf8_lossy(e.name_bytes()).into_owned()).collect();
+            foreign.sort();
+            if foreign.is_empty() {
+                return Ok(base);
+            }
+            return Err(Error::NotOwned { name: base.name, foreign, plan: false });
+        };
+        let blob = entry.to_object(repository)?.peel_to_blob()?;
+        match previous::read_own(blob.content()) {
+            Ok(plan) => base.plan = Some(plan),
+            Err(e) => return Err(Error::NotAPlan { name: base.name, why: e.to_string() }),
+        }
+        Ok(base)
+    }
+
+    /// The plan that an earlier run left there.
+    pub fn previous(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// The commit that it is.
+    pub fn commit(&self) -> Option<Oid> {
+        self.commit
+    }
+
+    /// The text that an earlier run committed of an object for a cluster.
+    pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+        let place = Place::of(object);
+        let path = format!("{}/{}/{}", cluster_folder(cluster), place.namespace, place.file);
+        let tree = repository.find_tree(self.tree?).ok()?;
+        let entry = tree.get_path(std::path::Path::new(&path)).ok()?;
+        let blob = repository.find_blob(entry.id()).ok()?;
+        Some(std::str::from_utf8(blob.content()).ok()?.into())
+    }
+
+    /// The branch and folder, for messages.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The folder that is written.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The commit's tree.
+    pub fn root(&self) -> Option<Oid> {
+        self.root
+    }
+
+    /// The folder's tree.
+    pub(super) fn tree(&self) -> Option<Oid> {
+        self.tree
+    }
+}

@@ -1,0 +1,96 @@
+//! The commit itself: who, when, why, and a signature if git is configured to sign.
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::Error;
+use federate_source::git::program::Git;
+
+/// Who makes a commit, and when, as git writes it: `Name <address> seconds zone`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    author: String,
+    committer: String,
+}
+
+impl Identity {
+    /// By git's own rules: its environment, its configuration; `federate` where they name nobody.
+    /// `author` (`Name <address>`) takes the author's place.
+    pub fn of(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
+        let ask = |what: &str| {
+            let git = Git::new(repository.path(), "var").config("user.useConfigOnly", "true");
+            git.arg(what).run()
+        };
+        let named = |what: &str, role: &str| match ask(what) {
+            Ok(line) => Ok(line),
+            // Nobody is configured, as on most build machines.
+            Err(_) => Git::new(repository.path(), "var")
+                .env(&format!("GIT_{role}_NAME"), "federate")
+                .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
+                .arg(what)
+                .run(),
+        };
+        let committer = named("GIT_COMMITTER_IDENT", "COMMITTER")?.trim_end().to_owned();
+        let author = match author {
+            Some(author) => {
+                let when = committer.rsplit_once("> ").map_or("", |(_, when)| when);
+                format!("{author} {when}")
+            }
+            None => named("GIT_AUTHOR_IDENT", "AUTHOR")?.trim_end().to_owned(),
+        };
+        Ok(Self { author, committer })
+    }
+
+    /// Whether that is `Name <address>`, and nothing that breaks a commit.
+    pub fn is_name_and_address(text: &str) -> bool {
+        let parts = text.strip_suffix('>').and_then(|text| text.split_once(" <"));
+        let plain = |part: &str| !part.trim().is_empty() && !part.contains(['<', '>', '\n', '\0']);
+        parts.is_some_and(|(name, address)| plain(name) && plain(address))
+    }
+}
+
+/// What a commit is made of.
+#[derive(Clone, Debug)]
+pub struct Commit<'c> {
+    /// The tree of its root.
+    pub tree: Oid,
+    /// The commit before it.
+    pub parent: Option<Oid>,
+    /// Who.
+    pub identity: &'c Identity,
+    /// Why; trailers included.
+    pub message: &'c str,
+}
+
+/// Makes the commit, signed when git's `commit.gpgSign` says so. No branch moves.
+pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
+    let signs = repository.config()?.snapshot()?.get_bool("commit.gpgSign").unwrap_or(false);
+    if signs {
+        return signed(repository, commit);
+    }
+    let mut text = format!("tree {}\n", commit.tree);
+    if let Some(parent) = commit.parent {
+        text.push_str(&format!("parent {parent}\n"));
+    }
+    let Identity { author, committer } = commit.identity;
+    let message = commit.message.replace('\0', "");
+    text.push_str(&format!("author {author}\ncommitter {committer}\n\n{}\n", message.trim_end()));
+    Ok(repository.odb()?.write(ObjectType::Commit, text.as_bytes())?)
+}
+
+/// Lets git make it, which knows the keys.
+fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
+    let mut git = Git::new(repository.path(), "commit-tree").arg("-S").arg(commit.tree.to_string());
+    if let Some(parent) = commit.parent {
+        git = git.arg("-p").arg(parent.to_string());
+    }
+    for (role, who) in [("AUTHOR", &commit.identity.author), ("COMMITTER", &commit.identity.committer)] {
+        let (name, rest) = who.split_once(" <").unwrap_or((who, ""));
+        let (address, when) = rest.split_once("> ").unwrap_or((rest, ""));
+        git = git
+            .env(&format!("GIT_{role}_NAME"), name)
+            .env(&format!("GIT_{role}_EMAIL"), address)
+            .env(&format!("GIT_{role}_DATE"), when);
+    }
+    let said = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
+    Ok(Oid::from_str(said.trim())?)
+}

@@ -1,0 +1,238 @@
+//! What differs between a branch and the tree that it is to hold: trees of the same id are not looked
+//! into.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::objects::{Cluster, Namespace, Wanted};
+use super::{Base, Error};
+use crate::paths::PLACEMENTS;
+use crate::summary::{ClusterSummary, Summary};
+use crate::tree::{Folders, Namespaces, accounted_for};
+
+/// An object that is to exist.
+pub(super) struct New<'w> {
+    pub(super) kind: ObjectType,
+    pub(super) id: Oid,
+    pub(super) bytes: &'w [u8],
+}
+
+/// An entry of a tree that is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Old {
+    id: Oid,
+    folder: bool,
+    /// A plain file, as federate writes them.
+    file: bool,
+}
+
+/// What the branch's folder changes by, and the objects that may have to be written.
+pub(super) fn compare<'w>(
+    repository: &Repository,
+    base: &Base,
+    wanted: &'w Wanted<'_>,
+) -> Result<(Summary, Vec<New<'w>>), Error> {
+    let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
+    // What federate wrote is only asked for where something differs.
+    let differs = base.tree() != Some(wanted.root.id);
+    let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
+    let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
+    if !walk.foreign.is_empty() {
+        walk.foreign.sort();
+        let plan = base.previous().is_some();
+        return Err(Error::NotOwned { name: base.name().clone(), foreign: walk.foreign, plan });
+    }
+    Ok((Summary { clusters, plan_written }, walk.new))
+}
+
+struct Walk<'r, 'w, 't> {
+    repository: &'r Repository,
+    wanted: &'w Wanted<'t>,
+    foreign: Vec<String>,
+    new: Vec<New<'w>>,
+    seen: BTreeSet<Oid>,
+}
+
+impl<'w> Walk<'_, 'w, '_> {
+    fn root(
+        &mut self,
+        old: Option<Oid>,
+        owned: &Folders<Arc<str>>,
+    ) -> Result<(Vec<ClusterSummary>, bool), Error> {
+        let wanted = self.wanted;
+        let mut there = self.list(old.filter(|old| *old != wanted.root.id))?;
+        let same = old == Some(wanted.root.id);
+        if !same {
+            self.write(ObjectType::Tree, wanted.root.id, &wanted.root.bytes);
+        }
+        let plan = there.remove(PLACEMENTS).map(|entry| entry.id);
+        let plan_written = !same && plan != Some(wanted.placements_id);
+        if plan_written {
+            self.write(ObjectType::Blob, wanted.placements_id, wanted.placements.as_bytes());
+        }
+        let mut summaries = Vec::new();
+        for cluster in &wanted.clusters {
+            let old = if same {
+                Some(cluster.node.id)
+            } else {
+                self.folder(there.remove(cluster.name), cluster.name)
+            };
+            summaries.push(self.cluster(cluster, old, owned.get(cluster.name))?);
+        }
+        for (name, entry) in there {
+            match owned.get(name.as_str()).filter(|_| entry.folder) {
+                Some(owned) => {
+                    let mut summary = ClusterSummary { cluster: name, ..ClusterSummary::default() };
+                    self.gone(&mut summary, entry.id, owned)?;
+                    summaries.push(summary);
+                }
+                None => self.foreign.push(name),
+            }
+        }
+        summaries.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        Ok((summaries, plan_written))
+    }
+
+    fn cluster(
+        &mut self,
+        cluster: &'w Cluster<'_>,
+        old: Option<Oid>,
+        owned: Option<&Namespaces<Arc<str>>>,
+    ) -> Result<ClusterSummary, Error> {
+        let mut summary = ClusterSummary { cluster: cluster.name.to_owned(), ..ClusterSummary::default() };
+        if old == Some(cluster.node.id) {
+            summary.unchanged = cluster.namespaces.iter().map(|namespace| namespace.files.len()).sum();
+            return Ok(summary);
+        }
+        self.write(ObjectType::Tree, cluster.node.id, &cluster.node.bytes);
+        let mut there = self.list(old)?;
+        for namespace in &cluster.namespaces {
+            let path = format!("{}/{}", cluster.name, namespace.name);
+            let old = self.folder(there.remove(namespace.name), &path);
+            let owned = owned.and_then(|owned| owned.get(namespace.name)).map_or(&[][..], Vec::as_slice);
+            self.namespace(&mut summary, &path, namespace, old, owned)?;
+        }
+        for (name, entry) in there {
+            let path = format!("{}/{name}", cluster.name);
+            let owned = owned.and_then(|owned| owned.get(name.as_str()));
+            match owned.filter(|_| entry.folder) {
+                Some(owned) => self.vanish(&mut summary, &path, entry.id, owned)?,
+                None => self.foreign.push(path),
+            }
+        }
+        Ok(summary)
+    }
+
+    fn namespace(
+        &mut self,
+        summary: &mut ClusterSummary,
+        path: &str,
+        namespace: &'w Namespace<'_>,
+        old: Option<Oid>,
+        owned: &[Arc<str>],
+    ) -> Result<(), Error> {
+        if old == Some(namespace.node.id) {
+            summary.unchanged += namespace.files.len();
+            return Ok(());
+        }
+        let wanted = self.wanted;
+        self.write(ObjectType::Tree, namespace.node.id, &namespace.node.bytes);
+        let mut there = self.list(old)?;
+        for file in namespace.files {
+            let (Some(id), Some(text)) = (wanted.blobs.get(file.number()), wanted.texts.get(file.number()))
+            else {
+                continue;
+            };
+            let before = there.remove(file.name());
+            match before {
+                Some(entry) if entry.id == *id && entry.file => summary.unchanged += 1,
+                Some(entry) if entry.file && is_owned(owned, file.name()) => {
+                    summary.updated.push(format!("{path}/{}", file.name()));
+                }
+                Some(_) => self.foreign.push(format!("{path}/{}", file.name())),
+                None => summary.created.push(format!("{path}/{}", file.name())),
+            }
+            if before.is_none_or(|entry| entry.id != *id) {
+                self.write(ObjectType::Blob, *id, text.as_bytes());
+            }
+        }
+        self.rest(summary, path, there, owned);
+        Ok(())
+    }
+
+    /// A cluster that receives nothing any more.
+    fn gone(
+        &mut self,
+        summary: &mut ClusterSummary,
+        tree: Oid,
+        owned: &Namespaces<Arc<str>>,
+    ) -> Result<(), Error> {
+        for (name, entry) in self.list(Some(tree))? {
+            let path = format!("{}/{name}", summary.cluster);
+            match owned.get(name.as_str()).filter(|_| entry.folder) {
+                Some(owned) => self.vanish(summary, &path, entry.id, owned)?,
+                None => self.foreign.push(path),
+            }
+        }
+        Ok(())
+    }
+
+    /// A namespace that is empty now.
+    fn vanish(
+        &mut self,
+        summary: &mut ClusterSummary,
+        path: &str,
+        tree: Oid,
+        owned: &[Arc<str>],
+    ) -> Result<(), Error> {
+        let there = self.list(Some(tree))?;
+        self.rest(summary, path, there, owned);
+        Ok(())
+    }
+
+    /// Files that are not wanted: ours go, others are foreign.
+    fn rest(
+        &mut self,
+        summary: &mut ClusterSummary,
+        path: &str,
+        there: BTreeMap<String, Old>,
+        owned: &[Arc<str>],
+    ) {
+        for (name, entry) in there {
+            let file = format!("{path}/{name}");
+            let ours = entry.file && is_owned(owned, &name);
+            if ours { summary.removed.push(file) } else { self.foreign.push(file) }
+        }
+    }
+
+    /// The tree of an entry that should be a folder.
+    fn folder(&mut self, entry: Option<Old>, path: &str) -> Option<Oid> {
+        let entry = entry?;
+        if !entry.folder {
+            self.foreign.push(path.to_owned());
+        }
+        entry.folder.then_some(entry.id)
+    }
+
+    fn list(&self, tree: Option<Oid>) -> Result<BTreeMap<String, Old>, Error> {
+        let Some(tree) = tree else { return Ok(BTreeMap::new()) };
+        let tree = self.repository.find_tree(tree)?;
+        let old = |entry: git2::TreeEntry<'_>| {
+            let (folder, file) = (entry.filemode() == 0o040_000, entry.filemode() == 0o100_644);
+            (String::from_utf8_lossy(entry.name_bytes()).into_owned(), Old { id: entry.id(), folder, file })
+        };
+        Ok(tree.iter().map(old).collect())
+    }
+
+    fn write(&mut self, kind: ObjectType, id: Oid, bytes: &'w [u8]) {
+        if self.seen.insert(id) {
+            self.new.push(New { kind, id, bytes });
+        }
+    }
+}
+
+fn is_owned(owned: &[Arc<str>], name: &str) -> bool {
+    owned.binary_search_by(|file| (**file).cmp(name)).is_ok()
+}

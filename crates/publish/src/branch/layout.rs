@@ -1,0 +1,159 @@
+//! How clusters are spread over branches: one branch with a folder a cluster, or a branch a cluster.
+//!
+//! With a branch a cluster, each holds its own cluster's folder and its own cluster's part of the plan.
+//! The plan as a whole, the next run's memory, lies in the branch of the host (`hub`), beside what
+//! control planes write there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use git2::{Oid, Reference, Repository};
+
+use super::{Base, Error, Folder, Update, build};
+use crate::summary::Summary;
+use crate::tree::Tree;
+use federate_dialect::{HOST, Plan};
+use federate_engine::previous;
+use federate_kubernetes::ObjectRef;
+
+/// What stands for a cluster's name in the name of a branch.
+const CLUSTER: &str = "{cluster}";
+
+/// The branches that are written, and the folder within them.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pattern: String,
+    folder: Folder,
+}
+
+/// A branch that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// The commit that it is at.
+    pub base: Option<Oid>,
+    /// The tree of a commit that is to be made; `None` where nothing differs.
+    pub tree: Option<Oid>,
+    /// What it changes.
+    pub summary: Summary,
+}
+
+impl Layout {
+    /// Reads a branch's name, in which `{cluster}` makes it a branch a cluster.
+    pub fn parse(pattern: &str, folder: Folder) -> Result<Self, Error> {
+        let layout = Self { pattern: pattern.to_owned(), folder };
+        layout.branch(HOST)?;
+        Ok(layout)
+    }
+
+    /// Whether each cluster has a branch of its own.
+    pub fn is_spread(&self) -> bool {
+        self.pattern.contains(CLUSTER)
+    }
+
+    /// The branch of a cluster.
+    pub fn branch(&self, cluster: &str) -> Result<String, Error> {
+        let branch = self.pattern.replace(CLUSTER, cluster);
+        let valid = !branch.starts_with('-') && Reference::is_valid_name(&super::advance::full(&branch));
+        if valid { Ok(branch) } else { Err(Error::BranchName(branch)) }
+    }
+
+    /// The branch that holds the whole plan.
+    pub fn home(&self) -> String {
+        self.pattern.replace(CLUSTER, HOST)
+    }
+
+    /// All branches, as a pattern with `*`.
+    pub fn glob(&self) -> String {
+        self.pattern.replace(CLUSTER, "*")
+    }
+
+    /// Reads the branch that holds the whole plan. `tip` knows where a branch is.
+    pub fn read_home(
+        &self,
+        repository: &Repository,
+        tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
+    ) -> Result<Base, Error> {
+        let home = self.home();
+        Base::read(repository, &home, &self.folder, tip(&home)?)
+    }
+
+    /// Reads the branches of all `clusters`, by cluster; of the host alone where they share one.
+    pub fn read(
+        &self,
+        repository: &Repository,
+        home: Base,
+        clusters: &BTreeSet<String>,
+        tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
+    ) -> Result<Bases, Error> {
+        let mut bases = BTreeMap::new();
+        for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HOST) {
+            let branch = self.branch(cluster)?;
+            let at = tip(&branch)?;
+            bases.insert(cluster.clone(), Base::read(repository, &branch, &self.folder, at)?);
+        }
+        bases.insert(HOST.to_owned(), home);
+        Ok(Bases(bases))
+    }
+}
+
+/// What the branches hold, by cluster; by the host where they share one.
+#[derive(Debug)]
+pub struct Bases(BTreeMap<String, Base>);
+
+impl Bases {
+    /// The text that an earlier run committed of an object for a cluster.
+    pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+        self.0.get(cluster).or_else(|| self.0.get(HOST))?.earlier(repository, object, cluster)
+    }
+
+    /// Writes the objects of all branches; none moves.
+    pub fn build(
+        &self,
+        repository: &Repository,
+        layout: &Layout,
+        tree: &Tree,
+        plan: &Plan,
+    ) -> Result<Vec<Built>, Error> {
+        let mut built = Vec::new();
+        for (cluster, base) in &self.0 {
+            let part = match (layout.is_spread(), cluster.as_str()) {
+                (false, _) => None,
+                (true, HOST) => Some(tree.part(HOST, tree.placements().to_owned())),
+                (true, cluster) => Some(tree.part(cluster, previous::write(&of_cluster(plan, cluster)))),
+            };
+            let part = part.as_ref().unwrap_or(tree);
+            if part.files().is_empty() && base.commit().is_none() && cluster != HOST {
+                continue;
+            }
+            let (root, summary) = build(repository, base, part)?;
+            let tree = Some(root).filter(|root| base.root() != Some(*root));
+            let branch = base.name().branch.clone();
+            built.push(Built { branch, base: base.commit(), tree, summary });
+        }
+        Ok(built)
+    }
+}
+
+/// The part of a plan that is about one cluster. What schedulers remember is about all of them, and
+/// is left out.
+fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
+    let rows = plan.placements.iter().filter(|row| row.reaches(cluster)).map(|row| {
+        let mut row = row.clone();
+        row.clusters.retain(|placed| &*placed.name == cluster);
+        row.withdrawn.retain(|name| &**name == cluster);
+        row.suspended.retain(|name| &**name == cluster);
+        row.memory.clear();
+        row.unschedulable = None;
+        row
+    });
+    Plan { placements: rows.collect(), ..Plan::default() }
+}
+
+impl Built {
+    /// The move of the branch to its new commit.
+    pub fn update(&self, from: Option<Oid>, to: Oid) -> Update {
+        Update { branch: self.branch.clone(), from, to }
+    }
+}

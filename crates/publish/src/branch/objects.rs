@@ -1,0 +1,110 @@
+//! The git objects of a rendered tree, computed without a repository, on all cores.
+
+use git2::{ObjectType, Oid};
+use rayon::prelude::*;
+use sha1::{Digest, Sha1};
+
+use super::Error;
+use crate::paths::PLACEMENTS;
+use crate::tree::{File, Namespaces, Tree};
+
+/// A git tree that is to exist.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: Oid,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A namespace's folder.
+pub(super) struct Namespace<'t> {
+    pub(super) name: &'t str,
+    pub(super) node: Node,
+    /// Sorted by name.
+    pub(super) files: &'t [File],
+}
+
+/// A cluster's folder.
+pub(super) struct Cluster<'t> {
+    pub(super) name: &'t str,
+    pub(super) node: Node,
+    pub(super) namespaces: Vec<Namespace<'t>>,
+}
+
+/// Everything that a branch is to hold.
+pub(super) struct Wanted<'t> {
+    pub(super) placements: &'t str,
+    pub(super) placements_id: Oid,
+    /// Texts of all distinct files, by number.
+    pub(super) texts: Vec<&'t str>,
+    /// Their blobs.
+    pub(super) blobs: Vec<Oid>,
+    /// Sorted by name.
+    pub(super) clusters: Vec<Cluster<'t>>,
+    pub(super) root: Node,
+}
+
+impl<'t> Wanted<'t> {
+    pub(super) fn of(tree: &'t Tree) -> Result<Self, Error> {
+        let texts: Vec<&str> = tree.distinct().iter().map(File::text).collect();
+        let blobs: Vec<Oid> =
+            texts.par_iter().map(|text| id(ObjectType::Blob, text.as_bytes())).collect::<Result<_, _>>()?;
+        let clusters: Vec<_> = tree.files().iter().collect();
+        let clusters: Vec<Cluster<'_>> = clusters
+            .into_par_iter()
+            .map(|(name, files)| cluster(name, files, &blobs))
+            .collect::<Result<_, _>>()?;
+        let placements_id = id(ObjectType::Blob, tree.placements().as_bytes())?;
+        let folders = clusters.iter().map(|cluster| (cluster.name, cluster.node.id));
+        let root = node(folders, std::iter::once((PLACEMENTS, placements_id)))?;
+        Ok(Self { placements: tree.placements(), placements_id, texts, blobs, clusters, root })
+    }
+
+    /// The tree's own id.
+    pub(super) fn id(&self) -> Oid {
+        self.root.id
+    }
+}
+
+fn cluster<'t>(name: &'t str, files: &'t Namespaces<File>, blobs: &[Oid]) -> Result<Cluster<'t>, Error> {
+    let namespaces: Vec<Namespace<'_>> = files
+        .iter()
+        .map(|(name, files)| {
+            let entries = files.iter().filter_map(|file| Some((file.name(), *blobs.get(file.number())?)));
+            Ok(Namespace { name, node: node(std::iter::empty(), entries)?, files })
+        })
+        .collect::<Result<_, Error>>()?;
+    let node = node(namespaces.iter().map(|n| (n.name, n.node.id)), std::iter::empty())?;
+    Ok(Cluster { name, node, namespaces })
+}
+
+/// The tree of some folders and files. Folders sort as if their names ended in a slash.
+fn node<'n>(
+    folders: impl Iterator<Item = (&'n str, Oid)>,
+    files: impl Iterator<Item = (&'n str, Oid)>,
+) -> Result<Node, Error> {
+    let folders = folders.map(|(name, id)| (format!("{name}/"), id));
+    let mut entries: Vec<(String, Oid)> =
+        folders.chain(files.map(|(name, id)| (name.to_owned(), id))).collect();
+    entries.sort();
+    let mut bytes = Vec::with_capacity(entries.iter().map(|(name, _)| name.len() + 28).sum());
+    for (name, id) in &entries {
+        let (mode, name) = match name.strip_suffix('/') {
+            Some(name) => ("40000 ", name),
+            None => ("100644 ", name.as_str()),
+        };
+        bytes.extend_from_slice(mode.as_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(id.as_bytes());
+    }
+    Ok(Node { id: id(ObjectType::Tree, &bytes)?, bytes })
+}
+
+/// The name of an object.
+fn id(kind: ObjectType, bytes: &[u8]) -> Result<Oid, Error> {
+    let mut hash = Sha1::new();
+    hash.update(kind.str().as_bytes());
+    hash.update(format!(" {}\0", bytes.len()).as_bytes());
+    hash.update(bytes);
+    Ok(Oid::from_bytes(&hash.finalize())?)
+}

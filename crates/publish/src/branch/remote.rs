@@ -1,0 +1,121 @@
+//! The other end of `--push`: where its branches are, and moving them, never by force.
+//!
+//! Fetching and pushing are left to the `git` program, whose credentials, proxies and SSH
+//! configuration simply work. Facts: git-ls-remote(1), git-fetch(1), git-push(1) (`--porcelain`).
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository};
+
+use super::advance::{full, tip};
+use super::{Error, Update};
+use federate_source::git::program::{self, Git};
+
+/// A remote repository, by its configured name or its address.
+#[derive(Clone, Debug)]
+pub struct Remote(pub String);
+
+/// What came of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// The remote took everything.
+    Done,
+    /// A branch moved meanwhile; nothing was taken.
+    Moved,
+}
+
+impl Remote {
+    /// Where the remote's branches are, with their commits fetched. `pattern` is a branch, or a
+    /// pattern with `*`.
+    pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
+        let git = Git::new(repository.path(), "ls-remote").arg("--").arg(&self.0).arg(full(pattern));
+        let listed = git.run()?;
+        let mut branches = BTreeMap::new();
+        for line in listed.lines() {
+            let Some((id, name)) = line.split_once('\t') else { continue };
+            // The pattern also matches the ends of longer names.
+            let Some(branch) = name.strip_prefix("refs/heads/").filter(|b| matches(pattern, b)) else {
+                continue;
+            };
+            branches.insert(branch.to_owned(), Oid::from_str(id)?);
+        }
+        let odb = repository.odb()?;
+        let missing: Vec<&String> =
+            branches.iter().filter(|(_, id)| !odb.exists(**id)).map(|(b, _)| b).collect();
+        if !missing.is_empty() {
+            self.fetch(repository, &missing)?;
+            odb.refresh()?;
+        }
+        Ok(branches)
+    }
+
+    fn fetch(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
+        let mut git = Git::new(repository.path(), "fetch").arg("--no-tags").arg("--no-write-fetch-head");
+        if repository.is_shallow() {
+            // The history of rendered branches can be far larger than that of their source.
+            git = git.arg("--depth=1");
+        }
+        git = git.arg("--").arg(&self.0);
+        for branch in branches {
+            git = git.arg(full(branch));
+        }
+        git.run()?;
+        Ok(())
+    }
+
+    /// Moves the remote's branches, all or none.
+    pub fn push(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
+        let mut git = Git::new(repository.path(), "push").arg("--porcelain").arg("--no-follow-tags");
+        if updates.len() > 1 {
+            git = git.arg("--atomic");
+        }
+        git = git.arg("--").arg(&self.0);
+        for update in updates {
+            git = git.arg(format!("{}:{}", update.to, full(&update.branch)));
+        }
+        match git.run() {
+            Ok(_) => Ok(Pushed::Done),
+            Err(program::Error::Failed { said, .. }) if moved(&said) => Ok(Pushed::Moved),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Where a branch stands that the local repository and the remote have: at whichever is ahead.
+    pub fn base(
+        &self,
+        repository: &Repository,
+        branch: &str,
+        theirs: Option<Oid>,
+    ) -> Result<Option<Oid>, Error> {
+        let ours = tip(repository, branch)?;
+        let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(ours.or(theirs)) };
+        let ahead = |a: Oid, b: Oid| a == b || repository.graph_descendant_of(a, b).unwrap_or(false);
+        match (ahead(ours, theirs), ahead(theirs, ours)) {
+            (true, _) => Ok(Some(ours)),
+            (_, true) => Ok(Some(theirs)),
+            _ => Err(Error::Diverged { branch: branch.to_owned(), remote: self.0.clone() }),
+        }
+    }
+}
+
+/// Whether the remote refused because a branch is elsewhere, or because another push was quicker.
+fn moved(said: &str) -> bool {
+    [
+        "[rejected]",
+        "cannot lock ref",
+        "failed to update ref",
+        "incorrect old value",
+        "reference already exists",
+    ]
+    .iter()
+    .any(|sign| said.contains(sign))
+}
+
+fn matches(pattern: &str, branch: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == branch,
+        Some((before, after)) => {
+            branch.len() > before.len() + after.len() && branch.starts_with(before) && branch.ends_with(after)
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Makes a folder hold exactly a rendered tree, in one atomic step.
+//!
+//! The new tree is built beside the folder, files that stay the same as hard links to those that are
+//! there, and then exchanged with it: a kill at any moment leaves the old tree or the new one, and at
+//! worst litter beside it that the next run removes. The folder's own `placements.yaml` says which
+//! files federate wrote; a folder that holds any other is left alone.
+//!
+//! A power cut is another matter. Only `placements.yaml` is forced to the disk, after all other files
+//! and before the exchange: it is the scheduler's memory, and proof that the folder is federate's.
+//! Every other file can be rendered again, and is, because the next run compares contents.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::foreign;
+use super::lock::Lock;
+use super::paths::{Place, cluster_folder};
+use super::summary::Summary;
+use super::tree::{Tree, accounted_for};
+use federate_dialect::Plan;
+use federate_kubernetes::ObjectRef;
+
+mod at;
+mod compare;
+mod location;
+mod previous;
+mod stage;
+mod swap;
+#[cfg(test)]
+mod tests;
+
+use location::Location;
+
+/// A folder that is, or is to become, a rendered tree; nobody else publishes to it meanwhile.
+#[derive(Debug)]
+pub struct Folder {
+    // Fields are dropped in this order: the lock's file goes before the folders made for it.
+    _lock: Lock,
+    location: Location,
+    root: Option<OwnedFd>,
+    previous: Option<Plan>,
+}
+
+/// Why nothing could be published. Unless it was [`Error::Io`], nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder holds files that federate did not write.
+    #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
+    NotOwned {
+        /// The folder.
+        dir: PathBuf,
+        /// What else it holds, sorted, folders with a `/` at the end.
+        foreign: Vec<String>,
+        /// Whether it has a plan of federate's.
+        plan: bool,
+    },
+    /// There is a `placements.yaml`, but it is no plan.
+    #[error(
+        "{} is no plan that federate can read ({why}), so {} may not be federate's to replace: restore that \
+         file, or choose a new or empty folder", .dir.join(super::paths::PLACEMENTS).display(), .dir.display()
+    )]
+    NotAPlan {
+        /// The folder.
+        dir: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This folder cannot be replaced as a whole.
+    #[error("cannot publish to {}: {why}; choose a folder of its own, for example {}", .dir.display(), .dir.join("rendered").display())]
+    Unsuitable {
+        /// The folder.
+        dir: PathBuf,
+        /// Why not.
+        why: &'static str,
+    },
+    /// There is something that is no folder.
+    #[error("cannot publish to {}: it is not a folder", .dir.display())]
+    NotAFolder {
+        /// The path.
+        dir: PathBuf,
+    },
+    /// Two names that this file system takes for one.
+    #[error(
+        "cannot write {}: this file system takes its name and another one, different only in case, for the \
+         same; rename one of the objects, or publish to a case-sensitive file system", .path.display()
+    )]
+    SameName {
+        /// The second of the two files.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io {
+        /// A verb, e.g. `read`.
+        doing: &'static str,
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    fn io<E: Into<io::Error>>(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { doing, path: path.into(), source: source.into() }
+    }
+}
+
+impl Folder {
+    /// Takes hold of the folder at `path`, which need not exist, and reads the plan it holds.
+    ///
+    /// It must not be one of the folders in `keep`, or around one of them: the repo, the working
+    /// directory. A symlink to a folder stands for that folder. While another process publishes to
+    /// the same folder this waits, and calls `waiting` first. What an earlier run that was killed
+    /// left behind is cleared away.
+    pub fn open(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
+        let location = Location::resolve(path, keep)?;
+        let lock_path = location.beside("lock");
+        let lock = Lock::take(&lock_path, waiting).map_err(Error::io("lock", lock_path))?;
+        swap::recover(&location)?;
+        let root = location.open()?;
+        let previous = root.as_ref().map(|root| previous::read(root.as_fd(), &location.dir())).transpose()?;
+        Ok(Self { _lock: lock, location, root, previous: previous.flatten() })
+    }
+
+    /// The plan that the folder holds; `None` when the folder is missing or empty.
+    pub fn previous(&self) -> Option<&Plan> {
+        self.previous.as_ref()
+    }
+
+    /// The text that an earlier run wrote of an object for a cluster, if it did.
+    pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+        let rows = &self.previous.as_ref()?.placements;
+        rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
+        let root = self.root.as_ref()?.as_fd();
+        previous::text(root, &cluster_folder(cluster), &Place::of(object)).map(Into::into)
+    }
+
+    /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.
+    pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
+        let owned = self.previous.as_ref().map(accounted_for);
+        let dir = self.location.dir();
+        let root = self.root.as_ref().map(AsFd::as_fd);
+        let comparison = compare::compare(&dir, root, tree, owned.as_ref())?;
+        let summary = comparison.summary();
+        if root.is_some() && summary.is_unchanged() {
+            return Ok(summary);
+        }
+        let done = stage::stage(&self.location, root, tree, &comparison)
+            .and_then(|()| swap::put_in_place(&self.location, root.is_some()));
+        match done {
+            Ok(()) => Ok(summary),
+            Err(error) => {
+                // Leaves no litter if it can; what stopped the run is what the user must hear of.
+                let _ = swap::recover(&self.location);
+                Err(error)
+            }
+        }
+    }
+}

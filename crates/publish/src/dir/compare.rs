@@ -1,0 +1,209 @@
+//! What differs between a folder and the tree it is to hold. Reads only.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::Error;
+use super::at::{self, Kind};
+use crate::paths::PLACEMENTS;
+use crate::summary::{ClusterSummary, Summary};
+use crate::tree::{File, Folders, Namespaces, Tree};
+
+/// How a file to be written stands to what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    New,
+    Changed,
+    Same,
+}
+
+/// What differs.
+pub(super) struct Comparison<'t> {
+    pub(super) placements: State,
+    /// Every cluster that has, or had, files.
+    pub(super) clusters: Vec<Cluster<'t>>,
+}
+
+/// What differs in one cluster's folder.
+pub(super) struct Cluster<'t> {
+    pub(super) name: String,
+    pub(super) namespaces: Vec<Namespace<'t>>,
+    foreign: Vec<String>,
+}
+
+/// What differs in one namespace's folder.
+pub(super) struct Namespace<'t> {
+    pub(super) name: String,
+    /// The files that it is to hold; none when it is to vanish.
+    pub(super) files: Vec<(&'t File, State)>,
+    removed: Vec<String>,
+    foreign: Vec<String>,
+}
+
+/// Compares the folder `dir`, open as `root` if it exists, with `tree`. `owned` are the files that
+/// federate may have written there, `None` when it wrote none; any other makes the folder foreign.
+pub(super) fn compare<'t>(
+    dir: &Path,
+    root: Option<BorrowedFd<'_>>,
+    tree: &'t Tree,
+    owned: Option<&Folders<Arc<str>>>,
+) -> Result<Comparison<'t>, Error> {
+    let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
+    let (there, mut foreign) = folders(dir, root, is_ours, owned.map(|_| PLACEMENTS))?;
+    let wanted = tree.files();
+    let clusters: Vec<_> = union(&there, wanted)
+        .into_par_iter()
+        .map(|name| {
+            let path = dir.join(name);
+            let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
+            let owned = owned.and_then(|owned| owned.get(name));
+            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned)
+        })
+        .collect::<Result<_, Error>>()?;
+    for cluster in &clusters {
+        foreign.extend(cluster.foreign.iter().map(|name| format!("{}/{name}", cluster.name)));
+    }
+    if !foreign.is_empty() {
+        foreign.sort();
+        return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: owned.is_some() });
+    }
+    let placements = match (root, owned) {
+        (Some(root), Some(_)) => state(root, PLACEMENTS, tree.placements(), &mut Vec::new(), dir)?,
+        _ => State::New,
+    };
+    Ok(Comparison { placements, clusters })
+}
+
+fn cluster<'t>(
+    name: &str,
+    path: &Path,
+    folder: Option<BorrowedFd<'_>>,
+    wanted: Option<&'t Namespaces<File>>,
+    owned: Option<&Namespaces<Arc<str>>>,
+) -> Result<Cluster<'t>, Error> {
+    let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
+    let (there, mut foreign) = folders(path, folder, is_ours, None)?;
+    let nothing = Namespaces::new();
+    let names = union(&there, wanted.unwrap_or(&nothing));
+    let namespaces: Vec<_> = names
+        .into_par_iter()
+        .map(|name| {
+            let path = path.join(name);
+            let folder = open(folder.filter(|_| there.contains(name)), name, &path)?;
+            let files = wanted.and_then(|wanted| wanted.get(name)).map_or(&[][..], Vec::as_slice);
+            let owned = owned.and_then(|owned| owned.get(name)).map_or(&[][..], Vec::as_slice);
+            namespace(name, &path, folder.as_ref().map(AsFd::as_fd), files, owned)
+        })
+        .collect::<Result<_, Error>>()?;
+    for namespace in &namespaces {
+        foreign.extend(namespace.foreign.iter().map(|file| format!("{}/{file}", namespace.name)));
+    }
+    Ok(Cluster { name: name.to_owned(), namespaces, foreign })
+}
+
+/// `wanted` and `owned` are sorted by name.
+fn namespace<'t>(
+    name: &str,
+    path: &Path,
+    folder: Option<BorrowedFd<'_>>,
+    wanted: &'t [File],
+    owned: &[Arc<str>],
+) -> Result<Namespace<'t>, Error> {
+    let there = match folder {
+        Some(folder) => at::list(folder).map_err(Error::io("list", path))?,
+        None => Vec::new(),
+    };
+    let is_ours = |entry: &at::Entry| {
+        entry.kind == Kind::File && owned.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
+    };
+    let foreign = there.iter().filter(|entry| !is_ours(entry)).map(at::Entry::display).collect();
+    let is_wanted = |name: &str| wanted.binary_search_by(|file| file.name().cmp(name)).is_ok();
+    let removed = there.iter().filter(|entry| !is_wanted(&entry.name)).map(|e| e.name.clone()).collect();
+    let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
+    let files = wanted
+        .par_iter()
+        .with_min_len(64)
+        .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
+            Some(folder) => Ok((file, state(folder, file.name(), file.text(), buffer, path)?)),
+            None => Ok((file, State::New)),
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(Namespace { name: name.to_owned(), files, removed, foreign })
+}
+
+/// The folders inside `folder` that are ours, and everything else but the file called `besides`.
+fn folders(
+    path: &Path,
+    folder: Option<BorrowedFd<'_>>,
+    is_ours: impl Fn(&str) -> bool,
+    besides: Option<&str>,
+) -> Result<(BTreeSet<String>, Vec<String>), Error> {
+    let mut ours = BTreeSet::new();
+    let mut foreign = Vec::new();
+    let Some(folder) = folder else { return Ok((ours, foreign)) };
+    for entry in at::list(folder).map_err(Error::io("list", path))? {
+        match entry.kind {
+            Kind::Folder if is_ours(&entry.name) => drop(ours.insert(entry.name)),
+            Kind::File if besides == Some(entry.name.as_str()) => {}
+            Kind::Folder | Kind::File | Kind::Other => foreign.push(entry.display()),
+        }
+    }
+    Ok((ours, foreign))
+}
+
+fn union<'n, T>(
+    there: &'n BTreeSet<String>,
+    wanted: &'n std::collections::BTreeMap<Arc<str>, T>,
+) -> BTreeSet<&'n str> {
+    there.iter().map(String::as_str).chain(wanted.keys().map(|name| &**name)).collect()
+}
+
+fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
+    parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
+}
+
+fn state(
+    folder: BorrowedFd<'_>,
+    name: &str,
+    text: &str,
+    buffer: &mut Vec<u8>,
+    path: &Path,
+) -> Result<State, Error> {
+    match at::holds(folder, name, text, buffer) {
+        Ok(true) => Ok(State::Same),
+        Ok(false) => Ok(State::Changed),
+        Err(error) => Err(Error::io("read", path.join(name))(error)),
+    }
+}
+
+impl Comparison<'_> {
+    /// What putting the tree in place changes.
+    pub(super) fn summary(&self) -> Summary {
+        Summary {
+            clusters: self.clusters.par_iter().map(Cluster::summary).collect(),
+            plan_written: self.placements != State::Same,
+        }
+    }
+}
+
+impl Cluster<'_> {
+    fn summary(&self) -> ClusterSummary {
+        let mut summary = ClusterSummary { cluster: self.name.clone(), ..ClusterSummary::default() };
+        for namespace in &self.namespaces {
+            let path = |file: &str| format!("{}/{}/{file}", self.name, namespace.name);
+            for (file, state) in &namespace.files {
+                match state {
+                    State::New => summary.created.push(path(file.name())),
+                    State::Changed => summary.updated.push(path(file.name())),
+                    State::Same => summary.unchanged += 1,
+                }
+            }
+            summary.removed.extend(namespace.removed.iter().map(|file| path(file)));
+        }
+        summary
+    }
+}

@@ -1,0 +1,39 @@
+//! What a published folder holds: its plan, and single files of it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use super::{Error, at};
+use crate::paths::{PLACEMENTS, Place};
+use federate_dialect::Plan;
+use federate_engine::previous;
+
+/// Reads the plan; `None` for an empty folder. A folder with anything but a plan is not federate's.
+pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Error> {
+    let entries = at::list(root).map_err(Error::io("list", dir))?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    if !entries.iter().any(|entry| entry.name == PLACEMENTS && entry.kind == at::Kind::File) {
+        let foreign = entries.iter().map(at::Entry::display).collect();
+        return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: false });
+    }
+    let bytes = contents(root, PLACEMENTS).map_err(Error::io("read", dir.join(PLACEMENTS)))?;
+    let plan = previous::read_own(&bytes);
+    plan.map(Some).map_err(|why| Error::NotAPlan { dir: dir.to_owned(), why: why.to_string() })
+}
+
+/// What a cluster's file of an object holds, if it is there and can be read.
+pub(super) fn text(root: BorrowedFd<'_>, cluster: &str, place: &Place) -> Option<String> {
+    let cluster = at::open_folder(root, cluster).ok()?;
+    let namespace = at::open_folder(cluster, &*place.namespace).ok()?;
+    String::from_utf8(contents(namespace.as_fd(), &place.file).ok()?).ok()
+}
+
+fn contents(folder: BorrowedFd<'_>, name: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::from(at::open_file(folder, name)?).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,89 @@
+//! Builds a new tree beside the folder that it is to replace.
+//!
+//! Folders are built in parallel; a file costs one open, one write and one close, or one hard link.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rayon::prelude::*;
+use rustix::fs::{CWD, Mode};
+use rustix::io::Errno;
+
+use super::compare::{Cluster, Comparison, Namespace, State};
+use super::location::Location;
+use super::{Error, at};
+use crate::paths::PLACEMENTS;
+use crate::tree::Tree;
+
+/// What the tree being built is called beside its folder.
+pub(super) const NEW: &str = "new";
+
+/// Builds `tree`, taking what is the same from `old`, whose mode the new root gets too.
+pub(super) fn stage(
+    location: &Location,
+    old: Option<BorrowedFd<'_>>,
+    tree: &Tree,
+    comparison: &Comparison<'_>,
+) -> Result<(), Error> {
+    let path = location.beside(NEW);
+    let root = at::create_folder(CWD, &path).map_err(Error::io("create", &path))?;
+    let mode = old.map(rustix::fs::fstat).transpose().map_err(Error::io("read", location.dir()))?;
+    if let Some(old) = mode {
+        // Before anything is in it: what others may not see in the old tree, they may not see here.
+        rustix::fs::fchmod(&root, Mode::from_raw_mode(old.st_mode))
+            .map_err(Error::io("set the mode of", &path))?;
+    }
+    comparison.clusters.par_iter().try_for_each(|part| cluster(&path, root.as_fd(), old, part))?;
+    let path = path.join(PLACEMENTS);
+    match old.filter(|_| comparison.placements == State::Same) {
+        Some(old) => {
+            at::keep(old, root.as_fd(), PLACEMENTS, tree.placements()).map_err(Error::io("write", path))
+        }
+        None => at::write(&root, PLACEMENTS, tree.placements())
+            .and_then(rustix::fs::fsync)
+            .map_err(Error::io("write", path)),
+    }
+}
+
+fn cluster(
+    path: &Path,
+    root: BorrowedFd<'_>,
+    old: Option<BorrowedFd<'_>>,
+    part: &Cluster<'_>,
+) -> Result<(), Error> {
+    if part.namespaces.iter().all(|namespace| namespace.files.is_empty()) {
+        return Ok(());
+    }
+    let path = path.join(&part.name);
+    let folder = at::create_folder(root, part.name.as_str()).map_err(Error::io("create", &path))?;
+    // Missing, or a link by now: then every file is written anew.
+    let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
+    part.namespaces
+        .par_iter()
+        .try_for_each(|part| namespace(&path, folder.as_fd(), old.as_ref().map(AsFd::as_fd), part))
+}
+
+fn namespace(
+    path: &Path,
+    cluster: BorrowedFd<'_>,
+    old: Option<BorrowedFd<'_>>,
+    part: &Namespace<'_>,
+) -> Result<(), Error> {
+    if part.files.is_empty() {
+        return Ok(());
+    }
+    let path = path.join(&part.name);
+    let folder = at::create_folder(cluster, part.name.as_str()).map_err(Error::io("create", &path))?;
+    let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
+    for (file, state) in &part.files {
+        let done = match old.as_ref().filter(|_| *state == State::Same) {
+            Some(old) => at::keep(old.as_fd(), folder.as_fd(), file.name(), file.text()),
+            None => at::write(&folder, file.name(), file.text()).map(drop).map_err(Into::into),
+        };
+        done.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::EXIST) => Error::SameName { path: path.join(file.name()) },
+            _ => Error::io("write", path.join(file.name()))(error),
+        })?;
+    }
+    Ok(())
+}

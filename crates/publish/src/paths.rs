@@ -1,0 +1,188 @@
+//! Where each object stands in a rendered tree:
+//! `<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml`.
+//!
+//! Kinds are in lower case. Names stand as they are, `system:node` with its colon, save for what a
+//! file system cannot hold or what would make two objects' paths ambiguous: that is percent-encoded.
+//! A file or folder name over 255 bytes is cut and ends in `%~` and a digest of the whole. Different
+//! objects therefore get different paths, unless only the case of their kinds or the version of
+//! their API differs.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use federate_kubernetes::ObjectRef;
+
+/// The plan's file, at the root of the tree.
+pub const PLACEMENTS: &str = "placements.yaml";
+
+/// The folder of objects without a namespace.
+const CLUSTER_SCOPED: &str = "_cluster";
+
+/// The longest file name that common file systems hold, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Where an object stands below its cluster's folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The folder.
+    pub namespace: Arc<str>,
+    /// The file's name.
+    pub file: Arc<str>,
+}
+
+impl Place {
+    /// The place of an object.
+    pub fn of(object: &ObjectRef) -> Self {
+        let namespace = match &object.namespace {
+            Some(namespace) => folder(namespace),
+            None => CLUSTER_SCOPED.to_owned(),
+        };
+        let mut stem = escape(&object.kind.to_ascii_lowercase(), &['_', '.']);
+        if !object.group().is_empty() {
+            stem.push('.');
+            stem.push_str(&escape(object.group(), &['_']));
+        }
+        stem.push('_');
+        stem.push_str(&escape(&object.name, &[]));
+        Self { namespace: namespace.into(), file: fit(&stem, ".yaml").into() }
+    }
+}
+
+/// The folder of a cluster.
+pub fn cluster_folder(name: &str) -> String {
+    if name.eq_ignore_ascii_case(PLACEMENTS) { escape(name, &['.']) } else { folder(name) }
+}
+
+/// A folder's name: never hidden, never `..`, never one of the names that mean something else here.
+fn folder(name: &str) -> String {
+    match name.chars().next() {
+        // No other name gives a `%` without two hexadecimal digits behind it.
+        None => "%".to_owned(),
+        Some(first @ ('.' | '_')) => fit(&(percent(first) + &escape(&name[1..], &[])), ""),
+        Some(_) => fit(&escape(name, &[]), ""),
+    }
+}
+
+/// `text` with every character that no file name can hold, and those in `also`, percent-encoded.
+fn escape(text: &str, also: &[char]) -> String {
+    let plain = |c: char| !(c.is_control() || matches!(c, '/' | '\\' | '%') || also.contains(&c));
+    if text.chars().all(plain) {
+        return text.to_owned();
+    }
+    text.chars().fold(String::with_capacity(text.len() + 8), |mut out, c| {
+        if plain(c) {
+            out.push(c);
+        } else {
+            out.push_str(&percent(c));
+        }
+        out
+    })
+}
+
+fn percent(c: char) -> String {
+    hex(c.encode_utf8(&mut [0; 4]).as_bytes(), "%")
+}
+
+fn hex(bytes: &[u8], before_each: &str) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{before_each}{byte:02X}");
+        out
+    })
+}
+
+/// `stem` and `suffix`, with the stem cut where the two would be too long.
+fn fit(stem: &str, suffix: &str) -> String {
+    if stem.len() + suffix.len() <= LONGEST_NAME {
+        return format!("{stem}{suffix}");
+    }
+    let digest = hex(&Sha256::digest(stem)[..16], "").to_ascii_lowercase();
+    let kept = LONGEST_NAME - suffix.len() - digest.len() - 2;
+    format!("{}%~{digest}{suffix}", &stem[..stem.floor_char_boundary(kept)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        }
+    }
+
+    fn path(object: &ObjectRef) -> String {
+        let place = Place::of(object);
+        format!("{}/{}", place.namespace, place.file)
+    }
+
+    #[test]
+    fn ordinary_names_stand_as_they_are() {
+        let web = object("apps/v1", "Deployment", Some("shop"), "web");
+        assert_eq!(path(&web), "shop/deployment.apps_web.yaml");
+        assert_eq!(path(&object("v1", "ConfigMap", Some("shop"), "app")), "shop/configmap_app.yaml");
+        let role = object("rbac.authorization.k8s.io/v1", "ClusterRole", None, "system:node");
+        assert_eq!(path(&role), "_cluster/clusterrole.rbac.authorization.k8s.io_system:node.yaml");
+        assert_eq!(cluster_folder("member1"), "member1");
+    }
+
+    #[test]
+    fn names_that_a_file_system_cannot_hold_are_encoded() {
+        let name = |name: &str| path(&object("v1", "Secret", Some("a"), name));
+        assert_eq!(name("../../etc/passwd"), "a/secret_..%2F..%2Fetc%2Fpasswd.yaml");
+        assert_eq!(name("a\\b\0c%d\u{85}"), "a/secret_a%5Cb%00c%25d%C2%85.yaml");
+        assert_eq!(name(""), "a/secret_.yaml");
+    }
+
+    #[test]
+    fn no_folder_leads_out_hides_or_takes_another_meaning() {
+        assert_eq!(cluster_folder(".."), "%2E.");
+        assert_eq!(cluster_folder(".git"), "%2Egit");
+        assert_eq!(cluster_folder(""), "%");
+        assert_eq!(cluster_folder("Placements.yaml"), "Placements%2Eyaml");
+        assert_eq!(path(&object("v1", "Secret", Some("_cluster"), "a")), "%5Fcluster/secret_a.yaml");
+    }
+
+    #[test]
+    fn a_dotted_kind_is_no_group_and_an_underscore_no_separator() {
+        assert_ne!(path(&object("v1", "A.b", None, "c")), path(&object("b/v1", "A", None, "c")));
+        assert_ne!(path(&object("v1", "A_b", None, "c")), path(&object("v1", "A", None, "b_c")));
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let long =
+            |last: &str| Place::of(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))));
+        assert!(long("a").file.len() <= 255);
+        assert!(long("a").file.ends_with(".yaml"));
+        assert_ne!(long("a"), long("b"));
+        assert_eq!(long("a"), long("a"));
+        let exact = object("v1", "Secret", None, &"x".repeat(255 - "secret_.yaml".len()));
+        assert_eq!(Place::of(&exact).file.len(), 255);
+        assert!(!Place::of(&exact).file.contains('%'));
+    }
+
+    proptest! {
+        #[test]
+        fn different_objects_get_different_paths_that_a_file_system_can_hold(
+            a in ("[a-b./_%]{0,3}", "[a-b._]{1,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
+            b in ("[a-b./_%]{0,3}", "[a-b._]{1,3}", proptest::option::of("[._a]{0,9}"), "[a._/%\0é]{0,3}"),
+        ) {
+            let of = |(group, kind, namespace, name): &(String, String, Option<String>, String)| {
+                object(&format!("{}/v1", group.replace('/', "-")), kind, namespace.as_deref(), name)
+            };
+            let (a, b) = (of(&a), of(&b));
+            prop_assert_eq!(a == b, Place::of(&a) == Place::of(&b));
+            for part in [Place::of(&a).namespace, Place::of(&a).file] {
+                prop_assert!(!part.is_empty() && !part.starts_with('.') && part.len() <= 255);
+                prop_assert!(!part.contains(['/', '\0']));
+            }
+        }
+    }
+}

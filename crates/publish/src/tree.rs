@@ -1,0 +1,189 @@
+//! What was rendered, laid out as files: the one form that every end which writes takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::paths::{Place, cluster_folder};
+use federate_dialect::Plan;
+use federate_engine::Manifest;
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// A rendered tree: the plan and the files of every cluster.
+#[derive(Debug)]
+pub struct Tree {
+    placements: String,
+    files: Folders<File>,
+    /// Every file once, by number.
+    distinct: Vec<File>,
+}
+
+/// Two manifests for one file of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{first} ({}) and {second} ({}) would both be written to {path}: keep one of them, or send them to \
+     different clusters", first.api_version, second.api_version
+)]
+pub struct Collision {
+    /// The file, below the tree's root.
+    pub path: String,
+    /// One object.
+    pub first: ObjectRef,
+    /// The other.
+    pub second: ObjectRef,
+}
+
+/// Files by cluster folder and namespace folder, those of a folder sorted by file name.
+pub(super) type Folders<T> = BTreeMap<Arc<str>, Namespaces<T>>;
+
+/// A cluster's files by namespace folder.
+pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
+
+/// A file to be written; clusters that receive the same share it.
+#[derive(Clone, Debug)]
+pub(super) struct File(Arc<Laid>);
+
+#[derive(Debug)]
+struct Laid {
+    place: Place,
+    manifest: Manifest,
+    number: usize,
+}
+
+impl File {
+    pub(super) fn name(&self) -> &str {
+        &self.0.place.file
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0.manifest.text
+    }
+
+    /// Its place among [`Tree::distinct`].
+    pub(super) fn number(&self) -> usize {
+        self.0.number
+    }
+
+    fn object(&self) -> &ObjectRef {
+        &self.0.manifest.object
+    }
+}
+
+impl Tree {
+    /// Lays out manifests beside `placements`, the plan's text.
+    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
+        let mut placed: Vec<_> = manifests.into_iter().map(|m| (Place::of(&m.object), m)).collect();
+        placed.sort_by(|a, b| a.0.cmp(&b.0));
+        let laid = |(number, (place, manifest))| File(Arc::new(Laid { place, manifest, number }));
+        let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
+        let rows = distinct.iter().map(|f| (&f.0.place, f.0.manifest.clusters.iter(), f.clone()));
+        let files = lay_out(rows);
+        match collision(&files) {
+            Some(collision) => Err(Box::new(collision)),
+            None => Ok(Self { placements, files, distinct }),
+        }
+    }
+
+    /// The part of one cluster, or host, with a plan's text of its own.
+    #[must_use]
+    pub fn part(&self, cluster: &str, placements: String) -> Self {
+        let files = self.files.get_key_value(&*cluster_folder(cluster));
+        let files = files.map(|(folder, files)| (Arc::clone(folder), files.clone())).into_iter().collect();
+        Self { placements, files, distinct: self.distinct.clone() }
+    }
+
+    /// The plan's text.
+    pub(super) fn placements(&self) -> &str {
+        &self.placements
+    }
+
+    /// Every file but the plan once, by number, however many clusters share it.
+    pub(super) fn distinct(&self) -> &[File] {
+        &self.distinct
+    }
+
+    /// Every other file.
+    pub(super) fn files(&self) -> &Folders<File> {
+        &self.files
+    }
+}
+
+/// The names of all files that a plan can have given: what federate wrote stands among them.
+pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
+    let mut placed: Vec<_> = plan.placements.iter().map(|row| (Place::of(&row.object), row)).collect();
+    placed.sort_by(|a, b| a.0.cmp(&b.0));
+    lay_out(placed.iter().map(|(place, row)| {
+        let clusters = row.clusters.iter().map(|cluster| &cluster.name).chain(&row.withdrawn);
+        (place, clusters, Arc::clone(&place.file))
+    }))
+}
+
+/// Sorts rows, which come in the order of their places, into folders.
+fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a Place, C, T)>) -> Folders<T>
+where
+    T: Clone,
+    C: Iterator<Item = &'a ClusterName>,
+{
+    let mut by_cluster: BTreeMap<&str, Namespaces<T>> = BTreeMap::new();
+    for (place, clusters, file) in rows {
+        for cluster in clusters {
+            let namespaces = by_cluster.entry(cluster).or_default();
+            match namespaces.get_mut(&place.namespace) {
+                Some(files) => files.push(file.clone()),
+                None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+            }
+        }
+    }
+    by_cluster.into_iter().map(|(name, files)| (cluster_folder(name).into(), files)).collect()
+}
+
+fn collision(folders: &Folders<File>) -> Option<Collision> {
+    for (cluster, namespaces) in folders {
+        for (namespace, files) in namespaces {
+            let Some((first, second)) =
+                files.iter().zip(files.iter().skip(1)).find(|(a, b)| a.name() == b.name())
+            else {
+                continue;
+            };
+            return Some(Collision {
+                path: format!("{cluster}/{namespace}/{}", first.name()),
+                first: first.object().clone(),
+                second: second.object().clone(),
+            });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(api_version: &str, kind: &str, clusters: &[&str]) -> Manifest {
+        let object = ObjectRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: Some("shop".into()),
+            name: "web".into(),
+        };
+        let clusters = clusters.iter().map(|&c| c.into()).collect();
+        Manifest { object, clusters, text: "a: 1\n".into(), changes: Vec::new() }
+    }
+
+    #[test]
+    fn two_objects_for_one_file_are_named() {
+        let two = |a: Manifest, b: Manifest| Tree::new(String::new(), vec![a, b]).map(drop);
+        let kinds = two(manifest("e.org/v1", "Foo", &["m1", "m2"]), manifest("e.org/v1", "FOO", &["m2"]));
+        let said = kinds.unwrap_err().to_string();
+        assert!(said.contains("FOO shop/web"), "{said}");
+        assert!(said.contains("m2/shop/foo.e.org_web.yaml"), "{said}");
+        let versions = two(manifest("e.org/v1", "Foo", &["m1"]), manifest("e.org/v2", "Foo", &["m1"]));
+        assert!(versions.unwrap_err().to_string().contains("e.org/v2"));
+    }
+
+    #[test]
+    fn variants_of_one_object_for_different_clusters_do_not_collide() {
+        let manifests = vec![manifest("v1", "Foo", &["m1"]), manifest("v1", "Foo", &["m2"])];
+        let tree = Tree::new(String::new(), manifests).unwrap();
+        assert_eq!(tree.files().keys().map(|k| &**k).collect::<Vec<_>>(), ["m1", "m2"]);
+    }
+}

@@ -1,0 +1,207 @@
+//! `federate.yaml`: the optional file at the repo's root that narrows or extends what is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use federate_kubernetes::{Finding, Severity};
+use federate_yaml::Position;
+
+/// The name of the file, at the repo's root.
+pub const FILE: &str = "federate.yaml";
+
+/// The settings of a repo. Every key is optional.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Config {
+    /// `federate.dev/v1alpha1`
+    pub api_version: Option<ApiVersion>,
+    /// `Config`
+    pub kind: Option<Kind>,
+    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`); everything
+    /// when empty.
+    pub paths: Vec<String>,
+    /// What not to read, in gitignore notation.
+    pub exclude: Vec<String>,
+    /// The output folder, from the root. It is not read.
+    pub output: Option<String>,
+    /// What `*.j2` templates see as `values`.
+    pub values: Map<String, Value>,
+    /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
+    /// anything else replaces.
+    pub cluster_values: BTreeMap<String, Map<String, Value>>,
+    /// How member clusters are applied to.
+    pub apply: Apply,
+    /// What counts as drift.
+    pub drift: Drift,
+    /// By dialect: how its control plane is started, as far as that decides anything.
+    pub dialects: BTreeMap<String, Map<String, Value>>,
+    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
+    pub contexts: BTreeMap<String, String>,
+}
+
+/// How member clusters are applied to.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Apply {
+    /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
+    /// besides `Deployment`, `StatefulSet` and `DaemonSet`.
+    pub rolling: Vec<String>,
+}
+
+/// What counts as drift.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Drift {
+    /// What does not.
+    pub ignore: Vec<Ignore>,
+}
+
+/// A rule for what is no drift: everything that it names must match.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Ignore {
+    /// Kinds, as `Kind` or `Kind.group`.
+    pub kinds: Vec<String>,
+    /// Names, as `name` or `namespace/name`.
+    pub names: Vec<String>,
+    /// Fields, with everything below them, as drift names them (`/spec/replicas`) or as JSON pointers into
+    /// what runs.
+    pub paths: Vec<String>,
+    /// Field managers that wrote the field last.
+    pub managers: Vec<String>,
+}
+
+/// The version of [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum ApiVersion {
+    /// The only one so far.
+    #[serde(rename = "federate.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+/// The kind of [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Kind {
+    /// The only one.
+    Config,
+}
+
+impl Config {
+    /// Reads the file's bytes. An empty file is the default.
+    pub fn read(bytes: &[u8]) -> Result<Self, Finding> {
+        let stream = federate_yaml::read(bytes);
+        if let Some(e) = stream.errors.first() {
+            return Err(error(Some(e.at), &e.message));
+        }
+        match stream.documents.as_slice() {
+            [] => Ok(Self::default()),
+            [document] => Self::from_value(document.value.clone()).map_err(|(pointer, message)| {
+                let at = federate_yaml::locate(bytes, document.index, &pointer);
+                error(at.or(Some(Position { line: document.line, column: 1 })), &message).at(pointer)
+            }),
+            [_, second, ..] => {
+                let at = Position { line: second.line, column: 1 };
+                Err(error(Some(at), "it holds more than one document"))
+            }
+        }
+    }
+
+    /// Reads a JSON value; the error is a JSON pointer and what is wrong there.
+    fn from_value(value: Value) -> Result<Self, (String, String)> {
+        if !value.is_object() {
+            return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
+        }
+        serde_path_to_error::deserialize(value).map_err(|e| {
+            let message = e.inner().to_string();
+            let mut pointer: String = e.path().iter().map(pointer_segment).collect();
+            // An unknown key is reported for the mapping that holds it.
+            let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
+            if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
+                pointer = format!("{pointer}/{}", escape(key));
+            }
+            (pointer, message)
+        })
+    }
+
+    /// The values that templates see for a cluster.
+    pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
+        let mut values = self.values.clone();
+        if let Some(own) = self.cluster_values.get(cluster) {
+            merge(&mut values, own);
+        }
+        values
+    }
+}
+
+fn error(at: Option<Position>, message: &str) -> Finding {
+    let file: Arc<str> = FILE.into();
+    Finding::in_file(
+        Severity::Error,
+        "invalid-config",
+        &file,
+        at,
+        format!("invalid configuration: {message}"),
+    )
+    .help("`federate help` lists the keys of federate.yaml")
+}
+
+fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {
+    use serde_path_to_error::Segment::{Enum, Map, Seq, Unknown};
+    match segment {
+        Seq { index } => format!("/{index}"),
+        Map { key } | Enum { variant: key } => format!("/{}", escape(key)),
+        Unknown => String::new(),
+    }
+}
+
+fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn merge(into: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(into)), Value::Object(over)) => merge(into, over),
+            _ => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unknown_and_wrong_keys_are_named_with_their_place() {
+        for (value, pointer, part) in [
+            (json!({"path": ["a"]}), "/path", "unknown field `path`, expected one of"),
+            (json!({"paths": ["a", 1]}), "/paths/1", "expected a string"),
+            (json!({"clusterValues": {"m/1": 3}}), "/clusterValues/m~11", "expected a map"),
+            (json!({"apiVersion": "v2"}), "/apiVersion", "federate.dev/v1alpha1"),
+            (json!([]), "", "not a mapping"),
+        ] {
+            let (at, message) = Config::from_value(value).unwrap_err();
+            assert_eq!(at, pointer);
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn cluster_values_merge_over_values() {
+        let config = Config::from_value(json!({
+            "apiVersion": "federate.dev/v1alpha1", "kind": "Config",
+            "values": {"image": {"tag": "1", "repo": "r"}, "hosts": ["a", "b"]},
+            "clusterValues": {"m1": {"image": {"tag": "2"}, "hosts": ["c"], "new": null}},
+        }))
+        .unwrap();
+        let m1 = Value::Object(config.values_for("m1"));
+        assert_eq!(m1, json!({"image": {"tag": "2", "repo": "r"}, "hosts": ["c"], "new": null}));
+        assert_eq!(config.values_for("m2"), config.values);
+    }
+}

@@ -1,0 +1,269 @@
+//! A repo: the files of a folder or revision, read, split into objects, and sorted into cluster
+//! inventory, objects of a dialect, and templates.
+//!
+//! [`load`] reads what is the same for every cluster; with the inventory it gives, [`Loaded::expand`]
+//! renders the `*.j2` files for each cluster and completes the [`Repo`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use federate_kubernetes::kinds::Scope;
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
+use federate_yaml::Position;
+
+pub mod config;
+mod ignore;
+mod live;
+mod load;
+mod sort;
+pub mod source;
+mod template;
+mod uniform;
+pub mod walk;
+
+pub use config::Config;
+pub use live::live;
+pub use source::{File, Nothing, Source};
+
+/// What an object is to a dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Describes a member cluster.
+    Inventory,
+    /// Decides which clusters templates go to.
+    Placement,
+    /// Changes manifests for some clusters.
+    Override,
+    /// Holds a template together with its placement and overrides.
+    Bundle,
+    /// Anything else a dialect reads.
+    Other,
+}
+
+/// What the dialects claim for themselves.
+pub trait Claims: Sync {
+    /// Which dialect claims objects of an API version and kind, and as what.
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
+
+    /// The kind that an object makes a dialect's own.
+    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
+}
+
+impl<F: Fn(&str, &str) -> Option<(&'static str, Role)> + Sync> Claims for F {
+    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        self(api_version, kind)
+    }
+
+    fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+        None
+    }
+}
+
+/// A kind that an object of the repo makes a dialect's own, in all its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// What its objects are to the dialect.
+    pub role: Role,
+    /// Where they live, if that is declared too.
+    pub scope: Option<Scope>,
+}
+
+/// An object that a dialect claims.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The dialect's name.
+    pub dialect: &'static str,
+    /// What it is to that dialect.
+    pub role: Role,
+    /// The object.
+    pub object: Object,
+}
+
+/// An object to be placed on clusters.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// The object; of a `*.j2` file its rendering for the first cluster by name: what decides
+    /// placement is the same for every cluster.
+    pub object: Object,
+    /// The body for each cluster, when it was written as a `*.j2` template.
+    pub per_cluster: Option<BTreeMap<ClusterName, Arc<Object>>>,
+}
+
+impl Template {
+    /// The object as it is before overrides, for one cluster.
+    pub fn for_cluster(&self, cluster: &str) -> &Object {
+        self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
+    }
+}
+
+/// A loaded repo. Every list is sorted by identity.
+#[derive(Clone, Debug, Default)]
+pub struct Repo {
+    /// `federate.yaml`, or its defaults.
+    pub config: Config,
+    /// Everything a dialect claims: inventory, policies, overrides.
+    pub claimed: Vec<Claimed>,
+    /// What is to be placed.
+    pub templates: Vec<Template>,
+    /// What was found wrong while reading.
+    pub findings: Vec<Finding>,
+    /// The text of each file, for error messages that show the line.
+    pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
+}
+
+/// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
+#[derive(Clone)]
+pub struct Loaded<'a> {
+    /// All of the repo but what `*.j2` files give.
+    pub repo: Repo,
+    /// The `*.j2` files.
+    jinja: Vec<File>,
+    scopes: sort::Scopes,
+    claims: sort::Claiming<'a>,
+}
+
+/// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
+/// kinds are a dialect's own. What is wrong is in the repo's findings.
+pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claims) -> Loaded<'a> {
+    let mut findings = Vec::new();
+    let config_file = read_config(source).unwrap_or_else(|finding| {
+        findings.push(finding);
+        None
+    });
+    let config = config_file.as_ref().map_or(Ok(Config::default()), |file| Config::read(&file.bytes));
+    let config = config.unwrap_or_else(|finding| {
+        findings.push(finding);
+        Config::default()
+    });
+    let (selection, bad_patterns) = walk::Selection::new(&config, output);
+    findings.extend(bad_patterns);
+    let (files, unread) = walk::read(source, &selection);
+    findings.extend(unread);
+    let mut loaded = load_bytes(files, config, claims);
+    loaded.repo.texts.extend(config_file.map(|file| (file.path, file.bytes)));
+    loaded.repo.report(findings);
+    loaded
+}
+
+/// `federate.yaml` at the root, if there is one.
+fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
+    let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
+    let Some(entry) = entries.into_iter().find(|e| e.name == config::FILE) else { return Ok(None) };
+    let bytes = match entry.kind {
+        source::EntryKind::File => source.read(config::FILE),
+        source::EntryKind::LinkToFile(real) => source.read(&real),
+        source::EntryKind::LinkOutside(to) => return Err(walk::outside(config::FILE, &to)),
+        source::EntryKind::Unreadable(why) => Err(why),
+        _ => return Ok(None),
+    };
+    let bytes = bytes.map_err(|why| walk::unreadable(config::FILE, &why))?;
+    Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
+}
+
+/// The same from the files themselves, in any order.
+pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
+    let (jinja, plain): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
+    let contents: Vec<_> = plain.par_iter().map(load::contents).collect();
+    let (mut objects, mut findings) = (Vec::new(), Vec::new());
+    for mut file in contents {
+        objects.append(&mut file.objects);
+        findings.append(&mut file.findings);
+    }
+    let scopes = sort::Scopes::of(objects.iter(), claims);
+    let claims = sort::Claiming::new(claims, objects.iter());
+    objects.par_iter_mut().for_each(|object| scopes.apply(object));
+    let (claimed, templates, duplicates) = sort::sort(objects, &claims);
+    findings.extend(duplicates);
+    let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
+    repo.report(findings);
+    Loaded { repo, jinja, scopes, claims }
+}
+
+/// The objects of one file, as written: whatever their kinds, none is claimed, and no namespace is added.
+pub fn objects(file: &File) -> (Vec<Object>, Vec<Finding>) {
+    let contents = load::contents(file);
+    (contents.objects, contents.findings)
+}
+
+impl Loaded<'_> {
+    /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
+    /// out, with a warning.
+    pub fn expand(self, clusters: &[Cluster]) -> Repo {
+        let Self { mut repo, jinja, scopes, claims } = self;
+        if clusters.is_empty() {
+            let left_out = |file: &File| {
+                let message = "a template is rendered for each cluster, but the repo has no clusters";
+                Finding::in_file(Severity::Warning, "no-clusters", &file.path, None, message)
+            };
+            repo.report(jinja.iter().map(left_out).collect());
+            return repo;
+        }
+        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, &claims);
+        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
+        let mut findings = Vec::new();
+        for (mut templates, mut wrong) in expanded {
+            repo.templates.append(&mut templates);
+            findings.append(&mut wrong);
+        }
+        let (mut templates, duplicates) = sort::unique(repo.templates, |template| &template.object);
+        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        repo.templates = templates;
+        findings.extend(duplicates);
+        repo.report(findings);
+        repo
+    }
+}
+
+impl Repo {
+    /// Adds findings, and brings all into the order of their places.
+    fn report(&mut self, findings: Vec<Finding>) {
+        self.findings.extend(findings);
+        self.findings.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| a.cmp(b)));
+    }
+
+    /// The template of that identity.
+    pub fn template(&self, id: &ObjectRef) -> Option<&Template> {
+        let index = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
+        self.templates.get(index)
+    }
+
+    /// The objects that `dialect` claims in `role`.
+    pub fn claimed(&self, dialect: &'static str, role: Role) -> impl Iterator<Item = &Object> {
+        self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
+    }
+
+    /// An error in `federate.yaml`, at the value that the pointer leads to.
+    pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
+        let file: Arc<str> = config::FILE.into();
+        let text = self.texts.get(&file);
+        let at = text.and_then(|text| federate_yaml::locate(text, 0, pointer));
+        let message = format!("invalid configuration: {message}");
+        Finding::in_file(Severity::Error, "invalid-config", &file, at, message).at(pointer)
+    }
+
+    /// Where the value at `pointer` inside an object stands in its file: the closest parent that
+    /// exists, or the object's first line.
+    pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
+        let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
+        let mut pointer = pointer;
+        while let Some(text) = self.texts.get(&origin.file) {
+            if let Some(at) = federate_yaml::locate(text, origin.document, &format!("{prefix}{pointer}")) {
+                return at;
+            }
+            match pointer.rfind('/') {
+                Some(end) => pointer = &pointer[..end],
+                None => break,
+            }
+        }
+        Position { line: origin.line, column: 1 }
+    }
+}

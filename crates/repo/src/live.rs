@@ -1,0 +1,50 @@
+//! The live state as a folder: `<cluster>/*.yaml`, what `kubectl get -o yaml` prints.
+
+use rayon::prelude::*;
+
+use super::source::{File, Source};
+use super::{Config, load, sort, walk};
+use federate_kubernetes::{Finding, Live, Object, Severity};
+
+/// Reads the live state of the clusters that have a folder in `source`; `name` is what the folder is
+/// called in findings. A cluster with an empty folder is known to hold nothing.
+pub fn live(source: &dyn Source, name: &str) -> (Live, Vec<Finding>) {
+    let (selection, _) = walk::Selection::new(&Config::default(), None);
+    let (files, mut findings) = walk::read(source, &selection);
+    let contents: Vec<_> = files.par_iter().map(|file| objects(file, name)).collect();
+    let mut live = Live::default();
+    for entry in source.list("").unwrap_or_default() {
+        if matches!(entry.kind, super::source::EntryKind::Folder) {
+            live.insert(entry.name.as_str().into(), Vec::new());
+        }
+    }
+    for (file, read) in files.iter().zip(contents) {
+        findings.extend(read.findings);
+        match file.path.split_once('/') {
+            Some((cluster, _)) => live.insert(cluster.into(), scoped(read.objects)),
+            None => findings.push(stray(file, name)),
+        }
+    }
+    (live, findings)
+}
+
+/// The file's objects, their origin told from the folder's name on.
+fn objects(file: &File, name: &str) -> load::Contents {
+    let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
+    load::contents(&File { path, bytes: file.bytes.clone() })
+}
+
+fn scoped(mut objects: Vec<Object>) -> Vec<Object> {
+    let scopes = sort::Scopes::defined(objects.iter());
+    for object in &mut objects {
+        scopes.apply(object);
+    }
+    objects
+}
+
+fn stray(file: &File, name: &str) -> Finding {
+    let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
+    let message = "this file belongs to no cluster: what a cluster holds stands in a folder of its name";
+    Finding::in_file(Severity::Warning, "stray-live", &path, None, message)
+        .help("move it to CLUSTER/FILE.yaml in that folder")
+}

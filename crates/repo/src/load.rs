@@ -1,0 +1,285 @@
+//! From bytes to objects: reads each file's documents, splits lists, and checks what every object must
+//! have. One bad document never hides another.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::source::File;
+use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, names};
+use federate_yaml::Stream;
+
+/// Up to this much text is searched for the lines of a list's items (items × bytes); beyond, they are
+/// given the list's own line.
+const ITEM_SEARCH: usize = 1 << 24;
+
+/// API groups whose documents are settings of tools, not objects of a cluster.
+const NOT_PLACED: [&str; 2] = ["kustomize.config.k8s.io", "federate.dev"];
+
+/// What a file holds. Identities are as written: the scope of the kinds is not applied yet.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Reads a file.
+pub(crate) fn contents(file: &File) -> Contents {
+    let mut contents = split(&file.path, federate_yaml::read(&file.bytes));
+    let items = contents.objects.iter().filter(|o| o.origin.item.is_some()).count();
+    if items.saturating_mul(file.bytes.len()) <= ITEM_SEARCH {
+        for origin in contents.objects.iter_mut().map(|o| &mut o.origin) {
+            let Some(item) = origin.item else { continue };
+            if let Some(at) = federate_yaml::locate(&file.bytes, origin.document, &format!("/items/{item}")) {
+                origin.line = at.line;
+            }
+        }
+    }
+    contents
+}
+
+/// The objects of a file's documents.
+pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
+    let mut contents = Contents::default();
+    for e in stream.errors {
+        contents.findings.push(Finding::in_file(
+            Severity::Error,
+            "invalid-yaml",
+            path,
+            Some(e.at),
+            e.message,
+        ));
+    }
+    for document in stream.documents {
+        let origin = Origin { file: path.clone(), document: document.index, item: None, line: document.line };
+        match items(document.value) {
+            Ok(items) => {
+                for (item, value) in (0..).zip(items) {
+                    contents.add(value, Origin { item: Some(item), ..origin.clone() }, true);
+                }
+            }
+            Err(value) => contents.add(value, origin, false),
+        }
+    }
+    contents
+}
+
+/// The items of a `kind: List` or of a typed list; gives back what is neither.
+fn items(mut value: Value) -> Result<Vec<Value>, Value> {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let plain = kind == "List";
+    let list = plain || (kind.ends_with("List") && value.pointer("/metadata/name").is_none());
+    match value.get_mut("items") {
+        Some(Value::Array(items)) if list => Ok(std::mem::take(items)),
+        // An empty list may be written as null, or left out.
+        None | Some(Value::Null) if plain => Ok(Vec::new()),
+        _ => Err(value),
+    }
+}
+
+impl Contents {
+    fn add(&mut self, value: Value, origin: Origin, item: bool) {
+        match identify(&value, item) {
+            Ok(None) => {}
+            Ok(Some(id)) => self.objects.push(Object { id, body: value, origin }),
+            Err(Invalid { code, pointer, message, help }) => {
+                let finding =
+                    Finding::in_file(Severity::Error, code, &origin.file, None, message).at(pointer);
+                let help = help.map(str::to_owned);
+                self.findings.push(Finding { origin: Some(origin), help, ..finding });
+            }
+        }
+    }
+}
+
+/// Why a document is no object that could be placed.
+struct Invalid {
+    code: &'static str,
+    pointer: &'static str,
+    message: String,
+    help: Option<&'static str>,
+}
+
+impl Invalid {
+    fn object(pointer: &'static str, message: impl Into<String>, help: &'static str) -> Self {
+        Self { code: "invalid-object", pointer, message: message.into(), help: Some(help) }
+    }
+}
+
+/// The identity of a document as written; `None` for what is not to be placed.
+fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
+    let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
+        (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
+        (None, None) if !item => return Ok(None),
+        (api_version, kind) => return Err(half_an_object(api_version, kind)),
+    };
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    if NOT_PLACED.contains(&group) {
+        return Ok(None);
+    }
+    if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) && item {
+        return Err(Invalid::object("", "a list inside a list", "make its items documents of their own"));
+    }
+    let name = name(value, kind)?;
+    let namespace = match value.pointer("/metadata/namespace") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(namespace)) if namespace.is_empty() => None,
+        Some(Value::String(namespace)) => Some(namespace.clone()),
+        Some(_) => {
+            let message = format!("the namespace of {kind} `{name}` is not a string");
+            return Err(Invalid::object("/metadata/namespace", message, "put it in quotes"));
+        }
+    };
+    let id = ObjectRef { api_version: api_version.clone(), kind: kind.clone(), namespace, name };
+    check_names(&id)?;
+    Ok(Some(id))
+}
+
+fn half_an_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
+    const HELP: &str = "an object of Kubernetes has both apiVersion and kind, as strings; to leave out a file \
+                        that is none, name it in .federateignore or under `exclude` in federate.yaml";
+    let (pointer, message) = match (api_version, kind) {
+        (None, None) => ("", "an item that has neither apiVersion nor kind"),
+        (None, Some(_)) => ("/kind", "a document with `kind` but without `apiVersion`"),
+        (Some(_), None) => ("/apiVersion", "a document with `apiVersion` but without `kind`"),
+        (Some(Value::String(_)), Some(_)) => ("/kind", "`kind` is not a string"),
+        (Some(_), Some(_)) => ("/apiVersion", "`apiVersion` is not a string"),
+    };
+    Invalid::object(pointer, message, HELP)
+}
+
+fn name(value: &Value, kind: &str) -> Result<String, Invalid> {
+    let (pointer, message, help) = match value.pointer("/metadata/name") {
+        Some(Value::String(name)) => return Ok(name.clone()),
+        Some(Value::Null) | None if value.pointer("/metadata/generateName").is_some() => (
+            "/metadata/generateName",
+            format!("a {kind} with `generateName` but without a name"),
+            "give it `metadata.name`: what is rendered must be the same each time",
+        ),
+        Some(Value::Null) | None => ("", format!("a {kind} without a name"), "give it `metadata.name`"),
+        Some(_) => ("/metadata/name", format!("the name of a {kind} is not a string"), "put it in quotes"),
+    };
+    Err(Invalid::object(pointer, message, help))
+}
+
+/// Names become file and folder names, so they must not lead out of the output folder.
+fn check_names(id: &ObjectRef) -> Result<(), Invalid> {
+    let namespace = id.namespace.as_deref();
+    let checks = [
+        ("/apiVersion", "API version", id.api_version.as_str(), names::safe_api_version(&id.api_version)),
+        ("/kind", "kind", id.kind.as_str(), names::safe_kind(&id.kind)),
+        ("/metadata/name", "name", id.name.as_str(), names::safe_name(&id.name)),
+        (
+            "/metadata/namespace",
+            "namespace",
+            namespace.unwrap_or_default(),
+            namespace.map_or(Ok(()), names::safe_namespace),
+        ),
+    ];
+    for (pointer, what, text, checked) in checks {
+        if let Err(why) = checked {
+            let shown: String = text.chars().take(80).collect();
+            let message = format!("the {what} {shown:?} is refused: {why}");
+            return Err(Invalid { code: "invalid-name", pointer, message, help: None });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use federate_yaml::Document;
+
+    fn one(value: Value) -> Contents {
+        let documents = vec![Document { index: 0, line: 7, value }];
+        split(&"a.yaml".into(), Stream { documents, errors: Vec::new() })
+    }
+
+    fn codes(value: Value) -> Vec<(&'static str, String)> {
+        one(value).findings.into_iter().map(|f| (f.code, f.pointer)).collect()
+    }
+
+    #[test]
+    fn lists_are_split_and_remember_the_item() {
+        let item = |name| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        for (version, kind) in [("v1", "List"), ("v1", "SecretList")] {
+            let got = one(json!({"apiVersion": version, "kind": kind, "items": [item("a"), item("b")]}));
+            assert_eq!(got.findings, []);
+            let named: Vec<_> = got.objects.iter().map(|o| (o.id.name.as_str(), o.origin.item)).collect();
+            assert_eq!(named, [("a", Some(0)), ("b", Some(1))]);
+        }
+        let empty = one(json!({"apiVersion": "v1", "kind": "List", "items": null}));
+        assert!(empty.objects.is_empty() && empty.findings.is_empty());
+    }
+
+    #[test]
+    fn a_named_kind_that_ends_in_list_is_an_object() {
+        let got = one(
+            json!({"apiVersion": "x.io/v1", "kind": "AllowList", "metadata": {"name": "a"}, "items": []}),
+        );
+        assert_eq!(got.objects.len(), 1);
+    }
+
+    #[test]
+    fn an_item_must_be_an_object() {
+        for item in [json!({}), json!({"apiVersion": "v1", "kind": "List", "items": []}), json!(3)] {
+            let got = codes(json!({"apiVersion": "v1", "kind": "List", "items": [item]}));
+            assert_eq!(got, [("invalid-object", String::new())]);
+        }
+    }
+
+    #[test]
+    fn documents_that_are_no_objects_are_passed_over() {
+        for value in [
+            json!({"replicas": 2}),
+            json!([1]),
+            json!("text"),
+            json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}),
+            json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Plan"}),
+        ] {
+            let got = one(value);
+            assert!(got.objects.is_empty() && got.findings.is_empty(), "{got:?}");
+        }
+    }
+
+    #[test]
+    fn half_objects_are_errors_that_point_at_the_cause() {
+        for (value, pointer) in [
+            (json!({"kind": "Pod"}), "/kind"),
+            (json!({"apiVersion": "v1"}), "/apiVersion"),
+            (json!({"apiVersion": 1, "kind": "Pod"}), "/apiVersion"),
+            (json!({"apiVersion": "v1", "kind": ["Pod"]}), "/kind"),
+            (json!({"apiVersion": "v1", "kind": "Pod"}), ""),
+            (
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
+                "/metadata/generateName",
+            ),
+            (json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 1}}), "/metadata/name"),
+            (
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": 1}}),
+                "/metadata/namespace",
+            ),
+        ] {
+            assert_eq!(codes(value), [("invalid-object", pointer.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn names_that_leave_the_output_folder_are_refused() {
+        let object = |v: &str, k: &str, ns: &str, n: &str| json!({"apiVersion": v, "kind": k, "metadata": {"name": n, "namespace": ns}});
+        for (value, pointer) in [
+            (object("v1", "Pod", "a", "../x"), "/metadata/name"),
+            (object("v1", "Pod", "a", ""), "/metadata/name"),
+            (object("v1", "Pod", "..", "x"), "/metadata/namespace"),
+            (object("v1", "../Pod", "a", "x"), "/kind"),
+            (object("../v1", "Pod", "a", "x"), "/apiVersion"),
+            (object("a/../v1", "Pod", "a", "x"), "/apiVersion"),
+        ] {
+            assert_eq!(codes(value), [("invalid-name", pointer.to_owned())]);
+        }
+        assert_eq!(one(object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "system:a")).findings, []);
+    }
+}

@@ -1,0 +1,258 @@
+//! From objects to a repo: gives each kind its scope, finds objects written twice, and tells what a
+//! dialect claims from what is to be placed.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Claimed, Claims, Declared, Role, Template};
+use federate_kubernetes::kinds::{self, Scope};
+use federate_kubernetes::{Finding, Object, names};
+
+/// The namespace of namespaced objects that name none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// What the dialects claim in one repo: their own kinds, and those that the repo's objects declare.
+#[derive(Clone)]
+pub(crate) struct Claiming<'a> {
+    claims: &'a dyn Claims,
+    declared: BTreeMap<(String, String), (&'static str, Role)>,
+}
+
+impl<'a> Claiming<'a> {
+    /// Reads what `objects` declare; the first declaration of a kind counts.
+    pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
+        let mut declared = BTreeMap::new();
+        for (dialect, Declared { group, kind, role, .. }) in objects.filter_map(|o| claims.declares(o)) {
+            declared.entry((group, kind)).or_insert((dialect, role));
+        }
+        Self { claims, declared }
+    }
+
+    /// Which dialect claims objects like this one, and as what.
+    pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
+        let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
+        let declared = || self.declared.get(&(object.id.group().to_owned(), object.id.kind.clone())).copied();
+        of_kind.or_else(declared)
+    }
+}
+
+/// The scopes of the kinds that a repo defines (`CustomResourceDefinition`) or declares, by group and
+/// kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scopes(BTreeMap<(String, String), Scope>);
+
+impl Scopes {
+    /// Reads the definitions and declarations among `objects`; a definition goes before a
+    /// declaration, and then the first one of a kind counts.
+    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
+        let mut scopes = Self::defined(objects.clone());
+        for (_, declared) in objects.filter_map(|o| claims.declares(o)) {
+            if let Some(scope) = declared.scope {
+                scopes.0.entry((declared.group, declared.kind)).or_insert(scope);
+            }
+        }
+        scopes
+    }
+
+    pub(crate) fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
+        let mut scopes = BTreeMap::new();
+        for object in objects
+            .filter(|o| o.id.kind == "CustomResourceDefinition" && o.id.group() == "apiextensions.k8s.io")
+        {
+            let scope = match object.text(&["spec", "scope"]) {
+                "Namespaced" => Scope::Namespaced,
+                "Cluster" => Scope::Cluster,
+                _ => continue,
+            };
+            let kind = object.text(&["spec", "names", "kind"]);
+            let key = (object.text(&["spec", "group"]).to_owned(), kind.to_owned());
+            scopes.entry(key).or_insert(scope);
+        }
+        Self(scopes)
+    }
+
+    /// Brings an object's namespace in line with the scope of its kind, in body and identity.
+    pub(crate) fn apply(&self, object: &mut Object) {
+        let namespace = match self.scope(object) {
+            Scope::Cluster => None,
+            Scope::Namespaced => {
+                Some(object.id.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()))
+            }
+        };
+        if let Some(Value::Object(metadata)) = object.body.get_mut("metadata") {
+            match &namespace {
+                Some(namespace) if metadata.get("namespace").and_then(Value::as_str) == Some(namespace) => {}
+                Some(namespace) => drop(metadata.insert("namespace".to_owned(), namespace.as_str().into())),
+                None => drop(metadata.shift_remove("namespace")),
+            }
+        }
+        object.id.namespace = namespace;
+    }
+
+    fn scope(&self, object: &Object) -> Scope {
+        let group = object.id.group();
+        let defined = self.0.get(&(group.to_owned(), object.id.kind.clone())).copied();
+        defined.or_else(|| kinds::scope(group, &object.id.kind)).unwrap_or(match object.id.namespace {
+            Some(_) => Scope::Namespaced,
+            None => Scope::Cluster,
+        })
+    }
+}
+
+/// Identity across API versions: two versions of one object are one object.
+fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
+    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
+}
+
+/// Of `items` that are the same object keeps the one written first, and reports each other one with
+/// both places.
+pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (Vec<T>, Vec<Finding>) {
+    items.sort_by(|a, b| {
+        let (a, b) = (object(a), object(b));
+        identity(a).cmp(&identity(b)).then_with(|| a.origin.cmp(&b.origin))
+    });
+    let mut kept: Vec<T> = Vec::with_capacity(items.len());
+    let mut findings = Vec::new();
+    for item in items {
+        match kept.last().map(&object).filter(|first| identity(first) == identity(object(&item))) {
+            Some(first) => findings.push(duplicate(first, object(&item))),
+            None => kept.push(item),
+        }
+    }
+    (kept, findings)
+}
+
+fn duplicate(first: &Object, second: &Object) -> Finding {
+    let message = format!("{} is written twice: in {} and in {}", first.id, first.origin, second.origin);
+    Finding::error("duplicate-object", second, message).help("remove one of the two")
+}
+
+/// Sorts objects, scopes applied, into what a dialect claims and templates, each by identity.
+pub(crate) fn sort(
+    objects: Vec<Object>,
+    claims: &Claiming<'_>,
+) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
+    let (objects, mut findings) = unique(objects, |object| object);
+    let (mut claimed, mut templates) = (Vec::new(), Vec::new());
+    for object in objects {
+        match claims.role(&object) {
+            Some((dialect, role)) => match unsafe_inventory(&object, role) {
+                Some(finding) => findings.push(finding),
+                None => claimed.push(Claimed { dialect, role, object }),
+            },
+            None => templates.push(Template { object, per_cluster: None }),
+        }
+    }
+    claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+    templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+    (claimed, templates, findings)
+}
+
+/// A cluster's name becomes a folder of the output.
+fn unsafe_inventory(object: &Object, role: Role) -> Option<Finding> {
+    let why = (role == Role::Inventory).then(|| names::safe_cluster(&object.id.name).err()).flatten()?;
+    let message = format!("the cluster name {:?} is refused: {why}", object.id.name);
+    Some(Finding::error("invalid-name", object, message).at("/metadata/name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, line: u32) -> Object {
+        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+        let mut object = Object::of(body, "a.yaml");
+        (object.origin.document, object.origin.line) = (line, line);
+        object
+    }
+
+    fn crd(group: &str, kind: &str, scope: &str) -> Object {
+        let mut crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, "x", 1);
+        crd.body["spec"] = json!({"group": group, "names": {"kind": kind}, "scope": scope});
+        crd
+    }
+
+    fn scoped(scopes: &Scopes, mut object: Object) -> (Option<String>, Option<String>) {
+        scopes.apply(&mut object);
+        let in_body = object.at(&["metadata", "namespace"]).and_then(Value::as_str).map(str::to_owned);
+        (object.id.namespace, in_body)
+    }
+
+    #[test]
+    fn the_scope_decides_the_namespace_in_body_and_identity() {
+        let crds = [crd("x.io", "Global", "Cluster"), crd("x.io", "Local", "Namespaced")];
+        let scopes = Scopes::defined(crds.iter());
+        for (api_version, kind, written, want) in [
+            ("v1", "Pod", None, Some("default")),
+            ("v1", "Pod", Some("a"), Some("a")),
+            ("v1", "Node", Some("a"), None),
+            ("x.io/v1", "Global", Some("a"), None),
+            ("x.io/v1", "Local", None, Some("default")),
+            ("x.io/v1", "Unknown", Some("a"), Some("a")),
+            ("x.io/v1", "Unknown", None, None),
+            ("policy.karmada.io/v1alpha1", "PropagationPolicy", None, Some("default")),
+        ] {
+            let want = want.map(str::to_owned);
+            let got = scoped(&scopes, object(api_version, kind, written, "n", 1));
+            assert_eq!(got, (want.clone(), want), "{api_version} {kind}");
+        }
+    }
+
+    #[test]
+    fn a_definition_goes_before_the_table() {
+        let scopes = Scopes::defined([crd("policy.karmada.io", "PropagationPolicy", "Cluster")].iter());
+        let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", Some("a"), "n", 1);
+        assert_eq!(scoped(&scopes, policy), (None, None));
+    }
+
+    #[test]
+    fn two_versions_of_one_object_are_a_duplicate_and_both_places_are_named() {
+        let objects = vec![
+            object("batch/v1beta1", "CronJob", Some("a"), "n", 9),
+            object("batch/v1", "CronJob", Some("a"), "n", 4),
+            object("batch/v1", "CronJob", Some("b"), "n", 5),
+        ];
+        let (claimed, templates, findings) =
+            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
+        assert!(claimed.is_empty());
+        assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
+        let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+        assert_eq!(finding.code, "duplicate-object");
+        assert_eq!(finding.message, "CronJob a/n is written twice: in a.yaml:4 and in a.yaml:9");
+    }
+
+    #[test]
+    fn clusters_must_be_able_to_be_folders() {
+        let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
+        let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
+        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
+        assert!(claimed.is_empty());
+        assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_objects_does_not_matter(
+            names in prop::collection::vec(("[ab]", "[cd]", "(v1|apps/v1|apps/v2)"), 0..12),
+            seed in any::<u64>(),
+        ) {
+            let objects: Vec<_> = (1..)
+                .zip(&names)
+                .map(|(line, (name, namespace, version))| object(version, "Deployment", Some(namespace), name, line))
+                .collect();
+            let mut other = objects.clone();
+            other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
+            let show = |objects| {
+                let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
+                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
+                f.sort();
+                format!("{c:?}{t:?}{f:?}")
+            };
+            prop_assert_eq!(show(objects), show(other));
+        }
+    }
+}

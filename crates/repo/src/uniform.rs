@@ -1,0 +1,257 @@
+//! What must be the same for every cluster: an object is placed once, so what decides its placement
+//! cannot differ between the clusters it is placed on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::Template;
+use federate_kubernetes::kinds::is_federation;
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
+
+/// What a template file gives for some clusters.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    /// At least one, sorted.
+    pub(crate) clusters: Vec<ClusterName>,
+    /// By identity.
+    pub(crate) objects: BTreeMap<ObjectRef, Arc<Object>>,
+}
+
+/// The keys of metadata that decide placement as they are.
+const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
+
+/// The keys, anywhere in a spec, that say how many pods there are, what they ask for, and where they
+/// may run.
+const SPEC: [&str; 7] =
+    ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
+
+/// What of a manifest decides its placement: identity, labels, annotations of federation control
+/// planes, replicas, and what its pods request. Everything else may differ between clusters.
+fn deciding(body: &Value) -> Value {
+    let mut facts = Map::new();
+    for key in ["apiVersion", "kind"] {
+        facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
+    }
+    let mut metadata = Map::new();
+    for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
+        match value {
+            value if METADATA.contains(&key.as_str()) => drop(metadata.insert(key.clone(), value.clone())),
+            Value::Object(annotations) if key == "annotations" => {
+                let read =
+                    annotations.iter().filter(|(k, _)| is_federation(k.split('/').next().unwrap_or(k)));
+                let read: Map<_, _> = read.map(|(k, v)| (k.clone(), v.clone())).collect();
+                metadata.insert(key.clone(), Value::Object(read));
+            }
+            _ => {}
+        }
+    }
+    facts.insert("metadata".to_owned(), Value::Object(metadata));
+    facts.extend(body.get("spec").and_then(scheduling).map(|spec| ("spec".to_owned(), spec)));
+    Value::Object(facts)
+}
+
+/// The values at the keys of [`SPEC`], below the keys and indices that lead to them.
+fn scheduling(value: &Value) -> Option<Value> {
+    let found: Map<String, Value> = match value {
+        Value::Object(map) => map
+            .iter()
+            .filter_map(|(key, value)| {
+                let decides = SPEC.contains(&key.as_str());
+                Some((key.clone(), if decides { value.clone() } else { scheduling(value)? }))
+            })
+            .collect(),
+        Value::Array(items) => (0..)
+            .zip(items)
+            .filter_map(|(index, item): (usize, _)| Some((index.to_string(), scheduling(item)?)))
+            .collect(),
+        _ => return None,
+    };
+    (!found.is_empty()).then_some(Value::Object(found))
+}
+
+/// The templates of a file, from what it gives for all clusters, the first cluster's variant coming
+/// first. Objects whose placement would not be the same everywhere are left out and reported.
+pub(crate) fn combine(variants: &[Variant]) -> (Vec<Template>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let mut templates = Vec::new();
+    let Some((first, others)) = variants.split_first() else { return (templates, findings) };
+    for object in first.objects.values() {
+        match per_cluster(object, first, others) {
+            Ok(per_cluster) => {
+                let per_cluster = Some(per_cluster);
+                templates.push(Template { object: Object::clone(object), per_cluster });
+            }
+            Err(finding) => findings.push(*finding),
+        }
+    }
+    let mut more = BTreeMap::new();
+    for other in others {
+        for (id, object) in other.objects.iter().filter(|(id, _)| !first.objects.contains_key(id)) {
+            more.entry(id).or_insert_with(|| missing(object, other, first));
+        }
+    }
+    findings.extend(more.into_values());
+    (templates, findings)
+}
+
+fn per_cluster(
+    object: &Arc<Object>,
+    first: &Variant,
+    others: &[Variant],
+) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
+    let facts = deciding(&object.body);
+    let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
+    for other in others {
+        let Some(own) = other.objects.get(&object.id) else {
+            return Err(Box::new(missing(object, first, other)));
+        };
+        if let Some(difference) = difference(&facts, &deciding(&own.body)) {
+            return Err(Box::new(differs(object, first, other, &difference)));
+        }
+        let own = if own.body == object.body { object } else { own };
+        bodies.extend(other.clusters.iter().map(|c| (c.clone(), own.clone())));
+    }
+    Ok(bodies)
+}
+
+/// Where two values differ, and how.
+struct Difference {
+    pointer: String,
+    a: Option<Value>,
+    b: Option<Value>,
+}
+
+/// The first difference of two values.
+fn difference(a: &Value, b: &Value) -> Option<Difference> {
+    if a == b {
+        return None;
+    }
+    let (Value::Object(left), Value::Object(right)) = (a, b) else {
+        return Some(Difference { pointer: String::new(), a: Some(a.clone()), b: Some(b.clone()) });
+    };
+    left.keys().chain(right.keys()).find_map(|key| {
+        let mut found = match (left.get(key), right.get(key)) {
+            (Some(a), Some(b)) => difference(a, b)?,
+            (a, b) => Difference { pointer: String::new(), a: a.cloned(), b: b.cloned() },
+        };
+        found.pointer = format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), found.pointer);
+        Some(found)
+    })
+}
+
+fn name(variant: &Variant) -> &str {
+    variant.clusters.first().map_or("", |name| name)
+}
+
+fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -> Finding {
+    let show = |value: &Option<Value>| value.as_ref().map_or("missing".to_owned(), |v| format!("`{v}`"));
+    let message = format!(
+        "`{}` of {} decides its placement and must be the same for every cluster, but it is {} for cluster {} \
+         and {} for cluster {}",
+        difference.pointer,
+        object.id,
+        show(&difference.a),
+        name(a),
+        show(&difference.b),
+        name(b),
+    );
+    Finding::error("template-differs", object, message)
+        .at(difference.pointer.as_str())
+        .help("give it one value, and change it for single clusters with an override policy")
+}
+
+fn missing(object: &Object, with: &Variant, without: &Variant) -> Finding {
+    let (with, without) = (name(with), name(without));
+    let message = format!("{} is given for cluster {with} but not for cluster {without}", object.id);
+    Finding::error("template-differs", object, message)
+        .help("give it for every cluster, and let a placement policy choose the clusters")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn variant(cluster: &str, bodies: &[Value]) -> Variant {
+        let object = |body: &Value| {
+            let name = body["metadata"]["name"].as_str().unwrap();
+            let object = Object::named("apps/v1", "Deployment", name, body.clone());
+            (object.id.clone(), Arc::new(object))
+        };
+        Variant { clusters: vec![cluster.into()], objects: bodies.iter().map(object).collect() }
+    }
+
+    fn web(change: &[(&str, Value)]) -> Value {
+        let mut body = json!({
+            "metadata": {"name": "web", "labels": {"a": "1"}, "annotations": {"karmada.io/x": "1", "own": "1"}},
+            "spec": {"replicas": 2, "template": {"spec": {"containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+            ]}}},
+        });
+        for (pointer, value) in change {
+            *body.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        body
+    }
+
+    #[test]
+    fn what_decides_placement_must_not_differ_and_anything_else_may() {
+        let container = "/spec/template/spec/containers/0";
+        for (pointer, value, decides) in [
+            ("/spec/replicas", json!(3), true),
+            ("/metadata/labels/a", json!("2"), true),
+            ("/metadata/annotations/karmada.io~1x", json!("2"), true),
+            (&format!("{container}/resources/requests/cpu"), json!("2"), true),
+            ("/metadata/annotations/own", json!("2"), false),
+            (&format!("{container}/image"), json!("j"), false),
+            (&format!("{container}/name"), json!("d"), false),
+        ] {
+            let changed = web(&[(pointer, value)]);
+            let (templates, findings) =
+                combine(&[variant("m1", &[web(&[])]), variant("m2", std::slice::from_ref(&changed))]);
+            if decides {
+                assert!(templates.is_empty());
+                assert_eq!((findings[0].code, findings[0].pointer.as_str()), ("template-differs", pointer));
+            } else {
+                assert_eq!(findings, []);
+                assert_eq!(templates[0].for_cluster("m2").body, changed);
+                assert_eq!(templates[0].for_cluster("m1").body, web(&[]));
+            }
+        }
+    }
+
+    #[test]
+    fn the_message_shows_both_values_and_clusters() {
+        let (_, findings) =
+            combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[("/spec/replicas", json!(3))])])]);
+        assert_eq!(
+            findings[0].message,
+            "`/spec/replicas` of Deployment web decides its placement and must be the same for every cluster, \
+             but it is `2` for cluster m1 and `3` for cluster m2"
+        );
+    }
+
+    #[test]
+    fn every_cluster_must_get_the_same_objects() {
+        let other = json!({"metadata": {"name": "other"}});
+        for variants in [
+            [variant("m1", &[web(&[]), other.clone()]), variant("m2", &[web(&[])])],
+            [variant("m1", &[web(&[])]), variant("m2", &[web(&[]), other.clone()])],
+        ] {
+            let (templates, findings) = combine(&variants);
+            assert_eq!(templates.iter().map(|t| t.object.id.name.as_str()).collect::<Vec<_>>(), ["web"]);
+            assert_eq!(findings.len(), 1);
+            assert!(findings[0].message.starts_with("Deployment other is given for cluster m"));
+        }
+    }
+
+    #[test]
+    fn equal_bodies_are_shared() {
+        let (templates, _) = combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[])])]);
+        let bodies = templates[0].per_cluster.as_ref().unwrap();
+        assert!(Arc::ptr_eq(&bodies["m1"], &bodies["m2"]));
+    }
+}

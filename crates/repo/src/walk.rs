@@ -1,0 +1,250 @@
+//! Finds the files of a tree that are to be read, in any [`Source`].
+//!
+//! Every real file and folder is read once, under its own path where that is read at all: a symbolic
+//! link adds only what is not read otherwise, which also ends loops.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ignore::gitignore::Gitignore;
+use rayon::prelude::*;
+
+use super::config::{self, Config};
+use super::ignore::{IGNORE_FILES, Rules, compile, format};
+use super::source::{Entry, EntryKind, File, Source};
+use federate_kubernetes::{Finding, Severity};
+use federate_yaml::Position;
+
+/// The most files that are read.
+const MAX_FILES: usize = 1_000_000;
+
+/// The plan's name in an output folder.
+const PLAN: &str = "placements.yaml";
+
+/// What of a tree is read, beyond its ignore files.
+#[derive(Debug)]
+pub struct Selection {
+    /// Empty: everything.
+    paths: Vec<Gitignore>,
+    exclude: Gitignore,
+    outputs: Vec<String>,
+}
+
+impl Selection {
+    /// By configuration and the output folder that the caller names.
+    pub fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let mut paths = Vec::new();
+        for (index, path) in config.paths.iter().enumerate() {
+            let anchored = match path.trim_start_matches("./") {
+                "" | "." => "*".to_owned(),
+                path => format!("/{path}"),
+            };
+            let (pattern, bad) = compile([anchored.as_str()].into_iter());
+            findings.extend(bad.into_iter().map(|(_, why)| bad_pattern(&format!("/paths/{index}"), &why)));
+            paths.push(pattern);
+        }
+        let (exclude, bad) = compile(config.exclude.iter().map(String::as_str));
+        findings.extend(bad.into_iter().map(|(n, why)| bad_pattern(&format!("/exclude/{}", n - 1), &why)));
+        let outputs = output.into_iter().chain(config.output.as_deref());
+        let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
+        let outputs = outputs.filter(|output| !output.is_empty()).collect();
+        (Self { paths, exclude, outputs }, findings)
+    }
+
+    /// Whether a file is among the configured paths.
+    fn wants(&self, path: &str) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
+    }
+
+    /// The configured paths below which nothing was read, a finding each.
+    fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
+        let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
+        (0..)
+            .zip(&self.paths)
+            .filter(|(_, pattern)| unused(pattern))
+            .map(|(index, _): (usize, _)| {
+                let message = "no file is read for this path: there is none, or all are ignored";
+                Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
+                    .at(format!("/paths/{index}"))
+            })
+            .collect()
+    }
+
+    fn leaves_out(&self, path: &str, folder: bool) -> bool {
+        self.exclude.matched(path, folder).is_ignore() || (folder && self.is_output(path))
+    }
+
+    /// Whether a path is an output folder or lies in one.
+    fn is_output(&self, path: &str) -> bool {
+        self.outputs.iter().any(|output| {
+            path.strip_prefix(output.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
+
+/// The files to read, sorted by path, with what was found on the way.
+pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
+    let mut walk = Walk::new(source, selection);
+    walk.run();
+    walk.findings.extend(selection.unused(&walk.files));
+    let Walk { files, mut findings, .. } = walk;
+    let read: Vec<Result<File, Finding>> = files
+        .into_par_iter()
+        .map(|(path, real)| match source.read(&real) {
+            Ok(bytes) => Ok(File { path: path.into(), bytes: bytes.into() }),
+            Err(why) => Err(unreadable(&path, &why)),
+        })
+        .collect();
+    let mut files = Vec::with_capacity(read.len());
+    for result in read {
+        match result {
+            Ok(file) => files.push(file),
+            Err(finding) => findings.push(finding),
+        }
+    }
+    (files, findings)
+}
+
+struct Walk<'s> {
+    source: &'s dyn Source,
+    selection: &'s Selection,
+    rules: Rules,
+    /// Folders still to be listed: path and real path.
+    folders: Vec<(String, String)>,
+    /// Links inside the tree, path and real path; whether they lead to a folder.
+    links: BTreeMap<String, (String, bool)>,
+    /// Real paths of folders listed and files taken.
+    seen: BTreeSet<String>,
+    /// Files to read: path and real path.
+    files: BTreeMap<String, String>,
+    findings: Vec<Finding>,
+}
+
+impl<'s> Walk<'s> {
+    fn new(source: &'s dyn Source, selection: &'s Selection) -> Self {
+        Self {
+            source,
+            selection,
+            rules: Rules::default(),
+            folders: vec![(String::new(), String::new())],
+            links: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            files: BTreeMap::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Lists all real folders first, then what links add, link by link in the order of their paths.
+    fn run(&mut self) {
+        loop {
+            while let Some((path, real)) = self.folders.pop() {
+                if self.seen.insert(real.clone()) {
+                    self.folder(&path, &real);
+                }
+                if self.files.len() > MAX_FILES {
+                    let why = format!("the repo has more than {MAX_FILES} files to read");
+                    self.findings
+                        .push(unreadable(&path, &why).help("narrow it with `paths` in federate.yaml"));
+                    return;
+                }
+            }
+            match self.links.pop_first() {
+                Some((path, (real, true))) => self.folders.push((path, real)),
+                Some((path, (real, false))) => self.file(path, real),
+                None => return,
+            }
+        }
+    }
+
+    fn folder(&mut self, path: &str, real: &str) {
+        let entries = match self.source.list(real) {
+            Ok(entries) => entries,
+            Err(why) => return self.findings.push(unreadable(path, &why)),
+        };
+        let has = |name: &str| entries.iter().any(|e| e.name == name && e.kind == EntryKind::File);
+        if !path.is_empty() && has(PLAN) && self.source.read(&below(real, PLAN)).is_ok_and(|b| is_plan(&b)) {
+            return;
+        }
+        for name in IGNORE_FILES.into_iter().filter(|name| has(name)) {
+            self.ignore_file(path, real, name);
+        }
+        for entry in entries {
+            self.entry(path, real, entry);
+        }
+    }
+
+    fn ignore_file(&mut self, path: &str, real: &str, name: &str) {
+        let file = below(path, name);
+        let bad = match self.source.read(&below(real, name)) {
+            Ok(text) => self.rules.add(path, name, &text),
+            Err(why) => return self.findings.push(unreadable(&file, &why)),
+        };
+        let file: Arc<str> = file.into();
+        self.findings.extend(bad.into_iter().map(|(line, why)| {
+            let at = Some(Position { line, column: 1 });
+            let message = format!("this pattern is passed over: {why}");
+            Finding::in_file(Severity::Warning, "ignore-pattern", &file, at, message)
+        }));
+    }
+
+    fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
+        let path = below(folder, &entry.name);
+        let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
+        if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
+            return;
+        }
+        // What has no extension may be a folder that cannot be seen as one.
+        let matters = format(&entry.name).is_some() || !entry.name.contains('.');
+        match entry.kind {
+            EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
+            EntryKind::File => self.file(path, below(real, &entry.name)),
+            EntryKind::LinkToFolder(to) | EntryKind::LinkToFile(to) if self.selection.is_output(&to) => {}
+            EntryKind::LinkToFolder(to) => drop(self.links.insert(path, (to, true))),
+            EntryKind::LinkToFile(to) => drop(self.links.insert(path, (to, false))),
+            EntryKind::LinkOutside(to) if matters => self.findings.push(outside(&path, &to)),
+            EntryKind::Unreadable(why) if matters => self.findings.push(unreadable(&path, &why)),
+            EntryKind::LinkOutside(_) | EntryKind::Unreadable(_) | EntryKind::Special => {}
+        }
+    }
+
+    fn file(&mut self, path: String, real: String) {
+        let readable = path.rsplit('/').next().is_some_and(|name| format(name).is_some());
+        if readable && path != config::FILE && self.selection.wants(&path) && self.seen.insert(real.clone()) {
+            self.files.insert(path, real);
+        }
+    }
+}
+
+fn selects(pattern: &Gitignore, path: &str) -> bool {
+    pattern.matched_path_or_any_parents(path, false).is_ignore()
+}
+
+fn bad_pattern(pointer: &str, why: &str) -> Finding {
+    let message = format!("invalid pattern: {why}");
+    Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
+}
+
+/// Whether a file is a plan as this program writes it, judged by its top-level keys.
+fn is_plan(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let top = |key: &str| {
+        text.lines().find_map(|line| Some(line.strip_prefix(key)?.trim().trim_matches(['"', '\''])))
+    };
+    top("kind:") == Some("Plan") && top("apiVersion:").is_some_and(|v| v.starts_with("federate.dev/"))
+}
+
+fn below(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
+    let file: Arc<str> = if path.is_empty() { ".".into() } else { path.into() };
+    Finding::in_file(Severity::Error, "unreadable", &file, None, format!("cannot be read: {why}"))
+}
+
+pub(crate) fn outside(path: &str, target: &str) -> Finding {
+    let message = format!("the symbolic link `{path}` leaves the repo: it leads to `{target}`");
+    Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
+        .help("copy the target into the repo, or name the link in .federateignore")
+}

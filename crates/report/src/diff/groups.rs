@@ -1,0 +1,222 @@
+//! Changes brought together for a reader: what happened alike to many objects is one entry.
+
+use std::collections::BTreeMap;
+
+use federate_engine::change::{Changes, ObjectChange, ObjectDeed, PathChange, PlacementChange, Share};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// Placements that changed alike.
+pub(super) struct Move<'d> {
+    pub(super) objects: Vec<&'d ObjectRef>,
+    /// What they have in common, as the first has it.
+    pub(super) change: &'d PlacementChange,
+    /// What shifted, with the clusters where it did.
+    pub(super) shifts: Vec<Shifted<'d>>,
+}
+
+impl Move<'_> {
+    /// Who decides: the policy, the two where it is another one now, or the object that needs it there.
+    pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
+        let change = self.change;
+        match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
+            (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
+            (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
+            (None, None, []) => String::new(),
+            (None, None, [only]) => format!("needed by {}", name(only)),
+            (None, None, [first, rest @ ..]) => format!("needed by {} and {} more", name(first), rest.len()),
+        }
+    }
+}
+
+/// Clusters that had and have the same.
+pub(super) struct Shifted<'d> {
+    pub(super) from: Option<Share>,
+    pub(super) to: Option<Share>,
+    pub(super) clusters: Vec<&'d ClusterName>,
+}
+
+/// Placements, those alike together, in the order of their first objects.
+pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut moves: Vec<Move<'_>> = Vec::new();
+    for change in &changes.placements {
+        let alike = format!(
+            "{:?}",
+            (
+                change.kind,
+                &change.policy,
+                &change.clusters,
+                &change.unschedulable,
+                &change.suspended,
+                &change.resumed
+            )
+        );
+        let at = *known.entry(alike).or_insert(moves.len());
+        match moves.get_mut(at) {
+            Some(known) => known.objects.push(&change.object),
+            None => moves.push(Move { objects: vec![&change.object], change, shifts: shifts(change) }),
+        }
+    }
+    moves
+}
+
+fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
+    let mut shifts: Vec<Shifted<'_>> = Vec::new();
+    for shift in &change.clusters {
+        match shifts.iter_mut().find(|known| (known.from, known.to) == (shift.from, shift.to)) {
+            Some(known) => known.clusters.push(&shift.name),
+            None => shifts.push(Shifted { from: shift.from, to: shift.to, clusters: vec![&shift.name] }),
+        }
+    }
+    shifts
+}
+
+/// Manifests that changed alike.
+pub(super) struct Entry<'d> {
+    pub(super) kind: ObjectDeed,
+    /// Objects by the clusters concerned.
+    pub(super) places: Vec<(Vec<&'d ClusterName>, Vec<&'d ObjectRef>)>,
+    /// The fields, but for the replicas that placements tell of.
+    pub(super) paths: Vec<&'d PathChange>,
+    /// The unified diff of the first object in its first cluster.
+    pub(super) diff: &'d str,
+    /// How many different manifests there are, of which the diff shows one.
+    pub(super) variants: usize,
+}
+
+impl<'d> Entry<'d> {
+    fn of(change: &'d ObjectChange) -> Self {
+        let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
+        let paths = fields(change);
+        // What goes to a further cluster and differs from what others had is a change, too.
+        let kind = if change.elsewhere && !paths.is_empty() { ObjectDeed::Changed } else { change.kind };
+        Self { kind, places, paths, diff: &change.diff, variants: 1 }
+    }
+
+    /// All objects, sorted.
+    pub(super) fn objects(&self) -> Vec<&'d ObjectRef> {
+        let mut objects: Vec<_> =
+            self.places.iter().flat_map(|(_, objects)| objects.iter().copied()).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+
+    /// All clusters, sorted.
+    pub(super) fn clusters(&self) -> Vec<&'d ClusterName> {
+        let mut names: Vec<_> = self.places.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether every object has the same clusters.
+    pub(super) fn is_even(&self) -> bool {
+        self.places.len() == 1
+    }
+
+    /// One more object, or one more text of the same.
+    fn join(&mut self, change: &'d ObjectChange) {
+        if self.kind == ObjectDeed::Added {
+            self.variants += 1;
+        }
+        // Changes of one object follow one another.
+        match self.places.last_mut() {
+            Some((clusters, objects)) if objects.as_slice() == [&change.object] => {
+                clusters.extend(&change.clusters);
+                clusters.sort_unstable();
+            }
+            _ => self.places.push((change.clusters.iter().collect(), vec![&change.object])),
+        }
+    }
+
+    /// Objects with the same clusters stand together.
+    fn settle(&mut self) {
+        let mut places: BTreeMap<Vec<&ClusterName>, Vec<&ObjectRef>> = BTreeMap::new();
+        for (clusters, objects) in std::mem::take(&mut self.places) {
+            places.entry(clusters).or_default().extend(objects);
+        }
+        self.places = places.into_iter().collect();
+    }
+}
+
+/// The fields that differ, but for replicas that the placement tells of.
+fn fields(change: &ObjectChange) -> Vec<&PathChange> {
+    change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
+}
+
+/// Whether a manifest differs in nothing but what its placement tells.
+pub(super) fn is_scaled(change: &ObjectChange) -> bool {
+    change.kind == ObjectDeed::Changed && change.replicas_at.is_some() && change.paths.len() == 1
+}
+
+/// Manifests that differ in more than placements tell, those alike together, and those that are new. What is
+/// gone is told as pruned.
+pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    for change in &changes.objects {
+        let fields = fields(change);
+        let alike = match change.kind {
+            ObjectDeed::Removed => continue,
+            ObjectDeed::Changed if is_scaled(change) => continue,
+            ObjectDeed::Added if !change.elsewhere => format!("{:?}", change.object),
+            ObjectDeed::Added if fields.is_empty() && is_told(changes, change) => continue,
+            _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
+            _ => format!("{fields:?}"),
+        };
+        let next = entries.len();
+        let at = *known.entry(alike).or_insert(next);
+        match entries.get_mut(at) {
+            Some(entry) => entry.join(change),
+            None => entries.push(Entry::of(change)),
+        }
+    }
+    entries.iter_mut().for_each(Entry::settle);
+    entries
+}
+
+/// Whether the placement's change says already that these clusters have it now.
+fn is_told(changes: &Changes, change: &ObjectChange) -> bool {
+    let row = changes.placements.binary_search_by(|row| row.object.cmp(&change.object));
+    let Some(row) = row.ok().and_then(|at| changes.placements.get(at)) else { return false };
+    let came = |name: &ClusterName| row.clusters.iter().any(|s| s.name == *name && s.from.is_none());
+    change.clusters.iter().all(came)
+}
+
+/// What happens in one cluster, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tally {
+    pub(super) replicas: i64,
+    pub(super) added: usize,
+    pub(super) changed: usize,
+    pub(super) removed: usize,
+}
+
+/// The numbers of every cluster where something happens, those alike together, busiest first.
+pub(super) fn tallies(changes: &Changes) -> Vec<(Tally, Vec<&ClusterName>)> {
+    let mut by_cluster: BTreeMap<&ClusterName, Tally> = BTreeMap::new();
+    for shift in changes.placements.iter().flat_map(|row| &row.clusters) {
+        let replicas = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+        by_cluster.entry(&shift.name).or_default().replicas += replicas(shift.to) - replicas(shift.from);
+    }
+    for change in &changes.objects {
+        for name in &change.clusters {
+            let tally = by_cluster.entry(name).or_default();
+            match change.kind {
+                ObjectDeed::Added => tally.added += 1,
+                ObjectDeed::Changed => tally.changed += 1,
+                ObjectDeed::Removed => tally.removed += 1,
+            }
+        }
+    }
+    let mut alike: BTreeMap<Tally, Vec<&ClusterName>> = BTreeMap::new();
+    for (name, tally) in by_cluster {
+        alike.entry(tally).or_default().push(name);
+    }
+    let mut tallies: Vec<_> = alike.into_iter().collect();
+    tallies.sort_by_key(|(tally, names)| {
+        (std::cmp::Reverse(tally.added + tally.changed + tally.removed), names.first().copied())
+    });
+    tallies
+}

@@ -1,0 +1,274 @@
+//! A difference as a comment on a pull request: what matters first, details folded, and never longer than
+//! a comment may be.
+//!
+//! Facts: GitHub Flavored Markdown; comments of GitHub take 65,536 characters. Whatever comes from the repo is
+//! escaped (`escape`), so that it can neither break out of its place nor call on people.
+
+use std::fmt::Write as _;
+
+use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
+use super::{Diff, Named, headline, objects, share, side, signed, value};
+use crate::findings::Row as FoundRow;
+use crate::table::counted;
+use federate_engine::change::{ObjectDeed, PathChange, PlacementDeed};
+use federate_kubernetes::{ClusterName, ObjectRef, Severity};
+
+mod escape;
+mod room;
+
+use escape::{code, fenced, html, sentence};
+use room::{Row, Section};
+
+/// Bytes of a comment; characters can only be fewer.
+pub const LONGEST: usize = 59_000;
+
+/// Names shown of a list.
+const NAMES: usize = 3;
+
+/// Lines of a table of clusters, and of fields.
+const LINES: usize = 40;
+
+/// By which a bot finds its own comment again.
+pub const MARK: &str = "<!-- federate diff -->";
+
+/// The difference as a comment. `all` is the command that shows what had to be left out.
+pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
+    let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
+    let comment = Comment { diff };
+    let mut sections = Vec::new();
+    let mut head = if diff.changes.is_empty() {
+        format!("{MARK}\n### federate: nothing changes\n\n{sides}: both render the same for every cluster.\n")
+    } else {
+        sections.extend([comment.moves(), comment.entries(), comment.pruned(), comment.unmatched()]);
+        format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
+    };
+    sections.extend([findings("New findings", &diff.findings)]);
+    sections.extend([findings("No longer found", &diff.resolved)]);
+    head.push_str(&room::fit(sections, LONGEST.saturating_sub(head.len()), all));
+    head
+}
+
+struct Comment<'r> {
+    diff: &'r Diff<'r>,
+}
+
+/// Objects as code, the first of them where they are many.
+fn named(names: &Named) -> String {
+    names.join(code)
+}
+
+impl Comment<'_> {
+    fn names(&self, names: &[&ClusterName]) -> String {
+        named(&self.diff.clusters(names, NAMES))
+    }
+
+    fn summary(&self) -> String {
+        let (from, to) = (&self.diff.changes.totals.from, &self.diff.changes.totals.to);
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let rows = [
+            ("Clusters", number(from.clusters), number(to.clusters)),
+            ("Objects placed", number(from.placed), number(to.placed)),
+            ("Replicas", from.replicas, to.replicas),
+            ("Manifests in all clusters", number(from.manifests), number(to.manifests)),
+        ];
+        let mut out = "| | before | after | |\n|---|--:|--:|--:|\n".to_owned();
+        for (what, from, to) in rows {
+            let _ = writeln!(out, "| {what} | {from} | {to} | {} |", signed(to - from));
+        }
+        let clusters = &self.diff.changes.clusters;
+        for (names, what) in [(&clusters.added, "Joins"), (&clusters.removed, "Leaves")] {
+            if !names.is_empty() {
+                let names: Vec<&ClusterName> = names.iter().collect();
+                let _ = writeln!(out, "\n{what}: {}", self.names(&names));
+            }
+        }
+        out + &self.tallies()
+    }
+
+    /// What happens in each cluster.
+    fn tallies(&self) -> String {
+        let tallies = tallies(self.diff.changes);
+        let mut out =
+            "\n| cluster | replicas | added | changed | removed |\n|---|--:|--:|--:|--:|\n".to_owned();
+        let count = |number: usize| if number == 0 { String::new() } else { number.to_string() };
+        for (tally, names) in tallies.iter().take(LINES) {
+            let Tally { replicas, added, changed, removed } = *tally;
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} |",
+                self.names(names),
+                signed(replicas),
+                count(added),
+                count(changed),
+                count(removed)
+            );
+        }
+        match tallies.len() {
+            0 => String::new(),
+            lines if lines > LINES => format!("{out}| … {} more | | | | |\n", lines - LINES),
+            _ => out,
+        }
+    }
+
+    fn moves(&self) -> Section {
+        let head = "| object | clusters | before | after | why |\n|---|---|--:|--:|---|\n";
+        let rows = moves(self.diff.changes).iter().map(|moved| Row::line(self.moved(moved))).collect();
+        Section::new("Where things run", head, rows)
+    }
+
+    fn moved(&self, moved: &Move<'_>) -> String {
+        let mut first =
+            (named(&objects(&moved.objects, NAMES)), moved.by(|object| code(&object.to_string())));
+        let mut out = String::new();
+        let mut row = |clusters: &str, from: &str, to: &str| {
+            let (object, by) = std::mem::take(&mut first);
+            let _ = writeln!(out, "| {object} | {clusters} | {from} | {to} | {by} |");
+        };
+        for shift in &moved.shifts {
+            row(&self.names(&shift.clusters), &share(shift.from), &share(shift.to));
+        }
+        let change = moved.change;
+        if moved.objects.len() == 1 && moved.shifts.len() > 1 && !change.replicas.is_same() {
+            let total = |replicas: Option<i64>| replicas.map_or("–".to_owned(), |n| format!("**{n}**"));
+            row("*together*", &total(change.replicas.from), &total(change.replicas.to));
+        }
+        if change.kind == PlacementDeed::Policy {
+            row("*as before*", "", "");
+        }
+        if !change.unschedulable.is_same() {
+            let why = |why: &Option<federate_dialect::Unschedulable>| {
+                why.as_ref().map_or("–".to_owned(), |why| {
+                    format!("**{}**: {}", sentence(&why.reason), sentence(&why.message))
+                })
+            };
+            row("*unschedulable*", &why(&change.unschedulable.from), &why(&change.unschedulable.to));
+        }
+        for (names, what) in
+            [(&change.suspended, ["sent", "held back"]), (&change.resumed, ["held back", "sent"])]
+        {
+            if !names.is_empty() {
+                row(&self.names(&names.iter().collect::<Vec<_>>()), what[0], what[1]);
+            }
+        }
+        out
+    }
+
+    fn entries(&self) -> Section {
+        let entries = entries(self.diff.changes);
+        let told = self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
+        let intro = match told {
+            0 => String::new(),
+            told => format!("Not repeated: {} whose replicas alone differ.\n\n", counted(told, "manifest")),
+        };
+        Section::new("What changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
+    }
+
+    fn entry(&self, entry: &Entry<'_>) -> Row {
+        let (all_objects, all_clusters) = (entry.objects(), entry.clusters());
+        let bold = |name: &str| format!("<b>{}</b>", html(name));
+        let names = objects(&all_objects, NAMES).join(bold);
+        let clusters = self.diff.clusters(&all_clusters, NAMES).join(html);
+        let what = match (entry.kind, entry.paths.as_slice()) {
+            (ObjectDeed::Added, _) => "new".to_owned(),
+            (ObjectDeed::Removed, _) => "gone".to_owned(),
+            (ObjectDeed::Changed, []) => "only in another order".to_owned(),
+            (ObjectDeed::Changed, [only]) => html(&only.path),
+            (ObjectDeed::Changed, paths) => counted(paths.len(), "field"),
+        };
+        let lists = self.lists(entry, &all_objects, &all_clusters);
+        Row {
+            line: format!("{names} in {clusters}: {what}"),
+            lists,
+            table: fields(&entry.paths),
+            diff: diff_block(entry),
+            ..Row::default()
+        }
+    }
+
+    /// The names that the first line leaves out.
+    fn lists(&self, entry: &Entry<'_>, all_objects: &[&ObjectRef], all_clusters: &[&ClusterName]) -> String {
+        let mut out = String::new();
+        if entry.is_even() {
+            if objects(all_objects, NAMES).more > 0 {
+                let _ = writeln!(out, "Objects: {}\n", named(&objects(all_objects, usize::MAX)));
+            }
+            let names = self.diff.clusters(all_clusters, NAMES);
+            if names.more > 0 {
+                let _ = writeln!(out, "Clusters: {}\n", named(&self.diff.clusters(all_clusters, usize::MAX)));
+            }
+            return out;
+        }
+        for (clusters, names) in &entry.places {
+            let names = named(&objects(names, usize::MAX));
+            let _ = writeln!(out, "- {names} in {}", named(&self.diff.clusters(clusters, NAMES)));
+        }
+        out.push('\n');
+        out
+    }
+
+    fn pruned(&self) -> Section {
+        let row = |group: &federate_engine::change::Pruned| {
+            let clusters = self.names(&group.clusters.iter().collect::<Vec<_>>());
+            let all: Vec<&ObjectRef> = group.objects.iter().collect();
+            let why = if group.unreachable { " (left behind: no longer in the inventory)" } else { "" };
+            let names = named(&objects(&all, 10));
+            Row::line(format!("- {clusters}: {names}{why}\n"))
+        };
+        Section::new("Would be pruned", "", self.diff.changes.pruned.iter().map(row).collect())
+    }
+
+    fn unmatched(&self) -> Section {
+        let unmatched = &self.diff.changes.unmatched;
+        let row =
+            |object: &ObjectRef, what: &str| Row::line(format!("- {} {what}\n", code(&object.to_string())));
+        let added = unmatched.added.iter().map(|object| row(object, "is placed by no policy any more"));
+        let removed = unmatched.removed.iter().map(|object| row(object, "is no longer left out"));
+        Section::new("Without a policy", "", added.chain(removed).collect())
+    }
+}
+
+fn findings(title: &'static str, rows: &[FoundRow]) -> Section {
+    let row = |row: &FoundRow| {
+        let severity = match row.severity {
+            Severity::Error => "**error**",
+            Severity::Warning => "warning",
+        };
+        let at = row.place().map(|at| format!(" ({})", code(&at))).unwrap_or_default();
+        let help = row.help.as_ref().map(|help| format!("; {}", sentence(help))).unwrap_or_default();
+        Row::line(format!("- {severity} {}: {}{at}{help}\n", code(row.code), sentence(&row.message)))
+    };
+    Section::new(title, "", rows.iter().map(row).collect())
+}
+
+/// The fields that differ, as a table.
+fn fields(paths: &[&PathChange]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let mut out = "| field | before | after |\n|---|---|---|\n".to_owned();
+    for path in paths.iter().take(LINES) {
+        let cell = |side: Option<&serde_json::Value>| match side {
+            None => "–".to_owned(),
+            side => code(&value(side)),
+        };
+        let (from, to) = (cell(path.from.as_ref()), cell(path.to.as_ref()));
+        let _ = writeln!(out, "| {} | {from} | {to} |", code(&path.path));
+    }
+    if let Some(more) = paths.len().checked_sub(LINES).filter(|more| *more > 0) {
+        let _ = writeln!(out, "| … and {more} more | | |");
+    }
+    out.push('\n');
+    out
+}
+
+fn diff_block(entry: &Entry<'_>) -> String {
+    if entry.diff.is_empty() {
+        return String::new();
+    }
+    let which = match (entry.objects().as_slice(), entry.variants) {
+        ([first, _, ..], _) => format!("Of {}, for example:\n\n", code(&first.to_string())),
+        (_, 1) => String::new(),
+        (_, variants) => format!("One of its {variants} versions:\n\n"),
+    };
+    which + &fenced(entry.diff)
+}

@@ -1,0 +1,210 @@
+//! What a change causes, as text, as a comment for a pull request, and for machines.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::findings::Row;
+use super::table::counted;
+use federate_dialect::plan::API_VERSION;
+use federate_engine::change::{Changes, PlacementDeed, Share};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+mod groups;
+pub mod markdown;
+pub mod text;
+
+/// The difference of two renderings, for machines.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diff<'a> {
+    /// `federate.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Diff`.
+    pub kind: &'static str,
+    /// What the earlier side is called.
+    pub from: &'a str,
+    /// What the later side is called.
+    pub to: &'a str,
+    /// Everything that differs.
+    #[serde(flatten)]
+    pub changes: &'a Changes,
+    /// Errors and warnings that only the later side has.
+    pub findings: Vec<Row>,
+    /// Errors and warnings that only the earlier side has.
+    pub resolved: Vec<Row>,
+}
+
+impl<'a> Diff<'a> {
+    /// The changes under the names of the two sides, without findings.
+    pub fn new(from: &'a str, to: &'a str, changes: &'a Changes) -> Self {
+        let (findings, resolved) = (Vec::new(), Vec::new());
+        Self { api_version: API_VERSION, kind: "Diff", from, to, changes, findings, resolved }
+    }
+
+    /// Names of clusters, the first of them where they are many; or that it is all of them.
+    fn clusters(&self, names: &[&ClusterName], most: usize) -> Named {
+        let clusters = &self.changes.clusters;
+        let known = |name: &&&ClusterName| {
+            !clusters.removed.contains(name) && name.as_ref() != federate_dialect::HOST
+        };
+        let all = names.len() == self.changes.totals.to.clusters && names.iter().all(|name| known(&name));
+        if all && names.len() > 2 {
+            return Named { names: Vec::new(), more: 0, all: names.len() };
+        }
+        let names: Vec<&str> = names.iter().map(|name| &***name).collect();
+        Named::first(&names, most)
+    }
+}
+
+/// What differs, in a sentence without names.
+fn headline(diff: &Diff<'_>) -> String {
+    let changes = diff.changes;
+    let mut parts: Vec<String> = Vec::new();
+    for (deed, word) in [
+        (PlacementDeed::Appeared, "newly placed"),
+        (PlacementDeed::Disappeared, "no longer placed"),
+        (PlacementDeed::Moved, "moved"),
+        (PlacementDeed::Scaled, "scaled"),
+    ] {
+        match changes.placements.iter().filter(|change| change.kind == deed).count() {
+            0 => {}
+            number if parts.is_empty() => parts.push(format!("{} {word}", counted(number, "object"))),
+            number => parts.push(format!("{number} {word}")),
+        }
+    }
+    let mut parts = vec![parts.join(", ")];
+    parts.retain(|part| !part.is_empty());
+    let manifests: usize = changes.objects.iter().map(|object| object.clusters.len()).sum();
+    let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
+    if manifests > 0 {
+        let differ = if manifests == 1 { "differs" } else { "differ" };
+        let (manifests, clusters) = (counted(manifests, "manifest"), counted(clusters.len(), "cluster"));
+        parts.push(format!("{manifests} {differ} in {clusters}"));
+    }
+    let (from, to) = (changes.totals.from.replicas, changes.totals.to.replicas);
+    if from != to {
+        parts.push(format!("replicas {from} → {to} ({})", signed(to - from)));
+    }
+    for (number, what) in
+        [(changes.clusters.added.len(), "joins"), (changes.clusters.removed.len(), "leaves")]
+    {
+        if number > 0 {
+            let plural = if number == 1 { what } else { what.trim_end_matches('s') };
+            parts.push(format!("{} {plural}", counted(number, "cluster")));
+        }
+    }
+    if parts.is_empty() {
+        parts.push("other decisions, the same manifests".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// Some names of a list.
+struct Named {
+    names: Vec<String>,
+    /// How many are left out.
+    more: usize,
+    /// How many there are, where that says it all.
+    all: usize,
+}
+
+impl Named {
+    /// The first `most`, or all where that leaves out only one.
+    fn first(names: &[&str], most: usize) -> Self {
+        let shown = if names.len() <= most.saturating_add(1) { names.len() } else { most };
+        let names: (Vec<&&str>, usize) = (names.iter().take(shown).collect(), names.len() - shown);
+        Self { names: names.0.iter().map(|name| visible(name)).collect(), more: names.1, all: 0 }
+    }
+
+    /// With each name written by `write`.
+    fn join(&self, write: impl Fn(&str) -> String) -> String {
+        if self.all > 0 {
+            return format!("all {} clusters", self.all);
+        }
+        let names: Vec<String> = self.names.iter().map(|name| write(name)).collect();
+        match self.more {
+            0 => names.join(", "),
+            more => format!("{} … (+{more})", names.join(", ")),
+        }
+    }
+}
+
+/// Objects by name, the first of them where they are many.
+fn objects(objects: &[&ObjectRef], most: usize) -> Named {
+    let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    Named::first(&names.iter().map(String::as_str).collect::<Vec<_>>(), most)
+}
+
+/// What a cluster has, in a word.
+fn share(share: Option<Share>) -> String {
+    match share {
+        None => "–".to_owned(),
+        Some(Share { replicas: None }) => "placed".to_owned(),
+        Some(Share { replicas: Some(replicas) }) => replicas.to_string(),
+    }
+}
+
+/// What a side is called: a whole hash by its first digits.
+fn side(name: &str) -> String {
+    let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    visible(if hash { name.get(..10).unwrap_or(name) } else { name })
+}
+
+/// `+3`, `−2`, nothing for 0.
+fn signed(number: i64) -> String {
+    match number {
+        0 => String::new(),
+        more if more > 0 => format!("+{more}"),
+        less => format!("−{}", less.unsigned_abs()),
+    }
+}
+
+/// A text in which nothing acts on a terminal or turns the reading direction round.
+fn visible(text: &str) -> String {
+    let acts = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return text.to_owned();
+    }
+    let write = |c: char| if acts(c) { c.escape_unicode().collect() } else { c.to_string() };
+    text.chars().map(write).collect()
+}
+
+/// Characters of a value that are shown in a line.
+const VALUE: usize = 100;
+
+/// A value in one line: texts as they are, unless they would be taken for something else.
+fn value(value: Option<&serde_json::Value>) -> String {
+    let text = match value {
+        None => return "–".to_owned(),
+        Some(serde_json::Value::String(text)) => text,
+        Some(other) => return cut(&visible(&other.to_string())),
+    };
+    let lines = text.trim_end().lines().count();
+    let mistaken = text.is_empty()
+        || (lines < 2 && text.trim() != text)
+        || matches!(text.as_str(), "true" | "false" | "null" | "–")
+        || text.parse::<f64>().is_ok();
+    if mistaken {
+        return visible(&format!("{text:?}"));
+    }
+    match lines {
+        0 | 1 => cut(&visible(text)),
+        lines => format!("{} ({lines} lines)", cut(&visible(text.lines().next().unwrap_or_default()))),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let line = text.replace(['\n', '\t'], " ");
+    if line.chars().count() <= VALUE {
+        return line;
+    }
+    line.chars().take(VALUE - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Comments fit, and nothing in them comes out of its place.
+
+use serde_json::json;
+
+use super::markdown::{LONGEST, markdown};
+use super::text::{Detail, text};
+use super::*;
+use crate::table::Look;
+use federate_engine::change::{Difference, ObjectChange, ObjectDeed, PathChange, Total, Totals};
+
+const PLAIN: Look = Look { width: 100, styled: false, full: false };
+
+fn changes(objects: Vec<ObjectChange>) -> Changes {
+    let total = Total { clusters: 100, placed: 1, replicas: 1, manifests: 1 };
+    Changes {
+        totals: Totals { from: total, to: total },
+        clusters: Difference { added: Vec::new(), removed: Vec::new() },
+        placements: Vec::new(),
+        objects,
+        pruned: Vec::new(),
+        unmatched: Difference { added: Vec::new(), removed: Vec::new() },
+    }
+}
+
+fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
+    let object = serde_json::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name}));
+    let path = PathChange { path: path.to_owned(), from: None, to: Some(json!(to)) };
+    ObjectChange {
+        object: object.unwrap(),
+        kind: ObjectDeed::Changed,
+        clusters: (0..9).map(|at| format!("m{at}").into()).collect(),
+        elsewhere: true,
+        replicas_at: None,
+        paths: vec![path],
+        diff: diff.to_owned(),
+    }
+}
+
+fn comment(objects: Vec<ObjectChange>) -> String {
+    markdown(&Diff::new("main", "work tree", &changes(objects)), "federate diff . --from main")
+}
+
+#[test]
+fn the_same_change_of_many_objects_is_one_entry() {
+    let changes =
+        changes((0..300).map(|at| changed(&format!("c{at:03}"), "/data/a", "b", "@@ @@\n+b\n")).collect());
+    let diff = Diff::new("main", "work tree", &changes);
+    let comment = markdown(&diff, "federate diff");
+    assert_eq!(comment.matches("<details>").count(), 1);
+    assert!(comment.contains("<code>ConfigMap c000</code></b>, "), "{comment}");
+    assert!(comment.contains("(+297)") && comment.contains("`ConfigMap c299`"), "{comment}");
+    let text = text(&diff, Detail::Manifests, PLAIN);
+    assert_eq!(text.matches("/data/a").count(), 1, "{text}");
+}
+
+#[test]
+fn a_comment_gives_up_the_largest_details_first() {
+    let large = |at: usize| {
+        let diff = "+ x\n".repeat(if at == 0 { 12_000 } else { 400 });
+        changed(&format!("c{at}"), &format!("/data/k{at}"), "b", &diff)
+    };
+    let comment = comment((0..20).map(large).collect());
+    assert!(comment.len() < LONGEST);
+    assert_eq!(comment.matches("```diff").count(), 19);
+    let tail = &comment[comment.len() - 200..];
+    assert!(
+        tail.contains("Left out, because a comment can hold no more: the manifests of 1 change. "),
+        "{tail}"
+    );
+    assert!(comment.contains("`federate diff . --from main`"));
+}
+
+#[test]
+fn any_number_of_changes_fits_and_what_is_missing_is_said() {
+    let many = (0..20_000).map(|at| changed(&format!("c{at}"), &format!("/data/k{at}"), "b", "+ x\n"));
+    let comment = comment(many.collect());
+    assert!(comment.len() < LONGEST, "{}", comment.len());
+    assert!(comment.contains("of 20000 lines of “What changes”"), "{}", &comment[comment.len() - 400..]);
+}
+
+#[test]
+fn nothing_comes_out_of_its_place() {
+    let evil = "x` | </summary></details> <img src=x> @team [a](http://b.example) \u{202e}```";
+    let mut object = changed(evil, "/data/a|b`c", evil, "@@ @@\n ```\n+</details>\n");
+    object.object.namespace = Some("<script>".to_owned());
+    let mut changes = changes(vec![object]);
+    changes.unmatched.added = vec![changes.objects[0].object.clone()];
+    let mut diff = Diff::new("a`b|c", "work tree", &changes);
+    diff.findings.push(Row {
+        severity: federate_kubernetes::Severity::Warning,
+        code: "unmatched",
+        file: Some("a|b`.yaml".to_owned()),
+        line: Some(1),
+        column: None,
+        object: None,
+        message: evil.to_owned(),
+        help: Some(evil.to_owned()),
+    });
+    let comment = markdown(&diff, "federate diff 'a`b|c'");
+    let (prose, fence) = comment.split_once("````diff\n").unwrap();
+    let (_, rest) = fence.split_once("\n````\n").unwrap();
+    for part in [prose, rest] {
+        let spoken = part.replace("&#64;<!-- -->", "");
+        for raw in ["<script", "<img", "@team", "](http", "\u{202e}"] {
+            assert!(!spoken.contains(raw), "{raw}: {part}");
+        }
+    }
+    assert_eq!(comment.matches("<details>").count(), 1);
+    let table =
+        prose.lines().filter(|line| line.starts_with("| <code>&#47;") || line.starts_with("| <code>/"));
+    for row in table {
+        assert_eq!(row.matches('|').count(), 4, "{row}");
+    }
+    let text = text(&diff, Detail::Manifests, PLAIN);
+    assert!(!text.contains('\u{202e}') && text.contains("\\u{202e}"), "{text}");
+}
+
+#[test]
+fn nothing_different_is_one_sentence() {
+    let none = changes(Vec::new());
+    let diff = Diff::new("main", "work tree", &none);
+    assert_eq!(text(&diff, Detail::Manifests, PLAIN), "main and work tree render the same\n");
+    assert!(markdown(&diff, "").ends_with("`main` → `work tree`: both render the same for every cluster.\n"));
+}
+
+#[test]
+fn values_are_told_apart_from_words() {
+    let told = |of: serde_json::Value| value(Some(&of));
+    assert_eq!(told(json!("nginx:1.27")), "nginx:1.27");
+    assert_eq!(told(json!("80")), "\"80\"");
+    assert_eq!(told(json!(80)), "80");
+    assert_eq!(told(json!("")), "\"\"");
+    assert_eq!(told(json!("a\nb\nc\n")), "a (3 lines)");
+    assert_eq!(told(json!("x".repeat(500))).chars().count(), VALUE);
+}

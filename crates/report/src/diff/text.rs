@@ -1,0 +1,256 @@
+//! A difference for a terminal: everything, in the order in which a reviewer asks.
+
+use std::fmt::Write as _;
+
+use anstyle::AnsiColor;
+
+use super::groups::{Entry, Move, entries, moves};
+use super::{Diff, headline, objects, share, side, value, visible};
+use crate::findings::Row;
+use crate::table::Look;
+use federate_engine::change::{ObjectDeed, PathChange, PlacementDeed};
+use federate_kubernetes::{ClusterName, ObjectRef, Severity};
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Fields that differ, without the manifests around them.
+    Fields,
+    /// Manifests as unified diffs, too.
+    Manifests,
+}
+
+/// Names shown of a list, unless all are asked for.
+const NAMES: usize = 8;
+
+/// The difference as text. Nothing but a sentence where nothing differs.
+pub fn text(diff: &Diff<'_>, detail: Detail, look: Look) -> String {
+    let report = Report { diff, detail, look };
+    let mut out = String::new();
+    if diff.changes.is_empty() {
+        let _ = writeln!(out, "{} and {} render the same", side(diff.from), side(diff.to));
+    } else {
+        let title = format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff));
+        let _ = writeln!(out, "{}", look.bold(&title));
+        report.clusters(&mut out);
+        report.moves(&mut out);
+        report.entries(&mut out);
+        report.pruned(&mut out);
+        report.unmatched(&mut out);
+    }
+    report.findings(&mut out);
+    out
+}
+
+struct Report<'r> {
+    diff: &'r Diff<'r>,
+    detail: Detail,
+    look: Look,
+}
+
+impl Report<'_> {
+    fn most(&self) -> usize {
+        if self.look.full { usize::MAX } else { NAMES }
+    }
+
+    fn names(&self, names: &[&ClusterName]) -> String {
+        if self.look.full {
+            return names.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
+        }
+        self.diff.clusters(names, self.most()).join(str::to_owned)
+    }
+
+    fn objects(&self, names: &[&ObjectRef]) -> String {
+        objects(names, self.most()).join(str::to_owned)
+    }
+
+    fn head(&self, out: &mut String, title: &str) {
+        let _ = writeln!(out, "\n{}", self.look.bold(title));
+    }
+
+    fn clusters(&self, out: &mut String) {
+        let clusters = &self.diff.changes.clusters;
+        if clusters.is_empty() {
+            return;
+        }
+        self.head(out, "Clusters");
+        for (names, sign, color) in
+            [(&clusters.added, '+', AnsiColor::Green), (&clusters.removed, '-', AnsiColor::Red)]
+        {
+            if !names.is_empty() {
+                let names: Vec<&ClusterName> = names.iter().collect();
+                let _ =
+                    writeln!(out, "  {}", self.look.paint(color, &format!("{sign} {}", self.names(&names))));
+            }
+        }
+    }
+
+    fn moves(&self, out: &mut String) {
+        let moves = moves(self.diff.changes);
+        if moves.is_empty() {
+            return;
+        }
+        self.head(out, "Where things run");
+        for moved in &moves {
+            self.one_move(out, moved);
+        }
+    }
+
+    fn one_move(&self, out: &mut String, moved: &Move<'_>) {
+        let change = moved.change;
+        let (sign, color) = match change.kind {
+            PlacementDeed::Appeared => ('+', AnsiColor::Green),
+            PlacementDeed::Disappeared => ('-', AnsiColor::Red),
+            _ => ('~', AnsiColor::Yellow),
+        };
+        let replicas = match (change.replicas.from, change.replicas.to) {
+            _ if moved.objects.len() > 1 => String::new(),
+            (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
+            (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
+            (None, None) => String::new(),
+        };
+        let sign = self.look.paint(color, &sign.to_string());
+        let _ = writeln!(out, "  {sign} {} {}{replicas}", self.objects(&moved.objects), word(change.kind));
+        for shift in &moved.shifts {
+            let words = format!("{} → {}", share(shift.from), share(shift.to));
+            let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
+        }
+        let by = moved.by(|object| visible(&object.to_string()));
+        if !by.is_empty() {
+            let _ = writeln!(out, "      {by}");
+        }
+        match (&change.unschedulable.from, &change.unschedulable.to) {
+            (from, Some(why)) if from.as_ref() != Some(why) => {
+                let words = format!("unschedulable: {}: {}", why.reason, why.message);
+                let _ = writeln!(out, "      {}", self.look.paint(AnsiColor::Red, &visible(&words)));
+            }
+            (Some(why), None) => {
+                let _ = writeln!(out, "      no longer unschedulable ({})", visible(&why.reason));
+            }
+            _ => {}
+        }
+        for (names, what) in
+            [(&change.suspended, "held back in"), (&change.resumed, "no longer held back in")]
+        {
+            if !names.is_empty() {
+                let _ = writeln!(out, "      {what} {}", self.names(&names.iter().collect::<Vec<_>>()));
+            }
+        }
+    }
+
+    fn entries(&self, out: &mut String) {
+        let entries = entries(self.diff.changes);
+        if entries.is_empty() {
+            return;
+        }
+        self.head(out, "What changes");
+        for entry in &entries {
+            self.entry(out, entry);
+        }
+    }
+
+    fn entry(&self, out: &mut String, entry: &Entry<'_>) {
+        let (sign, color) = match entry.kind {
+            ObjectDeed::Added => ('+', AnsiColor::Green),
+            ObjectDeed::Changed => ('~', AnsiColor::Yellow),
+            ObjectDeed::Removed => ('-', AnsiColor::Red),
+        };
+        let sign = self.look.paint(color, &sign.to_string());
+        for (clusters, objects) in &entry.places {
+            let _ = writeln!(out, "  {sign} {} in {}", self.objects(objects), self.names(clusters));
+        }
+        if entry.kind == ObjectDeed::Changed && entry.paths.is_empty() {
+            let _ = writeln!(out, "      only the order of items, or how it is written");
+        }
+        for path in &entry.paths {
+            self.path(out, path);
+        }
+        if self.detail == Detail::Fields {
+            return;
+        }
+        if entry.variants > 1 {
+            let _ = writeln!(out, "      {} versions of it; the first:", entry.variants);
+        }
+        for line in visible(entry.diff).lines() {
+            let painted = match line.as_bytes().first() {
+                Some(b'+') => self.look.paint(AnsiColor::Green, line),
+                Some(b'-') => self.look.paint(AnsiColor::Red, line),
+                Some(b'@') => self.look.paint(AnsiColor::Cyan, line),
+                _ => line.to_owned(),
+            };
+            let _ = writeln!(out, "    {painted}");
+        }
+    }
+
+    fn path(&self, out: &mut String, path: &PathChange) {
+        let (from, to) = (value(path.from.as_ref()), value(path.to.as_ref()));
+        let from = self.look.paint(AnsiColor::Red, &from);
+        let to = self.look.paint(AnsiColor::Green, &to);
+        let _ = writeln!(out, "      {}: {from} → {to}", visible(&path.path));
+    }
+
+    fn pruned(&self, out: &mut String) {
+        let pruned = &self.diff.changes.pruned;
+        if pruned.is_empty() {
+            return;
+        }
+        self.head(out, "Would be pruned");
+        for group in pruned {
+            let names = self.names(&group.clusters.iter().collect::<Vec<_>>());
+            let objects = self.objects(&group.objects.iter().collect::<Vec<_>>());
+            let why = if group.unreachable { " (left behind: no longer in the inventory)" } else { "" };
+            let _ = writeln!(out, "  {} {names}: {objects}{why}", self.look.paint(AnsiColor::Red, "-"));
+        }
+    }
+
+    fn unmatched(&self, out: &mut String) {
+        let unmatched = &self.diff.changes.unmatched;
+        for (names, title) in [
+            (&unmatched.added, "No policy places any more"),
+            (&unmatched.removed, "No longer without a policy"),
+        ] {
+            if !names.is_empty() {
+                self.head(out, title);
+                let _ = writeln!(out, "  {}", self.objects(&names.iter().collect::<Vec<_>>()));
+            }
+        }
+    }
+
+    fn findings(&self, out: &mut String) {
+        for (rows, title) in [(&self.diff.findings, "New findings"), (&self.diff.resolved, "No longer found")]
+        {
+            if rows.is_empty() {
+                continue;
+            }
+            self.head(out, title);
+            for row in rows.iter().take(self.most()) {
+                self.finding(out, row);
+            }
+            if let Some(more) = rows.len().checked_sub(self.most()).filter(|more| *more > 0) {
+                let _ = writeln!(out, "  … and {more} more");
+            }
+        }
+    }
+
+    fn finding(&self, out: &mut String, row: &Row) {
+        let (color, severity) = match row.severity {
+            Severity::Error => (AnsiColor::Red, "error"),
+            Severity::Warning => (AnsiColor::Yellow, "warning"),
+        };
+        let severity = self.look.paint(color, &format!("{severity}[{}]", row.code));
+        let at = row.place().map(|at| format!(" ({})", visible(&at))).unwrap_or_default();
+        let _ = writeln!(out, "  {severity} {}{at}", visible(&row.message));
+    }
+}
+
+/// What happened to placements, as the end of a sentence about them.
+fn word(deed: PlacementDeed) -> &'static str {
+    match deed {
+        PlacementDeed::Appeared => "placed",
+        PlacementDeed::Disappeared => "no longer placed",
+        PlacementDeed::Moved => "moved",
+        PlacementDeed::Scaled => "scaled",
+        PlacementDeed::Policy => "decided by another policy",
+        PlacementDeed::Status => "where it was",
+    }
+}

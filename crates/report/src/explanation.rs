@@ -1,0 +1,100 @@
+//! An explanation as a person reads it: the policy, the arithmetic, every cluster, the overrides.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::table::Look;
+use federate_dialect::{ClusterVerdict, Explanation, OverrideChange};
+use federate_kubernetes::{ClusterName, Origin, finding};
+
+/// What the overrides did for some clusters, or why nothing can be sent to them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed {
+    /// They receive the same.
+    pub clusters: Vec<ClusterName>,
+    /// The rules that applied, in order.
+    pub overrides: Vec<OverrideChange>,
+    /// Why nothing is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Everything there is to say of one object.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// Where its template was written, as `file:line`.
+    pub origin: String,
+    /// The decision.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// What the overrides did.
+    pub manifests: Vec<Changed>,
+}
+
+impl Explained {
+    /// Joins a decision with what its manifests went through.
+    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
+        Self { origin: origin.to_string(), explanation, manifests }
+    }
+}
+
+/// The explanation for a person.
+pub fn text(explained: &Explained, look: Look) -> String {
+    let e = &explained.explanation;
+    let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
+    section(&mut out, "Policy", &e.policy);
+    section(&mut out, "Decision", &e.steps);
+    if let Some(unschedulable) = &e.placement.unschedulable {
+        section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
+    }
+    clusters(&mut out, &e.clusters, look);
+    let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
+    section(&mut out, "Overrides", &lines);
+    out
+}
+
+fn section(out: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}");
+    for line in lines {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+fn clusters(out: &mut String, rows: &[ClusterVerdict], look: Look) {
+    let wide = rows.iter().map(|r| r.cluster.chars().count()).max().unwrap_or(0).max(7);
+    let _ = writeln!(out, "\nClusters\n    {:wide$}  REPLICAS  SCORE  WHY", "CLUSTER");
+    for row in rows {
+        let mark = if row.chosen { "✓" } else { " " };
+        let number = |n: Option<i64>| n.map_or("-".to_owned(), |n| n.to_string());
+        let why = match row.refused_by {
+            Some(filter) => format!("{filter}: {}", row.why),
+            None => row.why.clone(),
+        };
+        let line = format!(
+            "  {mark} {:wide$}  {:>8}  {:>5}  {why}",
+            row.cluster,
+            number(row.replicas),
+            number(row.score)
+        );
+        let _ = writeln!(out, "{}", if row.chosen { look.chosen(&line) } else { line });
+    }
+}
+
+fn changed(changed: &Changed) -> Vec<String> {
+    let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
+    let names = finding::list(&names, 8);
+    if let Some(failed) = &changed.failed {
+        return vec![format!("{names}: {failed}")];
+    }
+    let line = |o: &OverrideChange| {
+        let paths = if o.paths.is_empty() { "nothing".to_owned() } else { o.paths.join(", ") };
+        format!("{names}: {} ({}) changed {paths}", o.policy, o.origin)
+    };
+    changed.overrides.iter().map(line).collect()
+}

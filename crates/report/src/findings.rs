@@ -1,0 +1,161 @@
+//! Findings as a person reads them (the line to blame is shown) and as machines do.
+
+use std::collections::BTreeMap;
+
+use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Renderer, Snippet};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_repo::Repo;
+use federate_yaml::Position;
+
+/// Findings shown in full; the rest is counted.
+pub const SHOWN: usize = 20;
+
+/// A longer source line is not shown.
+const LONGEST_LINE: usize = 400;
+
+/// A finding for machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// `error` or `warning`.
+    pub severity: Severity,
+    /// The stable short name.
+    pub code: &'static str,
+    /// Path below the repo's root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// From 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// What it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectRef>,
+    /// What is wrong, and why.
+    pub message: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl Row {
+    /// `file:line`, as far as it is known.
+    pub fn place(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        Some(self.line.map_or(file.clone(), |line| format!("{file}:{line}")))
+    }
+}
+
+/// Brings findings into the order in which they are shown: errors first, then by place.
+pub fn sort(findings: &mut Vec<Finding>) {
+    findings.sort();
+    findings.dedup();
+}
+
+/// The findings for machines.
+pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
+    let row = |finding: &Finding| {
+        let at = position(repo, finding);
+        Row {
+            severity: finding.severity,
+            code: finding.code,
+            file: finding.origin.as_ref().map(|o| o.file.to_string()),
+            line: at.map(|at| at.line),
+            column: at.map(|at| at.column),
+            object: finding.object.clone(),
+            message: finding.message.clone(),
+            help: finding.help.clone(),
+        }
+    };
+    findings.iter().map(row).collect()
+}
+
+/// The findings for a person: the first [`SHOWN`] in full, the others counted by name.
+pub fn text(repo: &Repo, findings: &[Finding], styled: bool) -> String {
+    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let mut out = String::new();
+    for finding in findings.iter().take(SHOWN) {
+        out.push_str(&one(repo, finding, &renderer));
+        out.push_str("\n\n");
+    }
+    let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
+    for finding in findings.iter().skip(SHOWN) {
+        *more.entry((finding.severity, finding.code)).or_default() += 1;
+    }
+    if !more.is_empty() {
+        let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
+        out.push_str(&format!(
+            "… and more: {} (all of them: `federate check -o json`)\n\n",
+            counts.join(", ")
+        ));
+    }
+    out
+}
+
+fn position(repo: &Repo, finding: &Finding) -> Option<Position> {
+    let origin = finding.origin.as_ref()?;
+    if origin.line == 0 {
+        return None;
+    }
+    Some(match finding.column {
+        Some(column) => Position { line: origin.line, column },
+        None => repo.locate(origin, &finding.pointer),
+    })
+}
+
+fn one(repo: &Repo, finding: &Finding, renderer: &Renderer) -> String {
+    let level = match finding.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let mut group =
+        level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
+    if let Some(origin) = &finding.origin {
+        let at = position(repo, finding);
+        let line = at.and_then(|at| source_line(repo, &origin.file, at.line));
+        group = match (at, line) {
+            (Some(at), Some(line)) => group.element(snippet(&origin.file, at, line)),
+            (Some(at), None) => group.element(
+                Place::path(origin.file.as_ref()).line(at.line as usize).char_column(at.column as usize),
+            ),
+            (None, _) => group.element(Place::path(origin.file.as_ref())),
+        };
+    }
+    if let Some(help) = &finding.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    renderer.render(&[group])
+}
+
+/// The line itself, from the column to its end marked.
+fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+    let column = at.column.saturating_sub(1) as usize;
+    let start = line.char_indices().nth(column).map_or(line.len(), |(byte, _)| byte);
+    let end = line.trim_end().len().max(start);
+    Snippet::source(line)
+        .line_start(at.line as usize)
+        .path(file)
+        .annotation(AnnotationKind::Primary.span(start..end))
+}
+
+fn source_line(repo: &Repo, file: &str, number: u32) -> Option<String> {
+    let bytes = repo.texts.get(file)?;
+    if holds_secret(bytes) {
+        return None;
+    }
+    let line = bytes.split(|b| *b == b'\n').nth(number.checked_sub(1)? as usize)?;
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end_matches('\r').trim_start_matches('\u{feff}');
+    (line.len() <= LONGEST_LINE).then(|| line.to_owned())
+}
+
+/// A file with a Secret in it is never quoted, whatever its lines look like.
+fn holds_secret(bytes: &[u8]) -> bool {
+    let has = |line: &[u8], word: &[u8]| line.windows(word.len()).any(|w| w == word);
+    bytes.split(|b| *b == b'\n').any(|line| has(line, b"kind") && has(line, b"Secret"))
+}

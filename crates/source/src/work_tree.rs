@@ -1,0 +1,130 @@
+//! A folder of the file system as a [`Source`], and how IO errors are put into words.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use federate_kubernetes::{Finding, Severity};
+use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
+
+/// A folder of the file system.
+#[derive(Clone, Debug)]
+pub struct WorkTree {
+    root: PathBuf,
+}
+
+impl WorkTree {
+    /// Opens a folder.
+    pub fn open(root: &Path) -> Result<Self, Finding> {
+        let error = |why: String| {
+            let file: Arc<str> = root.to_string_lossy().into();
+            Finding::in_file(
+                Severity::Error,
+                "unreadable",
+                &file,
+                None,
+                format!("cannot open the repo: {why}"),
+            )
+        };
+        let canonical = fs::canonicalize(root).map_err(|e| error(reason(&e)))?;
+        if !canonical.is_dir() {
+            return Err(
+                error("it is not a folder".to_owned()).help("name the folder that holds the manifests")
+            );
+        }
+        Ok(Self { root: canonical })
+    }
+
+    /// The path of a place of the file system within this tree, whether or not it exists; `None`
+    /// when it lies outside, or is the root itself.
+    pub fn relative(&self, path: &Path) -> Option<String> {
+        let absolute = std::path::absolute(path).ok()?;
+        // What exists is resolved, so that links on the way are no difference; what does not, is kept.
+        let (existing, rest) = absolute
+            .ancestors()
+            .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)))?;
+        let mut resolved = existing;
+        for part in rest.components() {
+            match part {
+                Component::ParentDir => drop(resolved.pop()),
+                part => resolved.push(part),
+            }
+        }
+        self.within(&resolved).filter(|path| !path.is_empty())
+    }
+
+    /// A canonical path as a path of the tree, unless it is outside.
+    fn within(&self, canonical: &Path) -> Option<String> {
+        let below = canonical.strip_prefix(&self.root).ok()?;
+        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+        Some(parts?.join("/"))
+    }
+
+    fn kind(&self, path: &Path) -> EntryKind {
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_symlink() => self.link(path),
+            Ok(meta) if meta.is_dir() => EntryKind::Folder,
+            Ok(meta) if meta.is_file() => EntryKind::File,
+            Ok(_) => EntryKind::Special,
+            Err(e) => EntryKind::Unreadable(reason(&e)),
+        }
+    }
+
+    fn link(&self, path: &Path) -> EntryKind {
+        let target = fs::read_link(path).map_or_else(|_| String::from("?"), |t| t.display().to_string());
+        let canonical = match fs::canonicalize(path) {
+            Ok(canonical) => canonical,
+            Err(e) => return EntryKind::Unreadable(format!("it links to `{target}`: {}", reason(&e))),
+        };
+        // `.git` is no part of the work tree: what it holds (credentials, say) is not to be read.
+        let inside = self.within(&canonical).filter(|path| path.split('/').next() != Some(".git"));
+        match (inside, fs::metadata(&canonical)) {
+            (None, _) => EntryKind::LinkOutside(target),
+            (Some(to), Ok(meta)) if meta.is_dir() => EntryKind::LinkToFolder(to),
+            (Some(to), Ok(meta)) if meta.is_file() => EntryKind::LinkToFile(to),
+            (Some(_), Ok(_)) => EntryKind::Special,
+            (Some(_), Err(e)) => EntryKind::Unreadable(reason(&e)),
+        }
+    }
+}
+
+impl Source for WorkTree {
+    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+        let read = fs::read_dir(self.root.join(folder)).map_err(|e| reason(&e))?;
+        read.map(|entry| {
+            let entry = entry.map_err(|e| reason(&e))?;
+            let name = entry.file_name();
+            let kind = match (name.to_str(), entry.file_type()) {
+                (None, _) => EntryKind::Unreadable("its name is not UTF-8".to_owned()),
+                (_, Ok(kind)) if kind.is_file() => EntryKind::File,
+                (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
+                _ => self.kind(&entry.path()),
+            };
+            Ok(Entry { name: name.to_string_lossy().into_owned(), kind })
+        })
+        .collect()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let file = fs::File::open(self.root.join(path)).map_err(|e| reason(&e))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| reason(&e))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
+        }
+        Ok(bytes)
+    }
+}
+
+/// An IO error without the system's number.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or folder".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Who asks, and whether they may: certificates, tokens, roles and their bindings.
+
+use federate_apiserver::Failure;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, Target};
+use super::http::{Credentials, Request, Response};
+
+/// Somebody who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+}
+
+impl User {
+    pub fn new(name: &str, groups: &[&str]) -> Self {
+        Self { name: name.to_owned(), groups: groups.iter().map(|g| (*g).to_owned()).collect() }
+    }
+
+    fn is_admin(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+}
+
+/// What is asked for, as rights name it.
+#[derive(Clone, Debug)]
+pub struct Action<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl Cluster {
+    /// Who asks, or as whom.
+    pub(super) fn user(&self, request: &Request) -> Result<User, Failure> {
+        let user = match &request.credentials {
+            Credentials::Certificate => User::new("admin", &["system:masters", "system:authenticated"]),
+            Credentials::None => User::new("system:anonymous", &["system:unauthenticated"]),
+            Credentials::Token(token) => {
+                let found = self.tokens.get(token).cloned();
+                found.ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized"))?
+            }
+        };
+        let Some(name) = request.headers.get("impersonate-user") else { return Ok(user) };
+        let groups = request.headers.get("impersonate-group").map_or("", String::as_str);
+        let groups: Vec<&str> = groups.split(',').filter(|group| !group.is_empty()).collect();
+        let wanted =
+            [("users", name.as_str())].into_iter().chain(groups.iter().map(|group| ("groups", *group)));
+        for (resource, name) in wanted {
+            let (verb, none) = ("impersonate", "");
+            let action = Action { verb, group: none, resource, subresource: none, namespace: none, name };
+            self.authorize(&user, &action)?;
+        }
+        let groups: Vec<&str> = groups.into_iter().chain(["system:authenticated"]).collect();
+        Ok(User::new(name, &groups))
+    }
+
+    pub(super) fn authorize(&self, user: &User, action: &Action<'_>) -> Result<(), Failure> {
+        if self.allowed(user, action) {
+            return Ok(());
+        }
+        let resource = qualified(action.resource, action.group);
+        let named = if action.name.is_empty() { String::new() } else { format!(" \"{}\"", action.name) };
+        let part =
+            if action.subresource.is_empty() { String::new() } else { format!("/{}", action.subresource) };
+        let place = if action.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{}\"", action.namespace)
+        };
+        let message = format!(
+            "{resource}{named} is forbidden: User \"{}\" cannot {} resource \"{}{part}\" in API group \"{}\" {place}",
+            user.name, action.verb, action.resource, action.group
+        );
+        Err(Failure::new(403, "Forbidden", message).about(action.group, action.resource, action.name))
+    }
+
+    pub(super) fn authorize_path(user: &User, path: &str) -> Result<(), Failure> {
+        let open = ["/version", "/readyz", "/livez", "/healthz"].iter().any(|p| path.starts_with(p));
+        let discovery = ["/api", "/apis", "/openapi"].iter().any(|p| path.starts_with(p));
+        let known = user.groups.iter().any(|g| g == "system:authenticated");
+        if open || user.is_admin() || (discovery && known) {
+            return Ok(());
+        }
+        let message = format!("forbidden: User \"{}\" cannot get path \"{path}\"", user.name);
+        Err(Failure::new(403, "Forbidden", message))
+    }
+
+    pub(super) fn allowed(&self, user: &User, action: &Action<'_>) -> bool {
+        const RBAC: &str = "rbac.authorization.k8s.io";
+        if user.is_admin() {
+            return true;
+        }
+        let subject = |s: &Value| match s["kind"].as_str() {
+            Some("User") => s["name"] == user.name.as_str(),
+            Some("Group") => user.groups.iter().any(|g| s["name"] == g.as_str()),
+            Some("ServiceAccount") => {
+                let name = |key: &str| s[key].as_str().unwrap_or_default();
+                user.name == format!("system:serviceaccount:{}:{}", name("namespace"), name("name"))
+            }
+            _ => false,
+        };
+        let mut bindings: Vec<(&str, &Value)> =
+            self.store.list(RBAC, "clusterrolebindings", "").map(|(_, b)| ("", b)).collect();
+        if !action.namespace.is_empty() {
+            let own = self.store.list(RBAC, "rolebindings", action.namespace);
+            bindings.extend(own.map(|(_, b)| (action.namespace, b)));
+        }
+        bindings.iter().any(|(namespace, binding)| {
+            let bound = binding["subjects"].as_array().is_some_and(|s| s.iter().any(subject));
+            let role = binding["roleRef"]["name"].as_str().unwrap_or_default();
+            let role = match binding["roleRef"]["kind"].as_str() {
+                Some("ClusterRole") => self.store.get(RBAC, "clusterroles", "", role),
+                _ => self.store.get(RBAC, "roles", namespace, role),
+            };
+            let rules = role.and_then(|r| r["rules"].as_array());
+            bound && rules.is_some_and(|rules| rules.iter().any(|rule| grants(rule, action)))
+        })
+    }
+
+    /// Reviews of who one is and what one may.
+    pub(super) fn review(
+        &self,
+        user: &User,
+        target: &Target,
+        body: &Value,
+        manager: &str,
+    ) -> Option<Response> {
+        let mut answer = body.clone();
+        match (target.group.as_str(), target.plural.as_str()) {
+            ("authentication.k8s.io", "selfsubjectreviews") => {
+                answer["metadata"] = json!({"creationTimestamp": self.now()});
+                answer["status"] =
+                    json!({"userInfo": {"username": user.name, "uid": user.name, "groups": user.groups}});
+            }
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+                let asked = &body["spec"]["resourceAttributes"];
+                let text = |key: &str| asked[key].as_str().unwrap_or_default();
+                let action = Action {
+                    verb: text("verb"),
+                    group: text("group"),
+                    resource: text("resource"),
+                    subresource: text("subresource"),
+                    namespace: text("namespace"),
+                    name: text("name"),
+                };
+                let allowed = self.allowed(user, &action);
+                let fields: serde_json::Map<String, Value> = asked
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, _)| (format!("f:{key}"), json!({})))
+                    .chain([(".".to_owned(), json!({}))])
+                    .collect();
+                let entry = json!({
+                    "manager": manager, "operation": "Update", "apiVersion": "authorization.k8s.io/v1",
+                    "time": self.now(), "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:resourceAttributes": fields}},
+                });
+                answer["metadata"] = json!({"managedFields": [entry]});
+                answer["status"] = json!({"allowed": allowed});
+            }
+            _ => return None,
+        }
+        Some(Response::json(201, answer))
+    }
+}
+
+pub fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+fn grants(rule: &Value, action: &Action<'_>) -> bool {
+    let has = |key: &str, wanted: &str| {
+        let list = rule[key].as_array();
+        list.is_some_and(|list| list.iter().any(|v| v == "*" || v == wanted))
+    };
+    let resource = if action.subresource.is_empty() {
+        action.resource.to_owned()
+    } else {
+        format!("{}/{}", action.resource, action.subresource)
+    };
+    let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
+    has("verbs", action.verb)
+        && has("apiGroups", action.group)
+        && has("resources", &resource)
+        && names.is_none_or(|names| names.iter().any(|n| n == action.name))
+}

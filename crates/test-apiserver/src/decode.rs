@@ -1,0 +1,223 @@
+//! Bodies as objects: their format, keys that stand twice, fields that are not declared.
+
+use federate_apiserver::typed::{mistyped, undeclared};
+use federate_apiserver::{Cause, Failure, Kind};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::http::Request;
+
+/// An object as it was sent, and what to warn of.
+#[derive(Debug, Default)]
+pub struct Sent {
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+/// What is done about fields that are not declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+impl Strictness {
+    pub fn of(request: &Request, options: &str) -> Result<Self, Failure> {
+        match request.filled("fieldValidation") {
+            None | Some("Warn") => Ok(Self::Warn),
+            Some("Ignore") => Ok(Self::Ignore),
+            Some("Strict") => Ok(Self::Strict),
+            Some(other) => {
+                let allowed = ["", "Ignore", "Strict", "Warn"];
+                let cause = Cause::unsupported("fieldValidation", &Value::from(other), &allowed);
+                Err(option(options, &[cause]))
+            }
+        }
+    }
+}
+
+/// A refusal of an option.
+pub fn option(options: &str, causes: &[Cause]) -> Failure {
+    Failure::unacceptable(&format!("{options}.meta.k8s.io"), "meta.k8s.io", options, "", causes)
+}
+
+/// The object of a POST or PUT.
+pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<Sent, Failure> {
+    let (object, doubled) = match request.content_type() {
+        "application/json" | "" => json(&request.body).map_err(|why| {
+            let text = String::from_utf8_lossy(&request.body).into_owned();
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
+                 error: {why} ({text})",
+                kind.kind
+            ))
+        })?,
+        "application/yaml" => (yaml(&request.body)?.0, Vec::new()),
+        _ => return Err(unsupported("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
+    };
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (given, version) = (text("kind"), text("apiVersion"));
+    let cannot = |why: &str| {
+        Failure::bad_request(format!(
+            "{given} in version \"{}\" cannot be handled as a {}: {why}",
+            version.rsplit('/').next().unwrap_or_default(),
+            kind.kind
+        ))
+    };
+    if given != kind.kind {
+        return Err(cannot("unknown conversion"));
+    }
+    if version != kind.api_version() {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            kind.api_version()
+        )));
+    }
+    let body = body(&object);
+    if let (None, Some(why)) = (&kind.custom, mistyped(&kind.schema, &body)) {
+        return Err(cannot(&why));
+    }
+    let mut complaints: Vec<String> =
+        doubled.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    complaints.extend(undeclared(&kind.schema, &body).iter().map(|path| format!("unknown field \"{path}\"")));
+    match strictness {
+        Strictness::Strict if !complaints.is_empty() => {
+            Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))))
+        }
+        Strictness::Warn => Ok(Sent { object, warnings: complaints }),
+        _ => Ok(Sent { object, warnings: Vec::new() }),
+    }
+}
+
+/// The object without what its schema need not declare.
+pub fn body(object: &Value) -> Value {
+    let mut body = object.clone();
+    if let Some(map) = body.as_object_mut() {
+        map.shift_remove("apiVersion");
+        map.shift_remove("kind");
+    }
+    body
+}
+
+pub fn unsupported(accepted: &str) -> Failure {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}"
+    );
+    Failure::new(415, "UnsupportedMediaType", message)
+}
+
+/// The object of an apply, and whether anything in it is odd. JSON is YAML, too.
+pub fn applied(bytes: &[u8]) -> Result<(Value, bool), Failure> {
+    match json(bytes) {
+        Ok((value, doubled)) if doubled.is_empty() => Ok((value, false)),
+        _ => yaml(bytes),
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<(Value, bool), Failure> {
+    let mut read = federate_yaml::read(bytes);
+    let wrong = || Failure::bad_request("error decoding YAML: error converting YAML to JSON");
+    if read.documents.is_empty() {
+        return Err(wrong());
+    }
+    Ok((read.documents.remove(0).value, !read.errors.is_empty()))
+}
+
+/// JSON, and the paths of keys that stand twice in one mapping.
+pub fn json(bytes: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let mut doubled = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = Doubles { doubled: &mut doubled };
+    let value = seed.deserialize(&mut deserializer).map_err(|e| e.to_string())?;
+    deserializer.end().map_err(|e| e.to_string())?;
+    Ok((value, doubled))
+}
+
+struct Doubles<'d> {
+    doubled: &'d mut Vec<String>,
+}
+
+impl Doubles<'_> {
+    /// Puts a step before the paths that were found below it.
+    fn below(&mut self, known: usize, step: impl Fn(&str) -> String) {
+        for path in self.doubled.iter_mut().skip(known) {
+            *path = step(path);
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Doubles<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Doubles<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let known = self.doubled.len();
+            let Some(item) = items.next_element_seed(Doubles { doubled: self.doubled })? else {
+                return Ok(Value::Array(list));
+            };
+            self.below(known, |path| {
+                let dot = if path.starts_with('[') { "" } else { "." };
+                format!("[{}]{dot}{path}", list.len())
+            });
+            list.push(item);
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let known = self.doubled.len();
+            let value = entries.next_value_seed(Doubles { doubled: self.doubled })?;
+            self.below(known, |path| {
+                let dot = if path.starts_with('[') { "" } else { "." };
+                format!("{key}{dot}{path}")
+            });
+            if map.contains_key(&key) {
+                if self.doubled.len() > 100 {
+                    return Err(de::Error::custom("too many keys stand twice"));
+                }
+                self.doubled.push(key.clone());
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}

@@ -1,0 +1,288 @@
+//! Deleting: at once, or when nothing holds the object any more.
+
+use federate_apiserver::{Cause, Failure, Kind, Write, update};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, Target};
+use super::decode::option;
+use super::http::{Body, Request, Response};
+use super::write::{check_options, text};
+
+/// How an object is to be deleted.
+#[derive(Debug, Default)]
+struct Options {
+    policy: String,
+    uid: String,
+    version: String,
+    grace: Option<i64>,
+    dry: bool,
+}
+
+impl Options {
+    fn of(request: &Request) -> Result<Self, Failure> {
+        check_options(request, "DeleteOptions")?;
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let mut options = Self {
+            policy: text(&body, "/propagationPolicy").to_owned(),
+            uid: text(&body, "/preconditions/uid").to_owned(),
+            version: text(&body, "/preconditions/resourceVersion").to_owned(),
+            grace: body["gracePeriodSeconds"].as_i64(),
+            dry: request.dry_run() || body["dryRun"] == json!(["All"]),
+        };
+        if let Some(policy) = request.filled("propagationPolicy") {
+            policy.clone_into(&mut options.policy);
+        }
+        if let Some(grace) = request.filled("gracePeriodSeconds").and_then(|g| g.parse().ok()) {
+            options.grace = Some(grace);
+        }
+        let policies = ["Foreground", "Background", "Orphan"];
+        if !options.policy.is_empty() && !policies.contains(&options.policy.as_str()) {
+            let allowed = ["Foreground", "Background", "Orphan", "nil"];
+            let cause = Cause::unsupported("propagationPolicy", &json!(options.policy), &allowed);
+            return Err(option("DeleteOptions", &[cause]));
+        }
+        if !options.policy.is_empty() && body.get("orphanDependents").is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", &json!(options.policy), why);
+            return Err(option("DeleteOptions", &[cause]));
+        }
+        Ok(options)
+    }
+
+    fn check(&self, kind: &Kind, live: &Value) -> Result<(), Failure> {
+        let (uid, version) = (text(live, "/metadata/uid"), text(live, "/metadata/resourceVersion"));
+        let why = if !self.uid.is_empty() && self.uid != uid {
+            format!(
+                "the UID in the precondition ({}) does not match the UID in record ({uid}). The object might have \
+                 been deleted and then recreated",
+                self.uid
+            )
+        } else if !self.version.is_empty() && self.version != version {
+            format!(
+                "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record \
+                 ({version}). The object might have been modified",
+                self.version
+            )
+        } else {
+            return Ok(());
+        };
+        let name = text(live, "/metadata/name");
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            super::auth::qualified(&kind.kind, &kind.group)
+        );
+        Err(Failure::new(409, "Conflict", message).about(&kind.group, &kind.kind, name))
+    }
+}
+
+fn gone(kind: &Kind, live: &Value) -> Value {
+    let mut details = json!({"name": live["metadata"]["name"]});
+    if !kind.group.is_empty() {
+        details["group"] = json!(kind.group);
+    }
+    details["kind"] = json!(kind.plural);
+    details["uid"] = live["metadata"]["uid"].clone();
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn raise(object: &mut Value) {
+    if let Some(generation) = object["metadata"]["generation"].as_i64() {
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+impl Cluster {
+    pub(super) fn delete(
+        &mut self,
+        request: &Request,
+        kind: &Kind,
+        target: &Target,
+    ) -> Result<Response, Failure> {
+        let options = Options::of(request)?;
+        if kind.is("Namespace")
+            && matches!(target.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease")
+        {
+            let message =
+                format!("namespaces \"{}\" is forbidden: this namespace may not be deleted", target.name);
+            return Err(Failure::new(403, "Forbidden", message).about("", "namespaces", &target.name));
+        }
+        let live = self.stored(target, kind)?;
+        options.check(kind, &live)?;
+        Ok(Response::json(200, self.take_away(kind, target, &live, &options)))
+    }
+
+    fn take_away(&mut self, kind: &Kind, target: &Target, live: &Value, options: &Options) -> Value {
+        let deleting = live.pointer("/metadata/deletionTimestamp").is_some();
+        let mut object = live.clone();
+        let finalizers =
+            object["metadata"].as_object_mut().unwrap().entry("finalizers").or_insert_with(|| json!([]));
+        let finalizers = finalizers.as_array_mut().unwrap();
+        match options.policy.as_str() {
+            "Foreground" => finalizers.push(json!("foregroundDeletion")),
+            "Orphan" => finalizers.push(json!("orphan")),
+            _ => {}
+        }
+        let held = !finalizers.is_empty() || kind.is("Namespace");
+        if finalizers.is_empty() {
+            object["metadata"].as_object_mut().unwrap().shift_remove("finalizers");
+        }
+        if kind.is("CustomResourceDefinition") && !held && !deleting {
+            return self.remove_definition(kind, target, object, options);
+        }
+        if options.dry {
+            return gone(kind, live);
+        }
+        let grace = Self::grace(kind, live, options);
+        if held || grace > 0 {
+            if deleting {
+                return live.clone();
+            }
+            object["metadata"]["deletionTimestamp"] = json!(self.now());
+            if kind.is("Namespace") {
+                object["status"]["phase"] = json!("Terminating");
+            } else {
+                object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+            }
+            raise(&mut object);
+            return Value::clone(&self.store.put(target.key(), object));
+        }
+        if kind.is("Pod") {
+            object["metadata"]["deletionTimestamp"] = json!(self.now());
+            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            if !deleting {
+                raise(&mut object);
+            }
+        }
+        self.store.remove(&target.key(), object.clone());
+        self.unmade(kind, &object);
+        if kind.is("Service") || kind.is("Pod") {
+            object["metadata"]["resourceVersion"] = json!(self.store.version.to_string());
+            return object;
+        }
+        gone(kind, live)
+    }
+
+    /// Pods that run somewhere get time to end.
+    fn grace(kind: &Kind, live: &Value, options: &Options) -> i64 {
+        if !kind.is("Pod") || text(live, "/spec/nodeName").is_empty() {
+            return 0;
+        }
+        options.grace.or_else(|| live["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30)
+    }
+
+    /// A definition goes with all objects of its kind.
+    fn remove_definition(
+        &mut self,
+        kind: &Kind,
+        target: &Target,
+        mut object: Value,
+        options: &Options,
+    ) -> Value {
+        if options.dry {
+            return gone(kind, &object);
+        }
+        object["metadata"]["finalizers"] = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+        object["metadata"]["deletionTimestamp"] = json!(self.now());
+        object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+        let shown = Value::clone(&self.store.put(target.key(), object.clone()));
+        let group = text(&object, "/spec/group").to_owned();
+        let plural = text(&object, "/spec/names/plural").to_owned();
+        let keys: Vec<_> =
+            self.store.list(&group, &plural, "").map(|(key, o)| (key.clone(), o.clone())).collect();
+        for (key, object) in keys {
+            self.store.remove(&key, object);
+        }
+        self.store.remove(&target.key(), shown.clone());
+        self.unmade(kind, &shown);
+        shown
+    }
+
+    pub(super) fn delete_collection(
+        &mut self,
+        request: &Request,
+        kind: &Kind,
+        target: &Target,
+    ) -> Result<Response, Failure> {
+        let options = Options::of(request)?;
+        let mut reading = request.clone();
+        reading.query.retain(|(key, _)| matches!(key.as_str(), "labelSelector" | "fieldSelector"));
+        let response = self.list(&reading, kind, target)?;
+        let Body::Json(list) = &response.body else { return Ok(response) };
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        for item in items {
+            let mut one = target.clone();
+            text(&item, "/metadata/name").clone_into(&mut one.name);
+            text(&item, "/metadata/namespace").clone_into(&mut one.namespace);
+            let live = self.stored(&one, kind)?;
+            self.take_away(kind, &one, &live, &options);
+        }
+        Ok(response)
+    }
+
+    /// What the server itself does when an object was stored: a definition makes a kind, after a while.
+    pub(super) fn made(&mut self, kind: &Kind, object: &Value) {
+        if !kind.is("CustomResourceDefinition") {
+            return;
+        }
+        if object.pointer("/status/conditions").is_some_and(|c| !c.as_array().is_none_or(Vec::is_empty)) {
+            self.unmade(kind, object);
+            self.kinds.extend(Kind::customs(object).into_iter().map(std::sync::Arc::new));
+        } else {
+            self.establishing.push(text(object, "/metadata/name").to_owned());
+        }
+    }
+
+    /// Time passes: definitions are established, except those of a group that is asked for too early,
+    /// which gets there by the next request.
+    pub(super) fn establish(&mut self, path: &str) {
+        let Some(kind) = Kind::builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition") else { return };
+        for name in std::mem::take(&mut self.establishing) {
+            let key = Target {
+                group: kind.group.clone(),
+                plural: kind.plural.clone(),
+                name: name.clone(),
+                ..Target::default()
+            }
+            .key();
+            let Some(live) = self.store.objects.get(&key).cloned() else { continue };
+            let group = text(&live, "/spec/group");
+            if path.starts_with(&format!("/apis/{group}/")) && !self.waited.contains(&name) {
+                self.waited.push(name.clone());
+                self.establishing.push(name);
+                continue;
+            }
+            self.established(&kind, key, &live);
+        }
+    }
+
+    fn established(&mut self, kind: &Kind, key: super::store::Key, live: &Value) {
+        let now = self.now();
+        let condition = |ty: &str, reason: &str, message: &str| json!({"type": ty, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
+        let mut object = live.clone();
+        let versions =
+            object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let stored: Vec<&Value> =
+            versions.iter().filter(|v| v["storage"] == json!(true)).map(|v| &v["name"]).collect();
+        object["status"] = json!({
+            "conditions": [
+                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            ],
+            "acceptedNames": object["spec"]["names"],
+            "storedVersions": stored,
+        });
+        let write =
+            Write { kind, manager: "kube-apiserver", subresource: Some("status"), force: false, now: &now };
+        let object = update(Some(live), &object, &write);
+        let stored = self.store.put(key, object);
+        self.made(kind, &stored);
+    }
+
+    /// What the server itself does when an object is gone: with a definition goes the kind.
+    pub(super) fn unmade(&mut self, kind: &Kind, object: &Value) {
+        if kind.is("CustomResourceDefinition") {
+            let (group, plural) = (text(object, "/spec/group"), text(object, "/spec/names/plural"));
+            self.kinds.retain(|kind| kind.group != group || kind.plural != plural);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Which kinds there are, in the old form and in the aggregated one; the version; readiness.
+
+use std::collections::BTreeSet;
+
+use federate_apiserver::{Failure, Kind};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, unknown_resource};
+use super::http::{Request, Response};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+impl Cluster {
+    pub(super) fn discover(&self, request: &Request) -> Result<Response, Failure> {
+        let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+        let aggregated = request.accept().split(',').any(|one| one.trim() == AGGREGATED);
+        match parts.as_slice() {
+            ["version"] => Ok(Response::json(200, version())),
+            ["readyz" | "livez" | "healthz", ..] => Ok(Response::text(200, "ok")),
+            ["api" | "apis"] if request.accept().contains("v=v2beta1") && !aggregated && !plain(request) => {
+                let message = "only the following media types are accepted: application/json, application/yaml, \
+                               application/vnd.kubernetes.protobuf";
+                Err(Failure::new(406, "NotAcceptable", message))
+            }
+            ["api"] if aggregated => Ok(self.aggregated(&[String::new()])),
+            ["apis"] if aggregated => Ok(self.aggregated(&self.groups())),
+            ["api"] => Ok(Response::json(
+                200,
+                json!({
+                    "kind": "APIVersions", "versions": ["v1"],
+                    "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}],
+                }),
+            )),
+            ["apis"] => {
+                let groups: Vec<Value> = self.groups().iter().map(|group| self.group(group, false)).collect();
+                Ok(Response::json(200, json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+            }
+            ["apis", group] if self.serves_group(group) => Ok(Response::json(200, self.group(group, true))),
+            ["api", "v1"] => Ok(Response::json(200, self.resources("", "v1"))),
+            ["api", _] => Err(unknown_resource()),
+            ["apis", group, version] if self.serves_group(group) => {
+                let known = self.versions(group).iter().any(|v| v == version);
+                if known {
+                    Ok(Response::json(200, self.resources(group, version)))
+                } else {
+                    Err(unknown_resource())
+                }
+            }
+            _ => Ok(Response::nowhere()),
+        }
+    }
+
+    /// The groups but the core one.
+    fn groups(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let groups = self.kinds.iter().map(|kind| kind.group.clone());
+        groups.filter(|group| !group.is_empty() && seen.insert(group.clone())).collect()
+    }
+
+    fn versions(&self, group: &str) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let kinds = self.kinds.iter().filter(|kind| kind.group == group);
+        kinds.map(|kind| kind.version.clone()).filter(|version| seen.insert(version.clone())).collect()
+    }
+
+    fn group(&self, group: &str, whole: bool) -> Value {
+        let version = |v: &String| json!({"groupVersion": format!("{group}/{v}"), "version": v});
+        let versions: Vec<Value> = self.versions(group).iter().map(version).collect();
+        let mut answer = json!({"name": group, "versions": versions, "preferredVersion": versions[0]});
+        if whole {
+            answer["kind"] = json!("APIGroup");
+            answer["apiVersion"] = json!("v1");
+        }
+        answer
+    }
+
+    fn resources(&self, group: &str, version: &str) -> Value {
+        let mut resources = Vec::new();
+        for kind in self.kinds.iter().filter(|k| k.group == group && k.version == version) {
+            let mut resource = json!({
+                "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
+                "verbs": verbs(kind),
+            });
+            if !kind.short.is_empty() {
+                resource["shortNames"] = json!(kind.short);
+            }
+            if !kind.categories.is_empty() {
+                resource["categories"] = json!(kind.categories);
+            }
+            resources.push(resource);
+            for (name, shown) in subresources(kind) {
+                let mut part = json!({
+                    "name": format!("{}/{name}", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+                    "kind": shown.2, "verbs": part_verbs(name),
+                });
+                if !shown.0.is_empty() {
+                    part["group"] = json!(shown.0);
+                    part["version"] = json!(shown.1);
+                }
+                resources.push(part);
+            }
+        }
+        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let mut answer =
+            json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+        if !group.is_empty() {
+            answer["apiVersion"] = json!("v1");
+        }
+        answer
+    }
+
+    fn aggregated(&self, groups: &[String]) -> Response {
+        let resource = |kind: &Kind| {
+            let mut resource = json!({
+                "resource": kind.plural,
+                // Those of custom kinds are spelled out; of the others only the kind is.
+                "responseKind": response_kind(kind, ("", "", kind.kind.clone())),
+                "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+                "singularResource": kind.singular, "verbs": verbs(kind),
+            });
+            if !kind.short.is_empty() {
+                resource["shortNames"] = json!(kind.short);
+            }
+            if !kind.categories.is_empty() {
+                resource["categories"] = json!(kind.categories);
+            }
+            let parts: Vec<Value> = subresources(kind)
+                .into_iter()
+                .map(|(name, shown)| {
+                    json!({"subresource": name, "responseKind": response_kind(kind, shown), "verbs": part_verbs(name)})
+                })
+                .collect();
+            if !parts.is_empty() {
+                resource["subresources"] = json!(parts);
+            }
+            resource
+        };
+        let items: Vec<Value> = groups
+            .iter()
+            .map(|group| {
+                let versions: Vec<Value> = self
+                    .versions(group)
+                    .iter()
+                    .map(|version| {
+                        let kinds = self.kinds.iter().filter(|k| k.group == *group && k.version == *version);
+                        let resources: Vec<Value> = kinds.map(|kind| resource(kind)).collect();
+                        json!({"version": version, "resources": resources, "freshness": "Current"})
+                    })
+                    .collect();
+                let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+                json!({"metadata": metadata, "versions": versions})
+            })
+            .collect();
+        let body = json!({
+            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+        });
+        Response::json(200, body).with("Content-Type", AGGREGATED)
+    }
+}
+
+fn plain(request: &Request) -> bool {
+    request.accept().split(',').any(|one| matches!(one.trim(), "application/json" | "*/*"))
+}
+
+fn response_kind(kind: &Kind, shown: (&str, &str, String)) -> Value {
+    let (group, version, name) = shown;
+    if kind.custom.is_some() && group.is_empty() {
+        return json!({"group": kind.group, "version": kind.version, "kind": name});
+    }
+    json!({"group": group, "version": version, "kind": name})
+}
+
+fn verbs(kind: &Kind) -> &'static [&'static str] {
+    if kind.custom.is_some() {
+        &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+    } else if kind.kind == "Namespace" {
+        &["create", "delete", "get", "list", "patch", "update", "watch"]
+    } else {
+        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    }
+}
+
+fn part_verbs(name: &str) -> &'static [&'static str] {
+    match name {
+        "eviction" => &["create"],
+        "finalize" => &["update"],
+        _ => &["get", "patch", "update"],
+    }
+}
+
+/// The subresources with the kind that they show.
+fn subresources(kind: &Kind) -> Vec<(&'static str, (&'static str, &'static str, String))> {
+    let mut parts = Vec::new();
+    if kind.is("Pod") {
+        parts.push(("eviction", ("policy", "v1", "Eviction".to_owned())));
+    }
+    if kind.is("Namespace") {
+        parts.push(("finalize", ("", "", kind.kind.clone())));
+    }
+    let own = || ("", "", kind.kind.clone());
+    let scale = || ("autoscaling", "v1", "Scale".to_owned());
+    match (kind.custom.is_some(), kind.scale, kind.status) {
+        (false, true, true) => parts.extend([("scale", scale()), ("status", own())]),
+        (true, true, true) => parts.extend([("status", own()), ("scale", scale())]),
+        (_, scales, status) => {
+            parts.extend(scales.then(|| ("scale", scale())));
+            parts.extend(status.then(|| ("status", own())));
+        }
+    }
+    parts
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35", "gitVersion": "v1.36.2", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+    })
+}

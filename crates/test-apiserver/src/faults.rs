@@ -1,0 +1,122 @@
+//! Things that go wrong on demand.
+
+use std::time::Duration;
+
+use federate_apiserver::Failure;
+
+use super::http::{Request, Response};
+
+/// What goes wrong with the next requests of a verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `*` for any.
+    pub verb: String,
+    /// Only requests whose path, with what is queried, holds this.
+    pub path: String,
+    /// How many requests it strikes.
+    pub times: usize,
+    pub what: Mishap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// 429 with `Retry-After`, as text.
+    TooMany { seconds: u32 },
+    /// An answer with this code and an empty-handed Status.
+    Status(u16),
+    /// 409, as if somebody else had been faster.
+    Conflict,
+    /// The answer comes late.
+    Slow(Duration),
+    /// The connection ends without an answer, and nothing was done.
+    Drop,
+    /// The connection ends without an answer, though all was done.
+    Lose,
+    /// 401, as if the credentials had expired.
+    Stranger,
+    /// A watch ends with 410.
+    Gone,
+}
+
+impl Fault {
+    pub fn new(verb: &str, what: Mishap) -> Self {
+        Self { verb: verb.to_owned(), path: String::new(), times: 1, what }
+    }
+
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = times;
+        self
+    }
+
+    #[must_use]
+    pub fn on(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Faults(Vec<Fault>);
+
+/// The answer of a connection that ends without one.
+pub const DROPPED: u16 = 0;
+
+impl Faults {
+    pub fn add(&mut self, fault: Fault) {
+        self.0.push(fault);
+    }
+
+    fn take(&mut self, verb: &str, request: &Request, fits: impl Fn(&Mishap) -> bool) -> Option<Mishap> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let path = request.target();
+        let at = self.0.iter().position(|fault| {
+            (fault.verb == "*" || fault.verb == verb) && path.contains(&fault.path) && fits(&fault.what)
+        })?;
+        self.0[at].times -= 1;
+        if self.0[at].times == 0 { Some(self.0.remove(at).what) } else { Some(self.0[at].what.clone()) }
+    }
+
+    /// How long the answer to a request has to wait.
+    pub fn delay(&mut self, verb: &str, request: &Request) -> Option<Duration> {
+        match self.take(verb, request, |what| matches!(what, Mishap::Slow(_)))? {
+            Mishap::Slow(time) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// Whether the right answer is lost on the way.
+    pub fn lost(&mut self, verb: &str, request: &Request) -> bool {
+        self.take(verb, request, |what| *what == Mishap::Lose).is_some()
+    }
+
+    /// The answer instead of the right one.
+    pub fn strike(&mut self, verb: &str, request: &Request) -> Option<Response> {
+        let what = self.take(verb, request, |what| !matches!(what, Mishap::Slow(_) | Mishap::Lose))?;
+        Some(match what {
+            Mishap::TooMany { seconds } => {
+                Response::text(429, "Too many requests, please try again later.\n")
+                    .with("Retry-After", &seconds.to_string())
+            }
+            Mishap::Status(code) => {
+                let reason = match code {
+                    503 => "ServiceUnavailable",
+                    504 => "Timeout",
+                    _ => "InternalError",
+                };
+                Failure::new(code, reason, "the server is out of order on demand").into()
+            }
+            Mishap::Conflict => {
+                let message = "Operation cannot be fulfilled: the object has been modified; please apply your changes \
+                               to the latest version and try again";
+                Failure::new(409, "Conflict", message).into()
+            }
+            Mishap::Drop => Response::text(DROPPED, ""),
+            Mishap::Gone => Failure::new(410, "Expired", "too old resource version: 1 (2)").into(),
+            Mishap::Stranger => Failure::new(401, "Unauthorized", "Unauthorized").into(),
+            Mishap::Slow(_) | Mishap::Lose => return None,
+        })
+    }
+}

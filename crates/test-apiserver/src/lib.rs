@@ -1,0 +1,48 @@
+//! Kubernetes API servers in this process, for tests, benchmarks and demonstrations.
+//!
+//! A [`Cluster`] is a server without sockets: it answers one [`Request`] at a time. [`Fleet`] serves
+//! several of them over HTTPS on loopback and writes a kubeconfig for them. What objects become when
+//! they are written is `federate_apiserver`; here are storage, reading, watching, rights, discovery, and
+//! faults on demand.
+//!
+//! There is no controller manager, unless [`Cluster::controllers`] asks for the part of one that keeps
+//! namespaces and Deployments: nothing happens that no request asked for.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    missing_docs,
+    unreachable_pub,
+    reason = "support of tests: they fail loudly, and no test uses all of it"
+)]
+
+mod auth;
+mod certificates;
+mod cluster;
+mod controllers;
+mod decode;
+mod delete;
+mod deployments;
+mod discovery;
+mod faults;
+mod http;
+mod net;
+
+mod patch;
+mod read;
+mod selector;
+mod store;
+mod subresource;
+mod table;
+mod watch;
+mod write;
+
+pub use auth::User;
+pub use cluster::{Cluster, Count};
+pub use faults::{Fault, Mishap};
+pub use http::{Body, Credentials, Request, Response};
+pub use net::Fleet;

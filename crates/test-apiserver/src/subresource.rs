@@ -1,0 +1,191 @@
+//! Parts of objects with URLs of their own: status, scale, eviction, finalize.
+
+use std::sync::Arc;
+
+use federate_apiserver::{Cause, Failure, Kind, Write, complete, update};
+use serde_json::{Value, json};
+
+use super::auth::User;
+use super::cluster::{Cluster, Target, not_allowed, unknown_resource};
+use super::decode::{self, Strictness};
+use super::http::{Request, Response};
+use super::patch::patched;
+use super::write::{check_options, manager, named, place, text};
+
+impl Cluster {
+    pub(super) fn subresource(
+        &mut self,
+        request: &Request,
+        kind: &Kind,
+        target: &Target,
+        user: &User,
+    ) -> Result<Response, Failure> {
+        match target.subresource.as_str() {
+            "status" if kind.status => self.status(request, kind, target, user),
+            "scale" if kind.scale => self.scale(request, kind, target),
+            "eviction" if kind.is("Pod") && request.method == "POST" => self.evict(request, kind, target),
+            "finalize" if kind.is("Namespace") && request.method == "PUT" => {
+                self.finalize(request, kind, target)
+            }
+            _ => Err(unknown_resource()),
+        }
+    }
+
+    fn status(
+        &mut self,
+        request: &Request,
+        kind: &Kind,
+        target: &Target,
+        user: &User,
+    ) -> Result<Response, Failure> {
+        match request.method.as_str() {
+            "GET" => self.read(request, kind, target),
+            "PATCH" => self.patch(request, kind, target, user),
+            "PUT" => {
+                check_options(request, "UpdateOptions")?;
+                let sent = decode::object(request, kind, Strictness::of(request, "UpdateOptions")?)?;
+                let mut object = sent.object;
+                place(&mut object, kind, target)?;
+                named(&object, target)?;
+                let live = self.stored(target, kind)?;
+                self.check_replaced(kind, target, &live, &object)?;
+                let (manager, now) = (manager(request), self.now());
+                let write =
+                    Write { kind, manager: &manager, subresource: Some("status"), force: false, now: &now };
+                let object = update(Some(&live), &complete(kind, object), &write);
+                Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
+            }
+            _ => Err(not_allowed()),
+        }
+    }
+
+    fn scale(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
+        let live = self.stored(target, kind)?;
+        let current = scale_of(kind, &live);
+        let wanted = match request.method.as_str() {
+            "GET" => return Ok(Response::json(200, current)),
+            "PUT" => decode::json(&request.body).map_err(Failure::bad_request)?.0,
+            "PATCH" => {
+                let pretended =
+                    Kind { custom: None, schema: federate_apiserver::schema::Type::Any, ..kind.clone() };
+                patched(request, request.content_type(), &pretended, &current, Strictness::Ignore)?.0
+            }
+            _ => return Err(not_allowed()),
+        };
+        let version = text(&wanted, "/metadata/resourceVersion");
+        if !version.is_empty() && version != text(&live, "/metadata/resourceVersion") {
+            return Err(Failure::modified(kind, &target.name));
+        }
+        let mut object = live.clone();
+        let pointer = replicas_pointer(kind);
+        set(Arc::make_mut(&mut object), &pointer, wanted["spec"]["replicas"].clone());
+        let (manager, now) = (manager(request), self.now());
+        let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
+        let mut object = update(Some(&live), &object, &write);
+        // What is scaled is noted without a time.
+        if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
+            let ours =
+                |entry: &Value| entry["subresource"] == "scale" && entry["manager"] == manager.as_str();
+            for entry in entries.iter_mut().filter(|entry| ours(entry)) {
+                entry.as_object_mut().unwrap().shift_remove("time");
+            }
+            // Of custom objects it is not noted at all.
+            entries.retain(|entry| kind.custom.is_none() || !ours(entry));
+        }
+        let stored = self.change(request, kind, target, &live, object, &write)?;
+        Ok(Response::json(200, scale_of(kind, &stored)))
+    }
+
+    fn evict(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
+        let live = self.stored(target, kind)?;
+        let budgets = self.store.list("policy", "poddisruptionbudgets", &target.namespace);
+        let selects = |budget: &&Value| {
+            let wanted = budget.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+            let label = |key: &str| live.pointer("/metadata/labels").and_then(|l| l.get(key));
+            wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| label(key) == Some(value)))
+        };
+        if let Some(budget) = budgets.map(|(_, budget)| budget).find(selects)
+            && budget["status"]["disruptionsAllowed"].as_i64().unwrap_or_default() < 1
+        {
+            let why = format!(
+                "The disruption budget {} is still being processed by the server.",
+                text(budget, "/metadata/name")
+            );
+            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+            return Err(Failure::new(429, "TooManyRequests", message)
+                .caused_by(&[Cause::new("DisruptionBudget", "", why)])
+                .with("retryAfterSeconds", 10));
+        }
+        let mut deletion = Request::new("DELETE", &request.path);
+        deletion.query.clone_from(&request.query);
+        self.delete(&deletion, kind, target)?;
+        Ok(Response::json(
+            201,
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+        ))
+    }
+
+    /// A namespace without finalizers goes, with all that is in it.
+    fn finalize(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
+        let (object, _) = decode::json(&request.body).map_err(Failure::bad_request)?;
+        let mut live = Value::clone(&*self.stored(target, kind)?);
+        live["spec"] = object["spec"].clone();
+        let emptied = live.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty);
+        if emptied && live.pointer("/metadata/deletionTimestamp").is_some() {
+            let inside: Vec<_> =
+                self.store.objects.keys().filter(|k| k.namespace == target.name).cloned().collect();
+            for key in inside {
+                let object = Value::clone(&self.store.objects[&key]);
+                self.store.remove(&key, object);
+            }
+            self.store.remove(&target.key(), live.clone());
+            return Ok(Response::json(200, live));
+        }
+        Ok(Response::json(200, self.store.put(target.key(), live)))
+    }
+}
+
+fn pointer(path: &str) -> String {
+    path.replace('.', "/")
+}
+
+fn replicas_pointer(kind: &Kind) -> String {
+    let path = kind.custom.as_ref().and_then(|custom| custom.replicas.clone());
+    pointer(path.as_deref().unwrap_or(".spec.replicas"))
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    if let Some(parent) = object.pointer_mut(parent) {
+        parent[key] = value;
+    }
+}
+
+fn scale_of(kind: &Kind, object: &Value) -> Value {
+    let at = |path: Option<&String>, or: &str| {
+        let path = path.map_or_else(|| or.to_owned(), |p| pointer(p));
+        object.pointer(&path).cloned()
+    };
+    let custom = kind.custom.as_ref();
+    let mut metadata = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        metadata[key] = object["metadata"][key].clone();
+    }
+    let replicas = at(custom.and_then(|c| c.replicas.as_ref()), "/spec/replicas").unwrap_or_else(|| json!(0));
+    let running =
+        at(custom.and_then(|c| c.status_replicas.as_ref()), "/status/replicas").unwrap_or_else(|| json!(0));
+    let mut spec = json!({});
+    if replicas != json!(0) {
+        spec["replicas"] = replicas;
+    }
+    let mut status = json!({"replicas": running});
+    let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    if let (None, Some(labels)) = (custom, labels) {
+        let terms: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        status["selector"] = json!(terms.join(","));
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}

@@ -1,0 +1,86 @@
+//! The text of values that were not there before, in the style of their surroundings.
+
+use crate::emit;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// An entry of a block mapping from its first column on; each line ends in `\n`.
+pub(super) fn entry(key: &str, value: &Value, step: usize) -> String {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            let mut out = block(key, &Value::Null);
+            out.truncate(out.len() - " null\n".len());
+            out.push('\n');
+            for (key, value) in map {
+                indent(&entry(key, value, step), step, &mut out);
+            }
+            out
+        }
+        other => block(key, other),
+    }
+}
+
+fn block(key: &str, value: &Value) -> String {
+    let mut out = String::new();
+    let entry: Map<String, Value> = [(key.to_owned(), value.clone())].into_iter().collect();
+    emit::document(&Value::Object(entry), &mut out);
+    out
+}
+
+/// Appends lines with more indentation.
+pub(super) fn indent(lines: &str, by: usize, out: &mut String) {
+    for line in lines.split_inclusive('\n') {
+        if line.trim_end_matches(['\r', '\n']).is_empty() {
+            out.push_str(line);
+        } else {
+            out.push_str(&" ".repeat(by));
+            out.push_str(line);
+        }
+    }
+}
+
+/// A value as it stands in a flow collection, or anywhere on a line of its key.
+pub(super) fn flow(value: &Value, json: bool) -> String {
+    if json {
+        return value.to_string();
+    }
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| flow(item, json)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(map) => {
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{}: {}", text(key), flow(value, json))).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        Value::String(string) => text(string),
+        other => other.to_string(),
+    }
+}
+
+/// A value of JSON that has lines of its own: its parts on further lines, `step` deeper than `margin`.
+pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eol: &str) -> String {
+    let mut out = Vec::new();
+    let format = serde_json::ser::PrettyFormatter::with_indent(step.as_bytes());
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, format);
+    match (json, value.serialize(&mut serializer), String::from_utf8(out)) {
+        (true, Ok(()), Ok(text)) => text.replace('\n', &format!("{eol}{margin}")),
+        _ => flow(value, json),
+    }
+}
+
+/// A string in a flow collection: bare where no reader could mistake it.
+pub(super) fn text(string: &str) -> String {
+    let mut written = String::new();
+    emit::document(&Value::String(string.to_owned()), &mut written);
+    let written = written.trim_end_matches('\n');
+    let single = written.starts_with('\'') && !written.contains('\n');
+    let bare = string == written && !string.contains([',', '[', ']', '{', '}', ':', '?', '#']);
+    if single || bare { written.to_owned() } else { quoted(string) }
+}
+
+/// A string in double quotes.
+pub(super) fn quoted(string: &str) -> String {
+    Value::String(string.to_owned()).to_string()
+}

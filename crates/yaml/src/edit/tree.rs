@@ -1,0 +1,177 @@
+//! Where every part of a document stands in its text, in bytes.
+//!
+//! Unlike the places that messages need, these do not follow aliases or merge keys: they are about the
+//! text itself.
+
+use crate::events::{self, MAX_DEPTH};
+use crate::locate;
+use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
+use std::ops::Range;
+
+/// A value in the text.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Its bytes; of a block of text those of its lines, of a block collection from its first key or dash to
+    /// the end of its last value. Empty where nothing is written.
+    pub(super) span: Range<usize>,
+    /// Characters before it on its line.
+    pub(super) column: usize,
+    /// Whether a tag or an anchor stands before it.
+    pub(super) adorned: bool,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Scalar(ScalarStyle),
+    Alias,
+    Sequence { flow: bool, items: Vec<Node> },
+    Mapping { flow: bool, entries: Vec<Entry> },
+}
+
+/// A key with its value.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// As JSON; `None` for a merge key.
+    pub(super) key: Option<String>,
+    /// The bytes of the key as written.
+    pub(super) span: Range<usize>,
+    /// Whether it is in double quotes.
+    pub(super) quoted: bool,
+    /// Where its `:` ends; `None` where it has none, or not right after it.
+    pub(super) colon: Option<usize>,
+    pub(super) value: Node,
+}
+
+impl Entry {
+    /// Where the last byte of the entry ends.
+    pub(super) fn end(&self) -> usize {
+        self.span.end.max(self.colon.unwrap_or(0)).max(self.value.span.end)
+    }
+
+    /// Whether a value is written at all.
+    pub(super) fn has_text(&self) -> bool {
+        !self.value.span.is_empty()
+    }
+}
+
+/// The root of document number `nth` of a text; `None` when it cannot be told where everything stands.
+pub(super) fn read(text: &str, nth: usize) -> Option<Node> {
+    let mut reader = Reader { text, parser: events::parser(text), depth: 0 };
+    for _ in 0..=nth {
+        while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
+    }
+    let (event, span) = reader.event()?;
+    reader.node(&event, &span)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    parser: Parser<'a, StrInput<'a>>,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn event(&mut self) -> Option<(Event<'a>, Span)> {
+        loop {
+            match self.parser.next_event()?.ok()? {
+                (Event::Anchor(..), _) => {}
+                event => return Some(event),
+            }
+        }
+    }
+
+    fn node(&mut self, event: &Event<'a>, span: &Span) -> Option<Node> {
+        let mut start = span.start.byte_offset()?;
+        let mut end = span.end.byte_offset()?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH + 1 {
+            return None;
+        }
+        let (kind, tagged) = match event {
+            Event::Scalar(value, style, _, tag) => {
+                if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
+                    Range { start, end } = block(self.text, start..end, value)?;
+                }
+                (Kind::Scalar(*style), tag.is_some())
+            }
+            Event::Alias(_) => (Kind::Alias, false),
+            Event::SequenceStart(style, _, tag) => {
+                let (items, last) = self.sequence()?;
+                let flow = *style == StructureStyle::Flow;
+                end = if flow { last } else { items.last().map_or(end, |item| item.span.end) };
+                (Kind::Sequence { flow, items }, tag.is_some())
+            }
+            Event::MappingStart(style, _, tag) => {
+                let (entries, last) = self.mapping()?;
+                let flow = *style == StructureStyle::Flow;
+                end = if flow { last } else { entries.last().map_or(end, Entry::end) };
+                (Kind::Mapping { flow, entries }, tag.is_some())
+            }
+            _ => return None,
+        };
+        self.depth -= 1;
+        let anchored = !matches!(event, Event::Alias(_)) && event.anchor_id().is_some();
+        Some(Node {
+            span: start..end.max(start),
+            column: span.start.col(),
+            adorned: tagged || anchored,
+            kind,
+        })
+    }
+
+    fn sequence(&mut self) -> Option<(Vec<Node>, usize)> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, span) => return Some((items, span.end.byte_offset()?)),
+                (event, span) => items.push(self.node(&event, &span)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self) -> Option<(Vec<Entry>, usize)> {
+        let mut entries = Vec::new();
+        loop {
+            let (event, span) = self.event()?;
+            let (key, quoted) = match &event {
+                Event::MappingEnd => return Some((entries, span.end.byte_offset()?)),
+                Event::Scalar(text, style, _, tag) => {
+                    (locate::key(text, *style, tag.as_deref())?, *style == ScalarStyle::DoubleQuoted)
+                }
+                _ => return None,
+            };
+            let span = self.node(&event, &span)?.span;
+            let (event, value) = self.event()?;
+            let value = self.node(&event, &value)?;
+            let colon = colon(self.text, span.end);
+            entries.push(Entry { key, span, quoted, colon, value });
+        }
+    }
+}
+
+/// Where the `:` ends that follows `from` on the same line.
+fn colon(text: &str, from: usize) -> Option<usize> {
+    let rest = text.get(from..)?;
+    let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    rest.get(blanks..)?.starts_with(':').then_some(from + blanks + 1)
+}
+
+/// The bytes of a block of text without the blank lines after it, except where the value has them.
+fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
+    let body = text.get(span.clone())?;
+    let keeps = value.ends_with("\n\n") || (!value.is_empty() && value.bytes().all(|b| b == b'\n'));
+    let body = if keeps {
+        let body = body.trim_end_matches([' ', '\t']);
+        let body = body.strip_suffix('\n').unwrap_or(body);
+        body.strip_suffix('\r').unwrap_or(body)
+    } else {
+        body.trim_end()
+    };
+    if body.is_empty() {
+        // Only its header is written.
+        let end = text.get(..span.start)?.trim_end().len();
+        return Some(end.checked_sub(1)?..end);
+    }
+    Some(span.start..span.start + body.len())
+}

@@ -1,3 +1,0 @@
-//! What tests and examples share.
-
-pub mod apiserver;
