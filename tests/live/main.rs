@@ -16,6 +16,7 @@ mod sandbox;
 mod adoption;
 mod apply;
 mod drift;
+mod dry_run;
 mod import;
 mod reach;
 mod trouble;

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{Method, Request, header};
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Error;
 
@@ -23,6 +23,8 @@ pub(super) struct Call {
     pub(super) secret: bool,
     /// Whether the resource may become known to the server in a moment.
     pub(super) awaited: bool,
+    /// Whether it is only tried.
+    dry: bool,
 }
 
 impl Call {
@@ -37,6 +39,7 @@ impl Call {
             body: Bytes::new(),
             secret,
             awaited: false,
+            dry: false,
         }
     }
 
@@ -57,6 +60,27 @@ impl Call {
         self.content_type = content_type;
         self.body = body.to_string().into();
         self
+    }
+
+    /// The same as a dry run. Wherever one is asked for, it is made here. The API server ignores the query
+    /// of a deletion that has a body, so that the body must say it, too.
+    pub(super) fn dry(mut self) -> Self {
+        if self.dry {
+            return self;
+        }
+        if self.method == Method::DELETE
+            && let Ok(Value::Object(mut options)) = serde_json::from_slice(&self.body)
+        {
+            options.insert("dryRun".to_owned(), json!(["All"]));
+            self.body = Value::Object(options).to_string().into();
+        }
+        self.dry = true;
+        self.query("dryRun", "All")
+    }
+
+    /// Whether it can change anything in the cluster.
+    pub(super) fn writes(&self) -> bool {
+        self.method != Method::GET && !self.dry
     }
 
     /// The same, patient with a resource that was defined a moment ago.
@@ -91,6 +115,18 @@ mod tests {
     fn parts_of_urls_are_encoded() {
         let call = Call::get("/api/v1/configmaps").query("labelSelector", "a/b=c").query("limit", "500");
         assert_eq!(call.query, "?labelSelector=a%2Fb%3Dc&limit=500");
+    }
+
+    #[test]
+    fn a_dry_run_is_one_in_query_and_body() {
+        let options = json!({"kind": "DeleteOptions", "preconditions": {"uid": "1"}});
+        let call = Call::new(Method::DELETE, "/api/v1/namespaces/a").body("application/json", &options).dry();
+        let body: Value = serde_json::from_slice(&call.body).unwrap();
+        assert_eq!(body, json!({"kind": "DeleteOptions", "preconditions": {"uid": "1"}, "dryRun": ["All"]}));
+        assert_eq!(call.query, "?dryRun=All");
+        assert!(!call.writes());
+        assert!(Call::new(Method::PATCH, "/api/v1/namespaces/a").writes());
+        assert!(!Call::get("/api/v1/namespaces/a").writes());
     }
 
     #[test]

@@ -182,10 +182,6 @@ fn can_be_tried(seen: &Seen, job: &Job<'_>, object: &ObjectRef) -> bool {
 fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
     let kind = seen.kinds.of(object)?;
     let path = path_of(kind, object);
-    let tried = |call: Call| match how.dry_run {
-        Some(_) => call.query("dryRun", "All"),
-        None => call,
-    };
     let patch = || {
         let call = Call::new(Method::PATCH, path.clone()).query("fieldManager", MANAGER);
         if kind.custom.is_some() && how.dry_run.is_none() { call.awaited() } else { call }
@@ -204,9 +200,9 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
                 ]);
-                steps.calls.push(tried(patch().body(JSON_PATCH, &operations)));
+                steps.calls.push(patch().body(JSON_PATCH, &operations));
             }
-            steps.calls.push(tried(patch().query("force", "true").body(APPLY, body)));
+            steps.calls.push(patch().query("force", "true").body(APPLY, body));
             steps.establishes = is_definition.then(|| Call::get(path));
         }
         Send::Delete { uid, resource_version } => {
@@ -214,7 +210,7 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
                 "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
                 "preconditions": {"uid": uid, "resourceVersion": resource_version},
             });
-            steps.calls.push(tried(Call::new(Method::DELETE, path).body("application/json", &options)));
+            steps.calls.push(Call::new(Method::DELETE, path).body("application/json", &options));
         }
     }
     Some(steps)

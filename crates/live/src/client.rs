@@ -48,7 +48,11 @@ pub(super) trait Way: Send + Sync {
 
 /// An API server.
 #[derive(Clone)]
-pub(super) struct Client(Arc<Server>);
+pub(super) struct Client {
+    server: Arc<Server>,
+    /// Whether whatever would write is sent as a dry run.
+    dry_run: bool,
+}
 
 struct Server {
     way: Box<dyn Way>,
@@ -80,7 +84,7 @@ impl Client {
     /// cannot be reached hold up nobody.
     pub(super) async fn new(way: impl Way + 'static, places: Arc<Semaphore>) -> Result<Self, Error> {
         let inner = way.client().await?;
-        Ok(Self(Arc::new(Server {
+        let server = Arc::new(Server {
             way: Box::new(way),
             inner: Mutex::new((inner, 0)),
             renewing: tokio::sync::Mutex::new(()),
@@ -88,7 +92,13 @@ impl Client {
             quiet: Mutex::new(Instant::now()),
             places,
             place: OnceCell::new(),
-        })))
+        });
+        Ok(Self { server, dry_run: false })
+    }
+
+    /// The same for a dry run: nothing that is sent changes anything.
+    pub(super) fn dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.
@@ -98,6 +108,8 @@ impl Client {
 
     /// The answer of the server, or as much as is wanted of it; refusals are errors.
     pub(super) async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
+        let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();
         let mut wait = FIRST_WAIT;
         let mut attempt = 1;
@@ -135,15 +147,15 @@ impl Client {
     }
 
     fn current(&self) -> (kube::Client, u32) {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.server.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gets credentials anew, unless somebody did since.
     async fn renew(&self, age: u32) -> Result<(), Error> {
-        let _one = self.0.renewing.lock().await;
+        let _one = self.server.renewing.lock().await;
         if self.current().1 == age {
-            let client = self.0.way.client().await?;
-            *self.0.inner.lock().unwrap_or_else(PoisonError::into_inner) = (client, age + 1);
+            let client = self.server.way.client().await?;
+            *self.server.inner.lock().unwrap_or_else(PoisonError::into_inner) = (client, age + 1);
         }
         Ok(())
     }
@@ -151,15 +163,15 @@ impl Client {
     async fn attempt<T: DeserializeOwned>(&self, client: &kube::Client, call: &Call) -> Result<T, Miss> {
         // Nobody closes semaphores.
         let closed = |error: tokio::sync::AcquireError| Miss::Lasting(Error::Unreachable(error.to_string()));
-        let _slot = self.0.slots.acquire().await.map_err(closed)?;
-        let quiet = *self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let _slot = self.server.slots.acquire().await.map_err(closed)?;
+        let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
         let (code, headers, bytes) = exchange(client, call).await?;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
         if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {
-            let place = || async { self.0.places.clone().acquire_owned().await };
-            self.0.place.get_or_try_init(place).await.map_err(closed)?;
+            let place = || async { self.server.places.clone().acquire_owned().await };
+            self.server.place.get_or_try_init(place).await.map_err(closed)?;
         }
         if code.is_success() {
             let strange = || Error::Unreachable("the answer is no JSON: is this an API server?".to_owned());
@@ -175,7 +187,7 @@ impl Client {
         let Some(asked) = retry_after(&headers) else { return Err(Miss::Again(error)) };
         if code == StatusCode::TOO_MANY_REQUESTS {
             // It concerns everybody who asks this server.
-            let mut quiet = self.0.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut quiet = self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
             *quiet = (*quiet).max(Instant::now() + asked);
         }
         Err(Miss::Busy(error, asked))

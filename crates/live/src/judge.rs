@@ -51,8 +51,8 @@ fn trial(seen: &Seen, decision: &Decision) -> Option<Call> {
     match &decision.send {
         Some(Send::Apply { body, owners: None }) if decision.action.action == Deed::Update => {
             let call = Call::new(Method::PATCH, path_of(seen.kinds.of(object)?, object));
-            let call = call.query("fieldManager", MANAGER).query("force", "true").query("dryRun", "All");
-            Some(call.body(APPLY, body))
+            let call = call.query("fieldManager", MANAGER).query("force", "true");
+            Some(call.body(APPLY, body).dry())
         }
         _ => None,
     }

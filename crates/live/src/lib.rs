@@ -237,7 +237,7 @@ fn each<'j, T: Send>(
 fn one(runtime: &Runtime, ways: &Arc<Ways>, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {
     let mut outcome = Outcome { cluster: job.cluster.clone(), actions: Vec::new(), failures: Vec::new() };
     let worked = runtime.block_on(async {
-        let client = target::to(ways, &job.cluster).await?;
+        let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
         work(&client, job, decider, how, &mut outcome).await
     });
     if let Err(error) = worked {

@@ -30,6 +30,7 @@ pub struct Cluster {
     /// Whether pods become ready.
     pub(super) ready: bool,
     counts: Count,
+    sent: Vec<Request>,
     clock: Option<String>,
 }
 
@@ -61,6 +62,7 @@ impl Cluster {
             controlling: false,
             ready: false,
             counts: Count::new(),
+            sent: Vec::new(),
             clock: None,
         };
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
@@ -146,6 +148,12 @@ impl Cluster {
 
     pub fn reset_counts(&mut self) {
         self.counts.clear();
+        self.sent.clear();
+    }
+
+    /// The requests that were answered and that do more than read, in order.
+    pub fn sent(&self) -> &[Request] {
+        &self.sent
     }
 
     /// Forgets what happened until now: watches that start earlier have expired.
@@ -175,8 +183,11 @@ impl Cluster {
         let target = Target::parse(&request.path);
         let verb = verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
         // Whatever is tried is not done.
-        let verb = if request.param("dryRun").is_some() { "dry run" } else { verb };
+        let verb = if request.method != "GET" && request.dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
+        if request.method != "GET" {
+            self.sent.push(request.clone());
+        }
         if let Some(response) = self.faults.strike(verb, request) {
             return response;
         }

@@ -27,13 +27,12 @@ impl Options {
             uid: text(&body, "/preconditions/uid").to_owned(),
             version: text(&body, "/preconditions/resourceVersion").to_owned(),
             grace: body["gracePeriodSeconds"].as_i64(),
-            dry: request.dry_run() || body["dryRun"] == json!(["All"]),
+            dry: request.dry_run(),
         };
-        if let Some(policy) = request.filled("propagationPolicy") {
-            policy.clone_into(&mut options.policy);
-        }
-        if let Some(grace) = request.filled("gracePeriodSeconds").and_then(|g| g.parse().ok()) {
-            options.grace = Some(grace);
+        // The query counts only where there is no body.
+        if request.body.is_empty() {
+            request.filled("propagationPolicy").unwrap_or_default().clone_into(&mut options.policy);
+            options.grace = request.filled("gracePeriodSeconds").and_then(|grace| grace.parse().ok());
         }
         let policies = ["Foreground", "Background", "Orphan"];
         if !options.policy.is_empty() && !policies.contains(&options.policy.as_str()) {

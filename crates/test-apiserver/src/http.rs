@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use federate_apiserver::Failure;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::watch::Watch;
 
@@ -81,7 +81,12 @@ impl Request {
         self.headers.get("accept").map_or("", String::as_str)
     }
 
+    /// Whether it is a dry run. A deletion that has a body is one only if the body says so.
     pub fn dry_run(&self) -> bool {
+        if self.method == "DELETE" && !self.body.is_empty() {
+            let options: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+            return options["dryRun"].as_array().is_some_and(|values| values.contains(&json!("All")));
+        }
         self.filled("dryRun").is_some()
     }
 }
