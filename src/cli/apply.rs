@@ -19,7 +19,7 @@ use federate_report::actions as report;
 /// no longer wanted is deleted. A cluster that fails or cannot be reached holds up no other.
 ///
 /// A cluster is reached by the kubeconfig's context of its name, or the one that `contexts` in federate.yaml
-/// names. With --live DIR no cluster is reached: --dry-run=client then shows what would be done.
+/// names. With --observed DIR no cluster is reached: --dry-run=client then shows what would be done.
 ///
 /// Example: federate apply deploy --dry-run=client
 #[derive(Debug, Args)]
@@ -116,10 +116,10 @@ impl Apply {
     }
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
-        match (self.args.live_folder(), self.dry_run) {
+        match (self.args.observed_folder(), self.dry_run) {
             (Some(_), Some(Try::Client)) => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
-                "--live reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
+                "--observed reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
             )),
             (None, dry_run) => Ok(Reader::Servers(Servers {
                 access: &self.access,

@@ -16,7 +16,7 @@ use federate_report::actions;
 /// objects that are missing, or there though no longer wanted, are. `drift.ignore` in federate.yaml
 /// leaves out more, by kind, name, path and field manager.
 ///
-/// Clusters are reached as `apply` reaches them, and only read; with --live DIR none is reached. A cluster
+/// Clusters are reached as `apply` reaches them, and only read; with --observed DIR none is reached. A cluster
 /// that cannot be read is told, the others are compared, and the exit code is 2.
 ///
 /// With --correct exactly what is told is put back: the fields that drifted, with the values that are
@@ -25,7 +25,7 @@ use federate_report::actions;
 /// that are not ours are told and left: `apply` takes them over. The exit code is then 0 when everything
 /// was put back, 1 when something was left as it is, and 2 when something failed.
 ///
-/// Example: federate drift deploy --live dump -o markdown
+/// Example: federate drift deploy --observed dump -o markdown
 #[derive(Debug, Args)]
 pub(super) struct Drift {
     #[command(flatten)]
@@ -92,9 +92,9 @@ impl Drift {
         if self.prune.any() && !self.correct {
             return failed("nothing is deleted without --correct, so that there is nothing to prune");
         }
-        match (self.args.live_folder(), self.correct) {
+        match (self.args.observed_folder(), self.correct) {
             (Some(_), true) => failed(
-                "--live is a dump and reaches no cluster, so that nothing can be put back: leave out --live, or --correct",
+                "--observed is a dump and reaches no cluster, so that nothing can be put back: leave out --observed, or --correct",
             ),
             (Some(_), false) => Ok(Reader::Dump),
             (None, correct) => Ok(Reader::Servers(Servers {

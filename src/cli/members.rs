@@ -87,7 +87,7 @@ pub(super) enum Purpose {
 
 /// Where what runs is read.
 pub(super) enum Reader<'m> {
-    /// From the folder of `--live`.
+    /// From the folder of `--observed`.
     Dump,
     /// From the API servers, where it may be acted upon, too.
     Servers(Servers<'m>),
@@ -198,7 +198,7 @@ impl Purpose {
 }
 
 impl Plane<'_> {
-    /// Decides from what `--live` holds.
+    /// Decides from what `--observed` holds.
     fn dumped(&self) -> Outcome {
         let customs = self.customs();
         let kind = |id: &ObjectRef| kind(id, &customs);

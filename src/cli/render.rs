@@ -55,7 +55,7 @@ impl Render {
             std::fs::canonicalize(path)
                 .map_err(|e| Fault::Failed(format!("cannot watch {}: {e}", path.display())))
         };
-        let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.live_folder());
+        let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.observed_folder());
         let folders = folders.map(real).collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
         let mut last: Option<Good> = None;

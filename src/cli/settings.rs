@@ -80,7 +80,7 @@ pub(super) struct RepoArgs {
     ///
     /// Some control planes decide by it: ready replicas, pods without room, load balancers.
     #[arg(long, value_name = "DIR")]
-    live: Option<PathBuf>,
+    observed: Option<PathBuf>,
 
     /// What host names resolve to, as YAML (`HOST: [ADDRESS, …]`); nothing is looked up
     #[arg(long, value_name = "FILE")]
@@ -205,14 +205,14 @@ impl RepoArgs {
     }
 
     /// The folder of what runs, if one is named.
-    pub(super) fn live_folder(&self) -> Option<&Path> {
-        self.live.as_deref()
+    pub(super) fn observed_folder(&self) -> Option<&Path> {
+        self.observed.as_deref()
     }
 
     fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
-        let Some(path) = &self.live else { return Ok(Default::default()) };
+        let Some(path) = &self.observed else { return Ok(Default::default()) };
         let tree = WorkTree::open(path).map_err(|_| {
-            Fault::Failed(format!("--live: {} is no folder that can be read", path.display()))
+            Fault::Failed(format!("--observed: {} is not a folder that can be read", path.display()))
         })?;
         Ok(federate_repo::live(&tree, &path.to_string_lossy()))
     }

@@ -13,14 +13,14 @@ fn there(more: &str) -> String {
 /// Why the Deployment in `m1` is a conflict.
 #[track_caller]
 fn conflict(sandbox: &Sandbox) -> String {
-    let json = sandbox.run("apply --dry-run=client --live .live --cluster m1 -o json").code(0).json();
+    let json = sandbox.run("apply --dry-run=client --observed .live --cluster m1 -o json").code(0).json();
     let actions = json["actions"].as_array().unwrap();
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
     assert_eq!(action["action"], "conflict", "{action}");
     let reason = action["reason"].as_str().unwrap();
     assert!(reason.ends_with("--adopt if-no-restart (or always) would all the same"), "{reason}");
     let adopted =
-        sandbox.run("apply --dry-run=client --live .live --cluster m1 --adopt if-no-restart -o json");
+        sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt if-no-restart -o json");
     assert!(adopted.code(0).out.contains("\"adopt\""));
     reason.to_owned()
 }

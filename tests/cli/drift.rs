@@ -43,7 +43,7 @@ fn dumped(first: &str, second: &str) -> Sandbox {
 fn what_runs_as_rendered_has_not_drifted() {
     let applied = live("federate", "Apply", 2, "");
     let sandbox = dumped(&applied, &applied);
-    let ran = sandbox.run("drift --live .live").code(0);
+    let ran = sandbox.run("drift --observed .live").code(0);
     assert_eq!(ran.out, "no drift\n");
 }
 
@@ -51,7 +51,7 @@ fn what_runs_as_rendered_has_not_drifted() {
 fn drift_names_field_and_culprit() {
     let edited = live("kubectl-edit", "Update", 7, "");
     let sandbox = dumped(&edited, &live("federate", "Apply", 2, ""));
-    let json = sandbox.run("drift --live .live -o json").code(1).json();
+    let json = sandbox.run("drift --observed .live -o json").code(1).json();
     assert_eq!(json["kind"], "Actions");
     let action = &json["actions"][0];
     assert_eq!((&action["cluster"], &action["action"]), (&"m1".into(), &"update".into()));
@@ -60,22 +60,22 @@ fn drift_names_field_and_culprit() {
     assert_eq!(action["diffs"], serde_json::json!([diff]));
     assert_eq!(action["restartsPods"], false);
     assert_eq!(json["actions"].as_array().unwrap().len(), 1);
-    let table = sandbox.run("drift --live .live").code(1).out;
+    let table = sandbox.run("drift --observed .live").code(1).out;
     assert!(table.contains("/spec/replicas: 7 → 2 (kubectl-edit, 2026-01-02T03:04:05Z)"), "{table}");
-    let yaml = sandbox.run("drift --live .live -o yaml").code(1).out;
+    let yaml = sandbox.run("drift --observed .live -o yaml").code(1).out;
     assert!(yaml.contains("manager: kubectl-edit"), "{yaml}");
-    let markdown = sandbox.run("drift --live .live -o markdown").code(1).out;
+    let markdown = sandbox.run("drift --observed .live -o markdown").code(1).out;
     assert!(
         markdown.contains("| m1 | Deployment shop/web | /spec/replicas | 2 | 7 | kubectl-edit |"),
         "{markdown}"
     );
-    let junit = sandbox.run("drift --live .live -o junit").code(1).out;
+    let junit = sandbox.run("drift --observed .live -o junit").code(1).out;
     assert!(junit.contains("<testcase classname=\"m1\" name=\"Deployment shop/web\">"), "{junit}");
     sandbox.write(
         "federate.yaml",
         "drift: {ignore: [{kinds: [Deployment], paths: [/spec/replicas], managers: [kubectl-edit]}]}\n",
     );
-    sandbox.run("drift --live .live").code(0);
+    sandbox.run("drift --observed .live").code(0);
 }
 
 #[test]
@@ -85,17 +85,17 @@ fn missing_objects_are_drift_and_autoscaled_replicas_are_not() {
                   spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
     let sandbox = Sandbox::web().file(".live/m1/web.yaml", scaled).file(".live/m1/hpa.yaml", scaler);
     std::fs::create_dir_all(sandbox.path(".live/m2")).unwrap();
-    let out = sandbox.run("drift --live .live").code(1).out;
+    let out = sandbox.run("drift --observed .live").code(1).out;
     assert!(out.starts_with("m2  create     Deployment shop/web  it is missing\n"), "{out}");
-    assert!(sandbox.run("drift --live .live --full").code(1).out.contains("/spec/replicas: 7 → 2"));
+    assert!(sandbox.run("drift --observed .live --full").code(1).out.contains("/spec/replicas: 7 → 2"));
 }
 
 #[test]
 fn a_dump_cannot_be_corrected() {
     let sandbox = dumped(&live("federate", "Apply", 2, ""), "");
-    let said = sandbox.run("drift --live .live --correct").code(2).err;
-    assert!(said.contains("--live is a dump and reaches no cluster"), "{said}");
-    let said = sandbox.run("drift --live .live --prune-limit 100").code(2).err;
+    let said = sandbox.run("drift --observed .live --correct").code(2).err;
+    assert!(said.contains("--observed is a dump and reaches no cluster"), "{said}");
+    let said = sandbox.run("drift --observed .live --prune-limit 100").code(2).err;
     assert!(said.contains("nothing is deleted without --correct"), "{said}");
     let said = sandbox.run("drift --kubeconfig nowhere").code(2).err;
     assert!(said.contains("the kubeconfig"), "{said}");
@@ -123,7 +123,7 @@ fn rules_leave_out_what_they_name() {
         ("{paths: [/spec]}".to_owned(), &[]),
     ] {
         sandbox.write("federate.yaml", format!("drift: {{ignore: [{rule}]}}\n"));
-        let json = sandbox.run("drift --live .live -o json").json();
+        let json = sandbox.run("drift --observed .live -o json").json();
         let diffs = json["actions"][0]["diffs"].as_array().cloned().unwrap_or_default();
         let paths: Vec<&str> = diffs.iter().map(|diff| diff["path"].as_str().unwrap()).collect();
         assert_eq!(paths, left, "{rule}");
@@ -133,7 +133,7 @@ fn rules_leave_out_what_they_name() {
     for (rule, code) in [("{names: [web]}", 0), ("{names: [web], paths: [/spec]}", 1), ("{managers: [x]}", 1)]
     {
         sandbox.write("federate.yaml", format!("drift: {{ignore: [{rule}]}}\n"));
-        sandbox.run("drift --live .live").code(code);
+        sandbox.run("drift --observed .live").code(code);
     }
 }
 
@@ -144,7 +144,7 @@ fn labels_that_are_all_gone_are_drift() {
     let labelled =
         crate::sandbox::WEB.replace("metadata:\n  name: web", "metadata:\n  labels: {team: a}\n  name: web");
     sandbox.write("web.yaml", labelled);
-    let json = sandbox.run("drift --live .live -o json").code(1).json();
+    let json = sandbox.run("drift --observed .live -o json").code(1).json();
     let diff = &json["actions"][0]["diffs"][0];
     assert_eq!(
         (&diff["path"], &diff["desired"]),
@@ -157,9 +157,9 @@ fn errors_of_the_repo_win() {
     let applied = live("federate", "Apply", 2, "");
     let sandbox = dumped(&applied, &live("kubectl-edit", "Update", 7, ""));
     sandbox.write("broken.yaml", "kind: [\n");
-    let ran = sandbox.run("drift --live .live").code(2);
+    let ran = sandbox.run("drift --observed .live").code(2);
     assert!(ran.out.is_empty() && ran.err.contains("nothing was compared"), "{ran:#?}");
-    let ran = sandbox.run("drift --live .live --keep-going").code(2);
+    let ran = sandbox.run("drift --observed .live --keep-going").code(2);
     assert!(ran.out.contains("/spec/replicas: 7 → 2"), "{ran:#?}");
 }
 
@@ -178,7 +178,7 @@ fn secrets_drift_without_being_shown() {
     );
     sandbox.write(".live/m1/s.yaml", secret("hunter2-live"));
     for output in ["table", "json", "yaml", "markdown", "junit"] {
-        let ran = sandbox.run(&format!("drift --live .live -o {output}")).code(1);
+        let ran = sandbox.run(&format!("drift --observed .live -o {output}")).code(1);
         let all = ran.out + &ran.err;
         assert!(all.contains("password") && !all.contains("hunter2"), "{all}");
         for encoded in ["aHVudGVyMi13YW50ZWQ", "aHVudGVyMi1saXZl"] {

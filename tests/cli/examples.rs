@@ -58,7 +58,7 @@ fn kubeadmirals_nginx() {
 #[test]
 fn kubefeds_deployment_service_route_and_dns() {
     let live = examples().join("kubefed/live");
-    let live = ["--live", &live.to_string_lossy()];
+    let live = ["--observed", &live.to_string_lossy()];
     let repo = examples().join("kubefed");
     let (clean, text) = federate(&[&["check", &repo.to_string_lossy()], &live[..]].concat());
     assert!(clean, "{text}");

@@ -28,7 +28,7 @@ pub(in crate::cli) enum Trial {
 impl Servers<'_> {
     pub(super) fn outcome(&self, _: &super::Plane<'_>) -> Result<super::Outcome, crate::cli::Fault> {
         let _ = (self.access, self.trial, self.wait, self.quiet);
-        let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --live";
+        let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --observed";
         Err(crate::cli::Fault::Failed(why.to_owned()))
     }
 }
