@@ -7,7 +7,7 @@ use clap::Args;
 use super::Fault;
 use federate_repo::Source;
 use federate_source::WorkTree;
-use federate_source::git::{self, Place, Revision, verify};
+use federate_source::git::{self, Place, Resolved, Revision, verify};
 
 /// Arguments that choose a revision.
 #[derive(Debug, Args)]
@@ -59,13 +59,35 @@ impl RevisionArgs {
         }
     }
 
-    fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {
-        let place = Place::of(repo).map_err(|e| failed(&e))?;
-        if self.verify_signatures {
-            verify::verify(&place, rev, self.allowed_signers.as_deref()).map_err(|e| failed(&e))?;
-        }
-        Ok(Revision::open(place, rev).map(|revision| Opened::Revision(Box::new(revision))))
+    /// The contents of `REV:PATH`, which is verified like any other revision; `None` where that is no
+    /// such name, but a file's.
+    pub(super) fn file(&self, repo: &Path, spec: &str) -> Result<Option<Vec<u8>>, Fault> {
+        let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
+        let (place, resolved) = self.resolve(repo, rev)?;
+        git::blob(&place, &resolved, path).map(Some).map_err(|e| failed(&e))
     }
+
+    fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {
+        let (place, resolved) = self.resolve(repo, rev)?;
+        Ok(Revision::open(place, &resolved).map(|revision| Opened::Revision(Box::new(revision))))
+    }
+
+    /// Resolves a revision, once, and verifies it where that is asked for.
+    fn resolve(&self, repo: &Path, rev: &str) -> Result<(Place, Resolved), Fault> {
+        let place = Place::of(repo).map_err(|e| failed(&e))?;
+        let repository = place.open().map_err(|e| failed(&e))?;
+        let resolved = place.resolve(&repository, rev).map_err(|e| failed(&e))?;
+        if self.verify_signatures {
+            verify::verify(&place, &resolved, self.allowed_signers.as_deref()).map_err(|e| failed(&e))?;
+        }
+        Ok((place, resolved))
+    }
+}
+
+/// Whether a name with a colon in it is a file's all the same. What a file is called in the working
+/// directory does not decide that: a repo could bring one that is called like a revision.
+fn is_path(spec: &str) -> bool {
+    spec.starts_with('/') || spec.starts_with("./") || spec.starts_with("../")
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Fault {

@@ -14,7 +14,7 @@ use federate_engine::{Engine, Rendering, Settings, previous};
 use federate_kubernetes::{Cluster, Finding, Live, Severity};
 use federate_repo::{Repo, Source};
 use federate_report::findings;
-use federate_source::{WorkTree, git};
+use federate_source::WorkTree;
 
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,7 +68,8 @@ pub(super) struct RepoArgs {
 
     /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
     ///
-    /// REV:PATH reads it from a git revision, for example `rendered:placements.yaml`.
+    /// REV:PATH reads it from a git revision, for example `rendered:placements.yaml`; write `./` before the name
+    /// of a file with a colon in it.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
 
@@ -188,13 +189,12 @@ impl RepoArgs {
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
         let failed =
             |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
-        let spec = path.to_str().filter(|spec| spec.contains(':') && !path.exists());
-        let bytes = match spec {
-            Some(spec) => {
-                let place = git::Place::of(&self.repo).map_err(|e| failed(&e))?;
-                git::blob(&place, spec).map_err(|e| failed(&e))?
-            }
-            None => fs::read(path).map_err(|e| failed(&e))?,
+        let spec = path.to_str().unwrap_or_default();
+        let bytes = match self.revision.file(&self.repo, spec) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => fs::read(path).map_err(|e| failed(&e))?,
+            Err(Fault::Failed(why)) => return Err(failed(&why)),
+            Err(fault) => return Err(fault),
         };
         previous::read(&bytes).map_err(|e| failed(&e))
     }

@@ -162,7 +162,7 @@ fn what_is_not_ours_is_not_replaced() {
     sandbox.git("worktree add -q linked docs");
     let said = sandbox.run("commit --branch docs").code(2).err;
     assert!(said.contains("branch `docs` is checked out"), "{said}");
-    for name in ["a..b", "-x", "a.lock", "a b", "{cluster}~"] {
+    for name in ["a..b", "-x", "a.lock", "a b", "{cluster}~", "HEAD", "@"] {
         let mut command = sandbox.command("commit");
         let output = command.arg(format!("--branch={name}")).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stderr).contains("no branch can be called"), "{output:?}");
@@ -212,10 +212,12 @@ fn an_error_commits_nothing() {
 #[test]
 fn a_bare_repository_is_rendered_into_itself() {
     let sandbox = web();
-    sandbox.git("clone -q --bare . bare.git");
-    sandbox.run("commit bare.git --rev main --branch rendered").code(0);
-    assert_eq!(sandbox.git("-C bare.git rev-list --count rendered").trim(), "1");
-    sandbox.git("-C bare.git fsck --full --strict");
+    let beside = Sandbox::new();
+    let bare = beside.path("bare.git").display().to_string();
+    sandbox.git(&format!("clone -q --bare . {bare}"));
+    sandbox.run(&format!("commit {bare} --rev main --branch rendered")).code(0);
+    assert_eq!(sandbox.git(&format!("-C {bare} rev-list --count rendered")).trim(), "1");
+    sandbox.git(&format!("-C {bare} fsck --full --strict"));
 }
 
 #[test]

@@ -23,8 +23,10 @@ fn a_revision_is_planned_whatever_the_work_tree_holds() {
     assert_eq!(second["placements"][0]["clusters"][0]["replicas"], 4, "{second:#}");
     assert_eq!(sandbox.run("plan --rev main~1 -o json").code(0).out, first);
     sandbox.run("plan").code(2);
-    sandbox.git("clone -q --bare . bare.git");
-    assert_eq!(sandbox.run("plan bare.git --rev main~1 -o json").code(0).out, first);
+    let beside = Sandbox::new();
+    let bare = beside.path("bare.git").display().to_string();
+    sandbox.git(&format!("clone -q --bare . {bare}"));
+    assert_eq!(sandbox.run(&format!("plan {bare} --rev main~1 -o json")).code(0).out, first);
     let said = sandbox.run("plan --rev v1").code(2).err;
     assert!(said.contains("no revision `v1` in <repo>: its branches are main"), "{said}");
 }
@@ -81,14 +83,13 @@ fn only_signed_revisions_are_taken_when_asked() {
     sandbox.run("plan --rev HEAD --verify-signatures --allowed-signers signers").code(0);
     let said = sandbox.run("plan --rev HEAD --verify-signatures").code(2).err;
     assert!(said.contains("no allowed signers"), "{said}");
-    sandbox.git("config gpg.ssh.allowedSignersFile signers");
-    sandbox.run("plan --rev HEAD --verify-signatures").code(0);
+    sandbox.run("plan --rev HEAD --verify-signatures --allowed-signers signers").code(0);
     sandbox.git("config user.signingkey ./other");
     sandbox.git("commit -q -S --allow-empty -m stranger");
     refused("--rev HEAD", "has no good signature");
     // A signed tag vouches for the commit it names.
     sandbox.git("config user.signingkey ./good");
     sandbox.git("tag -s v1 -m one");
-    sandbox.run("plan --rev v1 --verify-signatures").code(0);
+    sandbox.run("plan --rev v1 --verify-signatures --allowed-signers signers").code(0);
     refused("--rev v1^{commit}", "has no good signature");
 }

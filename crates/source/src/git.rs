@@ -5,7 +5,6 @@
 //! What needs the user's credentials, keys or hooks is left to the `git` program ([`program`]).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,11 +12,16 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
 use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 
+mod discover;
+mod isolation;
 mod link;
 pub mod program;
+mod resolve;
 #[cfg(test)]
 mod tests;
 pub mod verify;
+
+pub use resolve::{Resolved, Tag, rev_and_path};
 
 /// Why a revision cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +57,14 @@ pub enum Error {
         repository: PathBuf,
     },
     /// The revision has no such folder.
-    #[error("revision `{rev}` has no folder `{folder}`")]
+    #[error("revision `{rev}` has no folder `{folder}`{}", passed_over(*.embedded))]
     NoFolder {
         /// The revision as it was named.
         rev: String,
         /// The folder, from the repository's root.
         folder: String,
+        /// Whether a bare repository there was passed over.
+        embedded: bool,
     },
     /// The object database cannot be read.
     #[error("cannot read the git repository {}: {why}", .repository.display())]
@@ -74,6 +80,15 @@ fn reason(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
+fn passed_over(embedded: bool) -> &'static str {
+    if embedded {
+        "; the bare repository there lies in the work tree of another repository, so it may have come with that \
+         one's files: set GIT_DIR to its path if it is the one to read"
+    } else {
+        ""
+    }
+}
+
 /// A folder and the git repository that it belongs to.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -83,54 +98,14 @@ pub struct Place {
     pub work_tree: Option<PathBuf>,
     /// The folder from the repository's root, with `/`; empty for the root itself.
     pub prefix: String,
+    /// Whether a bare repository around the folder was passed over, because it lies in this work tree.
+    pub embedded: bool,
 }
 
 impl Place {
-    /// Finds the repository around a folder. The folder itself need not exist: a revision may have it.
-    pub fn of(folder: &Path) -> Result<Self, Error> {
-        let none = |why: String| Error::NoRepository { folder: folder.to_owned(), why };
-        let absolute = std::path::absolute(folder).map_err(|e| none(e.to_string()))?;
-        let existing = absolute
-            .ancestors()
-            .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)));
-        let Some((existing, rest)) = existing else { return Err(none(String::new())) };
-        let repository = Repository::discover(&existing).map_err(|e| match e.code() {
-            ErrorCode::NotFound => none(String::new()),
-            _ => none(e.message().to_owned()),
-        })?;
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let git_dir = real(repository.path());
-        let work_tree = repository.workdir().map(real);
-        let root = work_tree.as_ref().unwrap_or(&git_dir);
-        // The folder `.git` itself stands for the whole repository.
-        let below =
-            existing.strip_prefix(root).ok().filter(|_| !existing.starts_with(&git_dir) || *root == git_dir);
-        let prefix = below.map_or_else(|| rest.to_owned(), |below| below.join(rest));
-        let parts: Option<Vec<&str>> = prefix.iter().map(|part| part.to_str()).collect();
-        let prefix = parts.ok_or_else(|| none("its path is not UTF-8".to_owned()))?.join("/");
-        Ok(Self { git_dir, work_tree, prefix })
-    }
-
     /// Opens the repository.
     pub fn open(&self) -> Result<Repository, Error> {
         Repository::open(&self.git_dir).map_err(|e| self.unreadable(&e))
-    }
-
-    /// The commit that a revision names, through tags.
-    pub fn resolve(&self, repository: &Repository, rev: &str) -> Result<Oid, Error> {
-        let found = repository.revparse_single(rev).and_then(|object| object.peel_to_commit());
-        found.map(|commit| commit.id()).map_err(|e| {
-            let rev = rev.to_owned();
-            if repository.is_shallow() && e.code() == ErrorCode::NotFound {
-                return Error::Shallow { rev, repository: self.shown().to_owned() };
-            }
-            let why = match e.code() {
-                ErrorCode::NotFound => remedy(repository, &rev),
-                ErrorCode::UnbornBranch => "the branch has no commit yet".to_owned(),
-                _ => e.message().to_owned(),
-            };
-            Error::NoRevision { rev, repository: self.shown().to_owned(), why }
-        })
     }
 
     /// The folder that people know the repository by.
@@ -140,23 +115,6 @@ impl Place {
 
     fn unreadable(&self, error: &git2::Error) -> Error {
         Error::Unreadable { repository: self.shown().to_owned(), why: error.message().to_owned() }
-    }
-}
-
-/// What a reader may have meant.
-fn remedy(repository: &Repository, rev: &str) -> String {
-    let remote = format!("origin/{rev}");
-    if repository.revparse_single(&remote).is_ok() {
-        return format!("there is `{remote}`");
-    }
-    let Ok(names) = repository.references_glob("refs/heads/*") else { return String::new() };
-    let names = names.filter_map(Result::ok).filter_map(|r| Some(r.shorthand().ok()?.to_owned()));
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match names.as_slice() {
-        [] => "it has no branch at all".to_owned(),
-        names => format!("its branches are {}", federate_kubernetes::finding::list(names, 10)),
     }
 }
 
@@ -172,13 +130,14 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Opens the folder of `place` as it is in revision `rev`.
-    pub fn open(place: Place, rev: &str) -> Result<Self, Error> {
+    /// Opens the folder of `place` as it is in a revision.
+    pub fn open(place: Place, resolved: &Resolved) -> Result<Self, Error> {
         let repository = place.open()?;
-        let commit = place.resolve(&repository, rev)?;
+        let commit = resolved.commit;
         let root = tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
             ErrorCode::NotFound if !place.prefix.is_empty() => {
-                Error::NoFolder { rev: rev.to_owned(), folder: place.prefix.clone() }
+                let (rev, embedded) = (resolved.rev.clone(), place.embedded);
+                Error::NoFolder { rev, folder: place.prefix.clone(), embedded }
             }
             _ => place.unreadable(&e),
         })?;
@@ -280,16 +239,19 @@ const TREE: i32 = 0o040_000;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
-/// The contents of `REV:PATH`, in git's own notation.
-pub fn blob(place: &Place, spec: &str) -> Result<Vec<u8>, Error> {
+/// The contents of one file of a revision. The path is from the repository's root.
+pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
     let repository = place.open()?;
-    let missing = |e: git2::Error| Error::NoRevision {
-        rev: spec.to_owned(),
+    let read = || {
+        let tree = repository.find_commit(resolved.commit)?.tree()?;
+        let blob = tree.get_path(Path::new(path))?.to_object(&repository)?.peel_to_blob()?;
+        Ok(blob.content().to_vec())
+    };
+    read().map_err(|e: git2::Error| Error::NoRevision {
+        rev: format!("{}:{path}", resolved.rev),
         repository: place.shown().to_owned(),
         why: e.message().to_owned(),
-    };
-    let blob = repository.revparse_single(spec).and_then(|object| object.peel_to_blob()).map_err(missing)?;
-    Ok(blob.content().to_vec())
+    })
 }
 
 /// Whether files below the folder differ from the last commit, or are not in it.

@@ -22,7 +22,10 @@ impl Source {
             Opened::Revision(revision) => (Some(revision.commit()), false),
             Opened::WorkTree(_) => {
                 // What cannot be told to be clean is not called so.
-                (place.resolve(&repository, "HEAD").ok(), git::is_modified(place).unwrap_or(true))
+                (
+                    place.resolve(&repository, "HEAD").ok().map(|head| head.commit),
+                    git::is_modified(place).unwrap_or(true),
+                )
             }
         };
         let Some(id) = id else { return none };

@@ -22,5 +22,8 @@ fn a_branch_is_pushed_over_http() {
     let secret = server.address().replace("http://", "http://user:hunter2@");
     let said = sandbox.run(&format!("commit --branch rendered --push {secret}/.remote.git")).code(2).err;
     assert!(said.contains("403") && !said.contains("hunter2"), "{said}");
+    let secret = format!("{}/.remote.git?private_token=hunter2", server.address());
+    let said = sandbox.run(&format!("commit --branch rendered --push {secret}")).code(2).err;
+    assert!(said.contains("`git ") && said.contains("?…") && !said.contains("hunter2"), "{said}");
     assert_eq!(sandbox.git("rev-list --count rendered").trim(), "2");
 }

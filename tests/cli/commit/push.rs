@@ -75,7 +75,7 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.git("clone -q .remote.git .other");
-    // Just before our push arrives, another one is through.
+    // Just before our push arrives, another one is through, by a hook of the user's.
     let text = sandbox.read(".other/web.yaml").replace("replicas: 4", "replicas: 12");
     sandbox.write(".other/web.yaml", text);
     let hook = format!(
@@ -83,15 +83,15 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
         sandbox.path("").display(),
         env!("CARGO_BIN_EXE_federate"),
     );
-    sandbox.write(".git/hooks/pre-push", hook);
-    std::fs::set_permissions(
-        sandbox.path(".git/hooks/pre-push"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .unwrap();
+    sandbox.write(".hooks/pre-push", hook);
+    let path = sandbox.path(".hooks/pre-push");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    sandbox.write(".config", format!("[core]\n hooksPath = {}\n", sandbox.path(".hooks").display()));
     replicas(&sandbox, 6);
-    let ran = sandbox.run("commit --branch rendered --push").code(0);
-    assert!(ran.err.contains("moved meanwhile; trying again"), "{ran:?}");
+    let mut command = sandbox.command("commit --branch rendered --push");
+    let ran = command.env("GIT_CONFIG_GLOBAL", sandbox.path(".config")).output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.success() && said.contains("moved meanwhile; trying again"), "{said}");
     assert_eq!(remote_count(&sandbox, "rendered"), "3", "nobody's commit is lost");
     assert!(
         sandbox.git("-C .remote.git show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 3")

@@ -3,13 +3,15 @@
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
-use federate_source::git::program::Git;
+use federate_source::git::program::{self, Git};
 
 /// Who makes a commit, and when, as git writes it: `Name <address> seconds zone`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     author: String,
     committer: String,
+    /// Whether git's `commit.gpgSign` is on.
+    signs: bool,
 }
 
 impl Identity {
@@ -17,13 +19,13 @@ impl Identity {
     /// `author` (`Name <address>`) takes the author's place.
     pub fn of(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
         let ask = |what: &str| {
-            let git = Git::new(repository.path(), "var").config("user.useConfigOnly", "true");
+            let git = Git::new(repository, "var").config("user.useConfigOnly", "true");
             git.arg(what).run()
         };
         let named = |what: &str, role: &str| match ask(what) {
             Ok(line) => Ok(line),
             // Nobody is configured, as on most build machines.
-            Err(_) => Git::new(repository.path(), "var")
+            Err(_) => Git::new(repository, "var")
                 .env(&format!("GIT_{role}_NAME"), "federate")
                 .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
                 .arg(what)
@@ -37,7 +39,14 @@ impl Identity {
             }
             None => named("GIT_AUTHOR_IDENT", "AUTHOR")?.trim_end().to_owned(),
         };
-        Ok(Self { author, committer })
+        let signs = Git::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
+        let signs = match signs.run() {
+            Ok(said) => said.trim() == "true",
+            // It is not set.
+            Err(program::Error::Failed { code: Some(1), .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { author, committer, signs })
     }
 
     /// Whether that is `Name <address>`, and nothing that breaks a commit.
@@ -63,15 +72,14 @@ pub struct Commit<'c> {
 
 /// Makes the commit, signed when git's `commit.gpgSign` says so. No branch moves.
 pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
-    let signs = repository.config()?.snapshot()?.get_bool("commit.gpgSign").unwrap_or(false);
-    if signs {
+    if commit.identity.signs {
         return signed(repository, commit);
     }
     let mut text = format!("tree {}\n", commit.tree);
     if let Some(parent) = commit.parent {
         text.push_str(&format!("parent {parent}\n"));
     }
-    let Identity { author, committer } = commit.identity;
+    let Identity { author, committer, .. } = commit.identity;
     let message = commit.message.replace('\0', "");
     text.push_str(&format!("author {author}\ncommitter {committer}\n\n{}\n", message.trim_end()));
     Ok(repository.odb()?.write(ObjectType::Commit, text.as_bytes())?)
@@ -79,7 +87,7 @@ pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error
 
 /// Lets git make it, which knows the keys.
 fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
-    let mut git = Git::new(repository.path(), "commit-tree").arg("-S").arg(commit.tree.to_string());
+    let mut git = Git::new(repository, "commit-tree").arg("-S").arg(commit.tree.to_string());
     if let Some(parent) = commit.parent {
         git = git.arg("-p").arg(parent.to_string());
     }

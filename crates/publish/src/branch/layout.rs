@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use git2::{Oid, Reference, Repository};
+use git2::{Branch, Oid, Repository};
 
 use super::{Base, Error, Folder, Update, build};
 use crate::summary::Summary;
@@ -55,7 +55,8 @@ impl Layout {
     /// The branch of a cluster.
     pub fn branch(&self, cluster: &str) -> Result<String, Error> {
         let branch = self.pattern.replace(CLUSTER, cluster);
-        let valid = !branch.starts_with('-') && Reference::is_valid_name(&super::advance::full(&branch));
+        // As git: no `-x`, no `HEAD`; and `@` alone is HEAD, too.
+        let valid = branch != "@" && Branch::name_is_valid(&branch)?;
         if valid { Ok(branch) } else { Err(Error::BranchName(branch)) }
     }
 

@@ -28,7 +28,7 @@ impl Remote {
     /// Where the remote's branches are, with their commits fetched. `pattern` is a branch, or a
     /// pattern with `*`.
     pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
-        let git = Git::new(repository.path(), "ls-remote").arg("--").arg(&self.0).arg(full(pattern));
+        let git = Git::new(repository, "ls-remote").arg("--").arg(&self.0).arg(full(pattern));
         let listed = git.run()?;
         let mut branches = BTreeMap::new();
         for line in listed.lines() {
@@ -50,7 +50,7 @@ impl Remote {
     }
 
     fn fetch(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
-        let mut git = Git::new(repository.path(), "fetch").arg("--no-tags").arg("--no-write-fetch-head");
+        let mut git = Git::new(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
         if repository.is_shallow() {
             // The history of rendered branches can be far larger than that of their source.
             git = git.arg("--depth=1");
@@ -65,7 +65,7 @@ impl Remote {
 
     /// Moves the remote's branches, all or none.
     pub fn push(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
-        let mut git = Git::new(repository.path(), "push").arg("--porcelain").arg("--no-follow-tags");
+        let mut git = Git::new(repository, "push").arg("--porcelain").arg("--no-follow-tags");
         if updates.len() > 1 {
             git = git.arg("--atomic");
         }
@@ -93,7 +93,10 @@ impl Remote {
         match (ahead(ours, theirs), ahead(theirs, ours)) {
             (true, _) => Ok(Some(ours)),
             (_, true) => Ok(Some(theirs)),
-            _ => Err(Error::Diverged { branch: branch.to_owned(), remote: self.0.clone() }),
+            _ => Err(Error::Diverged {
+                branch: branch.to_owned(),
+                remote: program::without_credentials(&self.0),
+            }),
         }
     }
 }

@@ -1,10 +1,15 @@
 //! The `git` program, for what only it does right: credentials, proxies, SSH configuration, hooks of
-//! the user, signing. Arguments never pass a shell.
+//! the user, signing. Arguments never pass a shell. What it is started with, [`isolation`] says.
+//!
+//! [`isolation`]: super::isolation
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use git2::Repository;
+
+use super::isolation::Isolation;
 
 /// Why a call of `git` failed.
 #[derive(Debug, thiserror::Error)]
@@ -25,33 +30,33 @@ pub enum Error {
 }
 
 /// A call of `git` in a repository.
-#[derive(Debug)]
-pub struct Git {
-    /// With the arguments that stand before the subcommand.
-    command: Command,
+#[must_use]
+pub struct Git<'r> {
+    repository: &'r Repository,
     what: String,
+    settings: Vec<String>,
     arguments: Vec<OsString>,
+    variables: Vec<(String, OsString)>,
     input: Vec<u8>,
 }
 
-impl Git {
-    /// `git WHAT` in the repository whose own folder is `git_dir`.
-    pub fn new(git_dir: &Path, what: &str) -> Self {
-        let mut command = Command::new("git");
-        command.arg("--git-dir").arg(git_dir);
-        // Messages are read by us; and nobody sits there to answer a question.
-        command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
-        // A hook that runs this program sets these for another repository or a half-made index.
-        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"] {
-            command.env_remove(name);
+impl<'r> Git<'r> {
+    /// `git WHAT` in a repository.
+    pub fn new(repository: &'r Repository, what: &str) -> Self {
+        Self {
+            repository,
+            what: what.to_owned(),
+            settings: Vec::new(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            input: Vec::new(),
         }
-        Self { command, what: what.to_owned(), arguments: Vec::new(), input: Vec::new() }
     }
 
     /// Overrides a key of git's configuration.
     #[must_use]
     pub fn config(mut self, key: &str, value: &str) -> Self {
-        self.command.arg("-c").arg([key, value].join("="));
+        self.settings.push([key, value].join("="));
         self
     }
 
@@ -65,7 +70,7 @@ impl Git {
     /// Sets a variable of the environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
+        self.variables.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -77,10 +82,15 @@ impl Git {
     }
 
     /// Runs it and gives its standard output.
-    pub fn run(mut self) -> Result<String, Error> {
-        self.command.arg(&self.what).args(&self.arguments);
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn()?;
+    pub fn run(self) -> Result<String, Error> {
+        let mut command = Command::new("git");
+        let isolation = Isolation::of(self.repository, &mut command)?;
+        for setting in &self.settings {
+            command.arg("-c").arg(setting);
+        }
+        command.arg(&self.what).args(&self.arguments).envs(self.variables);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // A program that ends before it has read everything says itself why.
             let _ = stdin.write_all(&self.input);
@@ -90,6 +100,7 @@ impl Git {
         if status.success() {
             return Ok(text(&stdout));
         }
+        drop(isolation);
         let said = without_credentials(&(text(&stderr) + &text(&stdout)));
         Err(Error::Failed { what: self.what, said: end_of(&said), code: status.code() })
     }
@@ -101,16 +112,29 @@ fn end_of(said: &str) -> String {
     lines[lines.len().saturating_sub(8)..].join("; ")
 }
 
-/// What stands between `://` and `@` in addresses is left out.
+/// Leaves out of addresses what stands between `://` and `@`, and what follows `?` or `#`.
 pub fn without_credentials(said: &str) -> String {
     let mut parts = said.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let address =
-            part.find(|c: char| c.is_whitespace() || matches!(c, '/' | '\'' | '"')).unwrap_or(part.len());
-        let host = part[..address].rfind('@').map_or(0, |at| at + 1);
+        let end = part.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"')).unwrap_or(part.len());
+        let (address, rest) = part.split_at(end);
+        let host = address.find(['/', '?', '#']).unwrap_or(address.len());
+        // A password with a slash in it ends what looks like the host: then the last `@` counts.
+        let (host, path) = address.split_at(host);
+        let port = host.rsplit_once(':').map(|(_, port)| port);
+        let odd = port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit()) && !port.ends_with(']'));
+        let from = match host.rfind('@') {
+            Some(at) => at + 1,
+            None if odd => host.len() + path.rfind('@').map_or(0, |at| at + 1),
+            None => 0,
+        };
+        let address = address.get(from..).unwrap_or_default();
+        let open = address.find(['?', '#']).unwrap_or(address.len());
         clean.push_str("://");
-        clean.push_str(&part[host..]);
+        clean.push_str(address.get(..open).unwrap_or_default());
+        clean.push_str(if open < address.len() { "?…" } else { "" });
+        clean.push_str(rest);
     }
     clean
 }
@@ -125,12 +149,22 @@ mod tests {
         let clean = without_credentials(said);
         assert_eq!(clean, "fatal: unable to access 'https://example.com/r.git/': no\nssh://h:22/x");
         assert_eq!(without_credentials("a@b ://c"), "a@b ://c");
+        for (address, clean) in [
+            ("https://h/r.git?private_token=s3cret&x=1: no", "https://h/r.git?… no"),
+            ("'https://h:8443/@scope/r#token=s3cret'", "'https://h:8443/@scope/r?…'"),
+            ("https://user:a/s3cret@h/r", "https://h/r"),
+            ("https://user:s3@cret@[::1]:80/r", "https://[::1]:80/r"),
+            ("ssh://[::1]/r", "ssh://[::1]/r"),
+        ] {
+            assert_eq!(without_credentials(address), clean);
+        }
     }
 
     #[test]
     fn a_failure_says_what_git_said() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Git::new(dir.path(), "rev-parse").arg("HEAD").run().unwrap_err().to_string();
-        assert!(error.starts_with("`git rev-parse` failed: fatal: not a git repository"), "{error}");
+        let repository = Repository::init(dir.path()).unwrap();
+        let error = Git::new(&repository, "rev-parse").arg("--verify").arg("none").run().unwrap_err();
+        assert_eq!(error.to_string(), "`git rev-parse` failed: fatal: Needed a single revision");
     }
 }

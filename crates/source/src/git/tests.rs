@@ -1,5 +1,6 @@
 //! Revisions of real repositories: work trees, bare ones, subfolders, links, shallow clones.
 
+use std::fs;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -46,8 +47,13 @@ impl Scratch {
     }
 
     fn open(&self, folder: &str, rev: &str) -> Revision {
-        Revision::open(self.place(folder), rev).unwrap()
+        open(self.place(folder), rev).unwrap()
     }
+}
+
+fn open(place: Place, rev: &str) -> Result<Revision, Error> {
+    let resolved = place.resolve(&place.open()?, rev)?;
+    Revision::open(place, &resolved)
 }
 
 fn kinds(revision: &Revision, folder: &str) -> BTreeMap<String, EntryKind> {
@@ -73,9 +79,10 @@ fn a_revision_is_read_without_a_checkout() {
     assert!(now.read("absent.yaml").is_err());
     assert!(is_modified(&scratch.place("apps")).unwrap());
     assert!(!is_modified(&scratch.place("apps/new")).unwrap());
-    let bare = scratch.0.path().join("bare.git");
+    let beside = tempfile::tempdir().unwrap();
+    let bare = beside.path().join("bare.git");
     scratch.git(&format!("clone -q --bare . {}", bare.display()));
-    let bare = Revision::open(Place::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
+    let bare = open(Place::of(&bare.join("apps/new")).unwrap(), "main").unwrap();
     assert_eq!(bare.read("b.yaml").unwrap(), b"b: 1\n");
 }
 
@@ -110,7 +117,7 @@ fn links_are_followed_within_the_folder_only() {
 fn what_is_missing_is_named_with_a_remedy() {
     let scratch = Scratch::new();
     let error = |folder: &str, rev: &str| {
-        Revision::open(scratch.place(folder), rev).map(|r| r.commit()).unwrap_err().to_string()
+        open(scratch.place(folder), rev).map(|r| r.commit()).unwrap_err().to_string()
     };
     assert!(error("", "HEAD").contains("no revision `HEAD`"));
     for number in 0..3 {
@@ -123,7 +130,7 @@ fn what_is_missing_is_named_with_a_remedy() {
     assert_eq!(error("apps", "main"), "revision `main` has no folder `apps`");
     let clone = scratch.0.path().join("shallow");
     scratch.git(&format!("clone -q --depth 1 file://{} {}", scratch.0.path().display(), clone.display()));
-    let shallow = Revision::open(Place::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
+    let shallow = open(Place::of(&clone).unwrap(), "HEAD~2").map(|r| r.commit());
     let said = shallow.unwrap_err().to_string();
     assert!(said.contains("`HEAD~2`") && said.contains("fetch-depth"), "{said}");
     let none = tempfile::tempdir().unwrap();
@@ -139,4 +146,37 @@ fn a_submodule_is_not_passed_over() {
     scratch.git("commit -q -m submodule");
     let found = kinds(&scratch.open("", "HEAD"), "");
     assert!(matches!(&found["vendor"], EntryKind::Unreadable(why) if why.contains("submodule")));
+}
+
+#[test]
+fn a_bare_repository_in_a_work_tree_is_content_of_it() {
+    let scratch = Scratch::new();
+    scratch.write("deploy/a.yaml", "a: 1\n");
+    scratch.commit();
+    scratch.git("clone -q --bare . deploy/apps");
+    scratch.git("init -q nested");
+    let root = fs::canonicalize(scratch.0.path()).unwrap();
+    let place = |folder: &str| Place::of(&root.join(folder)).unwrap();
+    for folder in ["deploy/apps", "deploy/apps/refs", "deploy/apps/absent"] {
+        let found = place(folder);
+        assert_eq!((&found.git_dir, &*found.prefix), (&root.join(".git"), folder));
+        assert!(found.embedded);
+        let said = open(found, "main").map(|r| r.commit()).unwrap_err().to_string();
+        assert!(said.contains("has no folder `deploy/apps") && said.contains("GIT_DIR"), "{said}");
+    }
+    assert_eq!(place("nested").git_dir, root.join("nested/.git"), "a clone in a clone is one of its own");
+    assert_eq!(place(".git").prefix, "", "`.git` stands for the repository");
+    assert_eq!(place("deploy").prefix, "deploy");
+    fs::rename(root.join(".git"), root.join("git")).unwrap();
+    assert_eq!(place("deploy/apps").git_dir, root.join("deploy/apps"), "there is no other");
+}
+
+#[test]
+fn a_revision_and_a_path_are_told_apart() {
+    assert_eq!(rev_and_path("rendered:a/b.yaml"), Some(("rendered", "a/b.yaml")));
+    assert_eq!(rev_and_path("main@{2026-11-22 10:00}:a:b"), Some(("main@{2026-11-22 10:00}", "a:b")));
+    assert_eq!(rev_and_path("HEAD^{/fix: x}:a"), Some(("HEAD^{/fix: x}", "a")));
+    for none in [":a", "a:", "a", ":0:a", "", "{:"] {
+        assert_eq!(rev_and_path(none), None, "{none}");
+    }
 }

@@ -2,20 +2,25 @@
 //!
 //! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1). A signature
 //! of another kind (`OpenPGP`, X.509) is by no key of that file and does not count.
+//!
+//! What is verified is the object that is read, by its id. libgit2 hashes every object that it reads and
+//! compares that with the id, and both it and git detect SHA-1 collisions (sha1dc). Whose keys may sign is
+//! the user's to say: neither the repository's configuration nor a file in it does.
 
 use std::path::{Path, PathBuf};
 
-use git2::{ObjectType, Oid, Repository};
+use git2::{Oid, Repository};
 
-use super::program::Git;
-use super::{Error, Place};
+use super::program::{self, Git};
+use super::{Error, Place, Resolved, Tag, resolve};
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// There is no list of keys.
     #[error(
-        "no allowed signers: name the file with --allowed-signers, or set git's `gpg.ssh.allowedSignersFile`"
+        "no allowed signers: name the file with --allowed-signers, or set git's `gpg.ssh.allowedSignersFile` \
+         in your own configuration (`git config --global`); the repository's does not count"
     )]
     NoList,
     /// The list of keys cannot be read.
@@ -25,6 +30,17 @@ pub enum Refused {
         file: PathBuf,
         /// Why.
         why: String,
+    },
+    /// The list of keys is a file of the repository.
+    #[error(
+        "the allowed signers {} are `{path}` of the repository itself, so whoever writes to it could sign: \
+         keep them outside of it", .file.display()
+    )]
+    OwnList {
+        /// The file.
+        file: PathBuf,
+        /// Its path in the repository.
+        path: String,
     },
     /// Neither commit nor tag has a good signature.
     #[error("revision `{rev}` ({commit}) has no good signature by a key of the allowed signers: {why}")]
@@ -39,41 +55,86 @@ pub enum Refused {
     /// The revision cannot be found.
     #[error(transparent)]
     Git(#[from] Error),
+    /// The `git` program failed.
+    #[error(transparent)]
+    Program(#[from] program::Error),
 }
 
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a good signature by
-/// a key of `allowed` (git's configuration where `None`).
-pub fn verify(place: &Place, rev: &str, allowed: Option<&Path>) -> Result<(), Refused> {
+/// a key of `allowed` (of the user's git configuration where `None`).
+pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let repository = place.open()?;
-    let commit = place.resolve(&repository, rev)?;
     let allowed = signers(&repository, allowed)?;
-    let tag = repository.revparse_single(rev).ok().filter(|object| object.kind() == Some(ObjectType::Tag));
-    let tag = tag.map(|tag| check(&repository, place, tag.id(), "verify-tag", &allowed));
-    let verdict = match tag {
-        Some(Ok(())) => Ok(()),
-        _ => check(&repository, place, commit, "verify-commit", &allowed),
+    if let Some(path) = own(&repository, place, &allowed, resolved.commit)? {
+        return Err(Refused::OwnList { file: allowed, path });
+    }
+    let refused = |why| Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why };
+    let tag = match &resolved.tag {
+        Some(tag) => {
+            named_by(tag, &resolved.rev).map_err(refused)?;
+            check(&repository, tag.id, "verify-tag", &allowed)
+        }
+        None => Err(String::new()),
     };
-    verdict.map_err(|why| Refused::NotSigned { rev: rev.to_owned(), commit, why })
+    tag.or_else(|_| check(&repository, resolved.commit, "verify-commit", &allowed)).map_err(refused)
+}
+
+/// A tag object says its name, which its signature covers. Under another name it is not what was signed:
+/// whoever can move tags could give an old release a new name.
+fn named_by(tag: &Tag, rev: &str) -> Result<(), String> {
+    let by_id = || rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase());
+    match &tag.found_as {
+        Some(name) if *name == tag.name => Ok(()),
+        None if by_id() => Ok(()),
+        found => Err(format!(
+            "the tag object calls itself `{}`, but `{}` leads to it; name the tag itself, and fetch it anew if \
+             that is what you did",
+            tag.name,
+            found.as_deref().unwrap_or(rev)
+        )),
+    }
 }
 
 fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Refused> {
     let file = if let Some(file) = named {
         file.to_owned()
     } else {
-        let config = repository.config().and_then(|config| config.get_path("gpg.ssh.allowedSignersFile"));
-        config.map_err(|_| Refused::NoList)?
+        let git = Git::new(repository, "config").arg("--type=path").arg("--get");
+        match git.arg("gpg.ssh.allowedSignersFile").run() {
+            Ok(said) => PathBuf::from(said.trim_end_matches('\n')),
+            Err(program::Error::Failed { code: Some(1), .. }) => return Err(Refused::NoList),
+            Err(error) => return Err(error.into()),
+        }
     };
     let absolute = std::path::absolute(&file).and_then(|file| std::fs::File::open(&file).map(|_| file));
     absolute.map_err(|e| Refused::Unreadable { file, why: e.to_string() })
 }
 
-fn check(repository: &Repository, place: &Place, oid: Oid, what: &str, allowed: &Path) -> Result<(), String> {
+/// The path of a file that is one of the repository's own: of the revision, or of what is checked out.
+fn own(repository: &Repository, place: &Place, file: &Path, commit: Oid) -> Result<Option<String>, Error> {
+    let Some(work_tree) = &place.work_tree else { return Ok(None) };
+    let head = repository.head().and_then(|head| head.peel_to_commit()).map(|commit| commit.id()).ok();
+    let parent = file.parent().and_then(|parent| parent.canonicalize().ok());
+    let beside = parent.zip(file.file_name()).map(|(parent, name)| parent.join(name));
+    for path in [Some(file.to_owned()), beside, file.canonicalize().ok()].into_iter().flatten() {
+        let Ok(path) = path.strip_prefix(work_tree) else { continue };
+        let path = path.to_string_lossy().into_owned();
+        for commit in head.into_iter().chain([commit]) {
+            if resolve::holds(repository, commit, &path).map_err(|e| place.unreadable(&e))? {
+                return Ok(Some(path));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn check(repository: &Repository, oid: Oid, what: &str, allowed: &Path) -> Result<(), String> {
     let raw = repository.odb().and_then(|odb| Ok(odb.read(oid)?.data().to_vec()));
     let raw = raw.map_err(|e| e.message().to_owned())?;
     if !String::from_utf8_lossy(&raw).contains("-----BEGIN ") {
         return Err("it is not signed".to_owned());
     }
-    let git = Git::new(&place.git_dir, what)
+    let git = Git::new(repository, what)
         .config("gpg.ssh.allowedSignersFile", &allowed.to_string_lossy())
         // Keys of other kinds are in no such file.
         .config("gpg.program", "false")

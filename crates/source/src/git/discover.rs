@@ -1,0 +1,73 @@
+//! Which git repository a folder belongs to.
+//!
+//! As git does, this looks for `.git` in the folder and those above it, and for a bare repository. But a
+//! bare repository is only files (`HEAD`, `objects`, `refs`, `config`), which a commit can hold as any
+//! others: one in the work tree of another repository is taken for content of that one, as git does with
+//! `safe.bareRepository=explicit`. It is read only where `GIT_DIR` names it. `.git` itself is no path that
+//! git lets into a commit.
+//!
+//! Facts: `safe.bareRepository` of git-config(1), `GIT_DIR` of git(1), gitrepository-layout(5).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::{ErrorCode, Repository, RepositoryOpenFlags};
+
+use super::{Error, Place};
+
+impl Place {
+    /// Finds the repository around a folder. The folder itself need not exist: a revision may have it.
+    pub fn of(folder: &Path) -> Result<Self, Error> {
+        let none = |why: String| Error::NoRepository { folder: folder.to_owned(), why };
+        let absolute = std::path::absolute(folder).map_err(|e| none(e.to_string()))?;
+        let existing = absolute
+            .ancestors()
+            .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)));
+        let Some((existing, rest)) = existing else { return Err(none(String::new())) };
+        let (repository, embedded) = discover(&existing).map_err(none)?;
+        let git_dir = real(repository.path());
+        let work_tree = repository.workdir().map(real);
+        let root = work_tree.as_ref().unwrap_or(&git_dir);
+        // The folder `.git` itself stands for the whole repository.
+        let below =
+            existing.strip_prefix(root).ok().filter(|_| !existing.starts_with(&git_dir) || *root == git_dir);
+        let prefix = below.map_or_else(|| rest.to_owned(), |below| below.join(rest));
+        let parts: Option<Vec<&str>> = prefix.iter().map(|part| part.to_str()).collect();
+        let prefix = parts.ok_or_else(|| none("its path is not UTF-8".to_owned()))?.join("/");
+        Ok(Self { git_dir, work_tree, prefix, embedded })
+    }
+}
+
+/// The repository around a folder, and whether a bare one within its work tree was passed over.
+/// Otherwise what git says, which is nothing where there is none.
+fn discover(folder: &Path) -> Result<(Repository, bool), String> {
+    let mut bare: Option<Repository> = None;
+    for parent in folder.ancestors() {
+        let has_git = fs::symlink_metadata(parent.join(".git")).is_ok();
+        let none: [&Path; 0] = [];
+        match Repository::open_ext(parent, RepositoryOpenFlags::NO_SEARCH, none) {
+            Ok(found) if real(found.path()) != parent => {
+                return Ok(match bare {
+                    Some(bare) if is_content(&bare, &found) => (found, true),
+                    Some(bare) => (bare, false),
+                    None => (found, false),
+                });
+            }
+            Ok(found) => bare = bare.or(Some(found)),
+            Err(e) if has_git && e.code() != ErrorCode::NotFound => return Err(e.message().to_owned()),
+            Err(_) => {}
+        }
+    }
+    bare.map(|bare| (bare, false)).ok_or_else(String::new)
+}
+
+/// Whether a bare repository is taken for files of the work tree around it.
+fn is_content(bare: &Repository, around: &Repository) -> bool {
+    let path = real(bare.path());
+    let named = std::env::var_os("GIT_DIR").and_then(|named| fs::canonicalize(named).ok());
+    named.as_ref() != Some(&path) && !path.starts_with(real(around.commondir()))
+}
+
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

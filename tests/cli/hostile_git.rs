@@ -1,0 +1,349 @@
+//! Repositories of strangers: nothing in them runs, and nothing is believed that was not signed.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::sandbox::{Sandbox, WEB};
+
+/// A repository with one commit and a bare remote `origin` beside it, whose own configuration names
+/// programs and whose hooks are there. Each of them would leave a file `ran`.
+struct Hostile {
+    sandbox: Sandbox,
+    beside: Sandbox,
+}
+
+impl Hostile {
+    fn new() -> Self {
+        let (sandbox, beside) = (Sandbox::web(), Sandbox::new());
+        sandbox.git("init -q -b main");
+        sandbox.git("add -A");
+        sandbox.git("commit -q -m first");
+        sandbox.git(&format!("clone -q --bare . {}", beside.path("remote.git").display()));
+        sandbox.git(&format!("remote add origin file://{}", beside.path("remote.git").display()));
+        let hostile = Self { sandbox, beside };
+        let program = hostile.program("ran");
+        let hooks = ["pre-push", "reference-transaction", "post-checkout", "push-to-checkout"];
+        hostile.configure(&hostile.sandbox.path(".git/config"), &program, &hooks);
+        hostile
+    }
+
+    /// A program that leaves a file, reads what it is given and succeeds.
+    fn program(&self, name: &str) -> String {
+        let path = self.beside.path(&format!("bin/{name}"));
+        let ran = self.beside.path(name);
+        self.beside.write(
+            &format!("bin/{name}"),
+            format!("#!/bin/sh\ntouch {}\necho '[GNUPG:] GOODSIG' >&2\n", ran.display()),
+        );
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+
+    fn configure(&self, config: &std::path::Path, program: &str, hooks: &[&str]) {
+        let folder = config.parent().unwrap();
+        std::fs::create_dir_all(folder.join("hooks")).unwrap();
+        for hook in hooks {
+            std::fs::copy(program, folder.join("hooks").join(hook)).unwrap();
+        }
+        let mut text = std::fs::read_to_string(config).unwrap();
+        text.push_str(&format!(
+            "[core]\n fsmonitor = {program}\n sshCommand = {program}\n askPass = {program}\n editor = {program}\n \
+             pager = {program}\n alternateRefsCommand = {program}\n gitProxy = {program}\n\
+             [gpg]\n program = {program}\n[gpg \"ssh\"]\n program = {program}\n defaultKeyCommand = {program}\n\
+             [gpg \"openpgp\"]\n program = {program}\n[credential]\n helper = {program}\n\
+             [remote \"origin\"]\n uploadpack = {program}\n receivepack = {program}\n\
+             [protocol \"ext\"]\n allow = always\n[remote \"ext\"]\n url = \"ext::{program} %S\"\n\
+             [filter \"x\"]\n clean = {program}\n smudge = {program}\n[diff \"x\"]\n textconv = {program}\n\
+             [gc]\n recentObjectsHook = {program}\n auto = 1\n[hook \"x\"]\n command = {program}\n event = pre-push\n"
+        ));
+        std::fs::write(config, text).unwrap();
+    }
+
+    fn ran(&self, name: &str) -> bool {
+        self.beside.path(name).exists()
+    }
+
+    /// Puts settings where a user has them.
+    fn user(&self, line: &str, settings: &[&str]) -> Command {
+        let file = self.beside.path("gitconfig");
+        for setting in settings {
+            self.sandbox.git(&format!("config --file {} {setting}", file.display()));
+        }
+        let mut command = self.sandbox.command(line);
+        command.env("GIT_CONFIG_GLOBAL", file);
+        command
+    }
+
+    fn key(&self, name: &str) -> PathBuf {
+        let path = self.beside.path(name);
+        let made =
+            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path).status();
+        assert!(made.unwrap().success());
+        path
+    }
+
+    /// A key, and a file that lets it sign.
+    fn signer(&self) -> (PathBuf, PathBuf) {
+        let key = self.key("good");
+        let public = self.beside.read("good.pub");
+        self.beside.write("signers", format!("dev@example.com namespaces=\"git\" {public}"));
+        (key, self.beside.path("signers"))
+    }
+
+    /// Commits the work tree, signed, by a git that does not read the repository's configuration of programs.
+    fn commit_signed(&self, key: &std::path::Path, message: &str) {
+        let line = format!(
+            "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c gpg.format=ssh -c gpg.ssh.program=ssh-keygen \
+             -c user.signingkey={} commit -q -a -S --allow-empty -m {message}",
+            key.display()
+        );
+        self.sandbox.git(&line);
+        self.forget();
+    }
+
+    /// What tests themselves made run does not count.
+    fn forget(&self) {
+        let _ = std::fs::remove_file(self.beside.path("ran"));
+    }
+}
+
+#[test]
+fn programs_of_the_repository_do_not_run() {
+    let hostile = Hostile::new();
+    let Hostile { sandbox, .. } = &hostile;
+    sandbox.run("plan --rev HEAD").code(0);
+    sandbox.run("commit --branch rendered --push").code(0);
+    sandbox.run("commit --branch rendered --push").code(0);
+    assert_eq!(sandbox.git("rev-parse origin/rendered"), sandbox.git("rev-parse rendered"));
+    // The remote is ahead, so that there is something to fetch.
+    let remote = hostile.beside.path("remote.git");
+    let remote = remote.display();
+    let ahead =
+        sandbox.git(&format!("--git-dir={remote} commit-tree -p rendered -m ahead rendered^{{tree}}"));
+    sandbox.git(&format!("--git-dir={remote} update-ref refs/heads/rendered {}", ahead.trim()));
+    sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 6"));
+    sandbox.run("commit --branch rendered --push").code(0);
+    let said = sandbox.run("commit --branch rendered --push ext").code(2).err;
+    assert!(said.contains("transport 'ext' not allowed"), "{said}");
+    let said = sandbox.run("commit --branch rendered --push ssh://127.0.0.1:1/x").code(2).err;
+    assert!(said.contains("`git ls-remote` failed"), "{said}");
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn signatures_ask_no_program_of_the_repository() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    let stranger = hostile.key("stranger");
+    hostile.commit_signed(&stranger, "stranger");
+    let verify = format!("plan --rev HEAD --verify-signatures --allowed-signers {}", signers.display());
+    let said = sandbox.run(&verify).code(2).err;
+    assert!(said.contains("has no good signature"), "{said}");
+    hostile.commit_signed(&key, "good");
+    sandbox.run(&verify).code(0);
+    // Nor does the repository say whose keys count.
+    sandbox.git(&format!("config gpg.ssh.allowedSignersFile {}", signers.display()));
+    let said = sandbox.run("plan --rev HEAD --verify-signatures").code(2).err;
+    assert!(said.contains("no allowed signers") && said.contains("--global"), "{said}");
+    let setting = format!("gpg.ssh.allowedSignersFile {}", signers.display());
+    let output = hostile.user("plan --rev HEAD --verify-signatures", &[&setting]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn what_the_user_set_up_works() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let hooks = hostile.beside.path("hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    std::fs::copy(hostile.program("hooked"), hooks.join("pre-push")).unwrap();
+    let settings = [
+        "commit.gpgSign true".to_owned(),
+        "gpg.format ssh".to_owned(),
+        format!("user.signingkey {}", key.display()),
+        format!("core.hooksPath {}", hooks.display()),
+        format!("core.sshCommand {}", hostile.program("connected")),
+        format!("gpg.ssh.allowedSignersFile {}", signers.display()),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let output = hostile.user("commit --branch rendered --push", &settings).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(hostile.ran("hooked"), "a hook of the user's");
+    let output = hostile.user("plan --rev main --previous rendered:placements.yaml", &[]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let raw = hostile.sandbox.git("cat-file commit rendered");
+    assert!(raw.contains("-----BEGIN SSH SIGNATURE-----"), "{raw}");
+    hostile.user("commit --branch rendered --push ssh://127.0.0.1/x", &[]).output().unwrap();
+    assert!(hostile.ran("connected"), "the user's way to a server");
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn a_committed_bare_repository_is_content() {
+    let hostile = Hostile::new();
+    let Hostile { sandbox, .. } = &hostile;
+    std::fs::create_dir(sandbox.path("deploy")).unwrap();
+    for file in ["web.yaml", "clusters.yaml", "policy.yaml"] {
+        std::fs::rename(sandbox.path(file), sandbox.path(&format!("deploy/{file}"))).unwrap();
+    }
+    sandbox.git(&format!("init -q --bare --template= -b main {}", sandbox.path("deploy").display()));
+    hostile.configure(&sandbox.path("deploy/config"), &hostile.program("ran"), &["pre-push"]);
+    sandbox.write("deploy/refs/heads/keep.md", "");
+    sandbox.write("deploy/objects/keep.md", "");
+    sandbox.git("-c core.fsmonitor=false add -A -f");
+    sandbox.git("-c core.fsmonitor=false -c core.hooksPath=/dev/null commit -q -m hostile");
+    hostile.forget();
+    assert_eq!(sandbox.git("-C deploy rev-parse --git-dir").trim(), ".", "git itself would take it");
+    hostile.forget();
+    sandbox.run("plan deploy --rev HEAD").code(0);
+    sandbox.run("diff deploy --from HEAD").code(0);
+    let json = sandbox.run("commit deploy --branch rendered --push -o json").code(0).json();
+    assert_eq!(json["branches"][0]["pushed"], true, "to the remote of the repository around it");
+    assert_eq!(sandbox.git("rev-list --count rendered").trim(), "1");
+    sandbox.run("plan deploy --previous rendered:placements.yaml").code(0);
+    assert!(!hostile.ran("ran"));
+    // Whoever means it names it.
+    let run = |named: &str| {
+        let mut command = sandbox.command("plan deploy --rev main");
+        command.env("GIT_DIR", sandbox.path(named)).output().unwrap()
+    };
+    let said = String::from_utf8(run("deploy").stderr).unwrap();
+    assert!(said.contains("no revision `main`"), "an empty repository: {said}");
+    assert!(run(".git").status.success(), "another one is named");
+}
+
+#[test]
+fn replaced_objects_and_grafts_do_not_vouch() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    hostile.commit_signed(&key, "good");
+    let good = sandbox.git("rev-parse HEAD");
+    sandbox.git("-c core.fsmonitor=false -c core.hooksPath=/dev/null commit -q --allow-empty -m evil");
+    let evil = sandbox.git("rev-parse HEAD");
+    sandbox.git(&format!("update-ref refs/replace/{} {}", evil.trim(), good.trim()));
+    hostile.forget();
+    let verify = |rev: &str| {
+        sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
+    };
+    assert!(verify("HEAD").code(2).err.contains("it is not signed"));
+    // The same with one that is signed, by a stranger.
+    let stranger = hostile.key("stranger");
+    hostile.commit_signed(&stranger, "strange");
+    let strange = sandbox.git("--no-replace-objects rev-parse HEAD");
+    sandbox.git(&format!("update-ref refs/replace/{} {}", strange.trim(), good.trim()));
+    hostile.forget();
+    assert!(verify("HEAD").code(2).err.contains("has no good signature"));
+    sandbox.write(".git/info/grafts", format!("{} {}", strange.trim(), good.trim()));
+    assert!(verify("HEAD").code(2).err.contains("has no good signature"));
+    verify(good.trim()).code(0);
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn every_file_of_a_revision_is_verified() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    hostile.commit_signed(&key, "good");
+    sandbox.run("commit --branch rendered").code(0);
+    let line = format!("--verify-signatures --allowed-signers {}", signers.display());
+    let said =
+        sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
+    assert!(said.contains("the plan rendered:placements.yaml: revision `rendered`"), "{said}");
+    assert!(said.contains("it is not signed"), "{said}");
+    // A file that is called like a revision does not take its place.
+    sandbox.write("rendered:placements.yaml", "{}");
+    let said =
+        sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
+    assert!(said.contains("it is not signed"), "{said}");
+    std::fs::copy(hostile.beside.path("signers"), sandbox.path("rendered:copy")).unwrap();
+    let said = sandbox.run("plan --previous ./rendered:copy").code(2).err;
+    assert!(said.contains("the plan ./rendered:copy:") && !said.contains("revision"), "{said}");
+    let said = sandbox.run(&format!("diff --from HEAD~1 --to HEAD {line}")).code(2).err;
+    assert!(said.contains("revision `HEAD~1`") && said.contains("it is not signed"), "{said}");
+}
+
+#[test]
+fn allowed_signers_are_no_file_of_the_repository() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    std::fs::copy(&signers, sandbox.path("signers")).unwrap();
+    std::os::unix::fs::symlink(&signers, sandbox.path("link")).unwrap();
+    std::os::unix::fs::symlink(signers.parent().unwrap(), sandbox.path("folder")).unwrap();
+    sandbox.write(".federateignore", "link\nfolder\n");
+    let verify =
+        |file: &str| sandbox.run(&format!("plan --rev HEAD --verify-signatures --allowed-signers {file}"));
+    hostile.commit_signed(&key, "good");
+    verify("signers").code(0);
+    sandbox.git("-c core.fsmonitor=false add -A");
+    hostile.commit_signed(&key, "own");
+    for file in ["signers", "./signers", "link", "folder/signers"] {
+        let said = verify(file).code(2).err;
+        assert!(said.contains("of the repository itself"), "{file}: {said}");
+    }
+    verify(&signers.display().to_string()).code(0);
+}
+
+#[test]
+fn a_signed_tag_counts_under_its_own_name() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    sandbox.git(&format!(
+        "-c gpg.format=ssh -c gpg.ssh.program=ssh-keygen -c user.signingkey={} tag -s v1 -m one",
+        key.display()
+    ));
+    let verify = |rev: &str| {
+        sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
+    };
+    let id = sandbox.git("rev-parse v1");
+    sandbox.git(&format!("update-ref refs/tags/v2 {}", id.trim()));
+    for named in ["v1", "tags/v1", "refs/tags/v1", id.trim()] {
+        verify(named).code(0);
+    }
+    for moved in ["v2", "refs/tags/v2", "v2^{tag}"] {
+        let said = verify(moved).code(2).err;
+        assert!(said.contains("the tag object calls itself `v1`"), "{moved}: {said}");
+    }
+}
+
+#[test]
+fn what_is_verified_is_what_is_read() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    hostile.commit_signed(&key, "good");
+    let good = sandbox.git("rev-parse HEAD").trim().to_owned();
+    sandbox.write("web.yaml", WEB.replace("replicas: 4", "replicas: 66"));
+    sandbox.git("-c core.fsmonitor=false -c core.hooksPath=/dev/null commit -q -a -m evil");
+    let evil = sandbox.git("rev-parse HEAD").trim().to_owned();
+    let branch = sandbox.path(".git/refs/heads/moving");
+    let flip = |to: &str| {
+        let next = branch.with_extension("next");
+        std::fs::write(&next, format!("{to}\n")).unwrap();
+        std::fs::rename(&next, &branch).unwrap();
+    };
+    flip(&good);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                flip(&evil);
+                flip(&good);
+            }
+        });
+        let line =
+            format!("plan --rev moving --verify-signatures --allowed-signers {} -o json", signers.display());
+        let ran: Vec<_> = (0..30).map(|_| sandbox.run(&line)).collect();
+        done.store(true, Ordering::SeqCst);
+        let passed: Vec<_> = ran.iter().filter(|ran| ran.code == 0).collect();
+        assert!(!passed.is_empty());
+        assert!(passed.iter().all(|ran| ran.json()["placements"][0]["clusters"][0]["replicas"] == 2));
+    });
+}
