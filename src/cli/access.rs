@@ -30,18 +30,15 @@ pub(super) struct AccessArgs {
 
 #[cfg(feature = "live")]
 impl AccessArgs {
-    /// The ways to clusters, with the contexts that federate.yaml names and with what the inventory knows.
-    pub(super) fn access(
-        &self,
-        repo: &federate_repo::Repo,
-        clusters: &[federate_kubernetes::Cluster],
-    ) -> federate_live::Access {
-        let connections = || federate_engine::connections(federate_session::DIALECTS, repo, clusters);
-        let hub =
-            |context: &String| federate_live::Hub { context: context.clone(), connections: connections() };
+    /// How clusters are reached, with the contexts that federate.yaml names and with what the inventory knows.
+    pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
+        let hub = |context: &String| federate_live::Hub {
+            context: context.clone(),
+            connections: session.connections(),
+        };
         federate_live::Access {
             kubeconfig: self.kubeconfig.clone(),
-            contexts: repo.config.contexts.clone(),
+            contexts: session.repo().config.contexts.clone(),
             hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),
             groups: self.groups.clone(),

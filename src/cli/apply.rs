@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{self, Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
+use super::members::{self, DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
 use federate_engine::actions::{self, Action, Actions, Deed};
 use federate_report::actions as report;
+use federate_session::Purpose;
 
 /// Apply what is rendered to the member clusters
 ///
@@ -109,7 +110,7 @@ impl Apply {
         // What could not be taken over may not run as it is rendered; a dry run has told so.
         let wrong = |action: &&Action| action.action == Deed::Conflict && !action.diffs.is_empty();
         let wrong = done.actions.iter().filter(|action| self.dry_run.is_none() && wrong(action));
-        let left: Vec<String> = wrong.map(members::why).collect();
+        let left: Vec<String> = wrong.map(Action::why).collect();
         members::tell(&left);
         self.show(std::mem::take(&mut done.actions))?;
         Ok(if left.is_empty() { done.exit() } else { Exit::Error })
@@ -123,9 +124,9 @@ impl Apply {
             )),
             (None, dry_run) => Ok(Reader::Servers(Servers {
                 access: &self.access,
-                trial: dry_run.map(|dry_run| match dry_run {
-                    Try::Client => Trial::Read,
-                    Try::Server => Trial::Judge,
+                dry_run: dry_run.map(|dry_run| match dry_run {
+                    Try::Client => DryRun::Client,
+                    Try::Server => DryRun::Server,
                 }),
                 wait: self.wait,
                 quiet: self.args.quiet,

@@ -1,14 +1,11 @@
 //! `federate check`
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use serde_json::json;
 
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, print, print_value, styled};
-use federate_engine::Engine;
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::Finding;
 use federate_report::findings;
 use federate_report::table::counted;
 
@@ -31,24 +28,15 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut loaded = self.args.load(None, None)?;
-        let engine =
-            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
-        let mut rendering = engine.render();
-        let mut found = std::mem::take(&mut loaded.findings);
-        found.append(&mut rendering.findings);
-        let refused: BTreeSet<ObjectRef> = found.iter().filter_map(refused).collect();
-        let useless = |f: &Finding| f.object.as_ref().is_none_or(|id| !refused.contains(id));
-        found.extend(engine.unused_policies(&rendering.plan).into_iter().filter(useless));
-        found.extend(engine.unused_overrides(&rendering).into_iter().filter(useless));
-        self.args.judge(&mut found);
+        let session = self.args.session(None, None)?;
+        let mut found = session.check();
         if self.args.quiet {
             found.retain(Finding::is_error);
         }
-        let repo = &loaded.repo;
+        let repo = session.repo();
         if self.output == Format::Table {
             print(&findings::text(repo, &found, styled(&std::io::stdout())))?;
-            print(&summary(&found, repo.templates.len(), loaded.clusters.len()))?;
+            print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
         } else {
             let document = json!({
                 "apiVersion": federate_dialect::plan::API_VERSION,
@@ -63,11 +51,6 @@ impl Check {
             (false, false) => Exit::Findings,
         })
     }
-}
-
-/// What an error is about: that it has no effect needs no saying.
-fn refused(finding: &Finding) -> Option<ObjectRef> {
-    finding.object.clone().filter(|_| finding.is_error())
 }
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {

@@ -3,11 +3,12 @@
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{Inventoried, Members, PruneArgs, Purpose, Reader, Servers, Trial};
+use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
 use federate_engine::actions::{Action, Actions, Deed};
 use federate_report::actions;
+use federate_session::Purpose;
 
 /// Say what runs otherwise than it is rendered, who changed it, and when
 ///
@@ -99,7 +100,7 @@ impl Drift {
             (Some(_), false) => Ok(Reader::Dump),
             (None, correct) => Ok(Reader::Servers(Servers {
                 access: &self.access,
-                trial: (!correct).then_some(Trial::Read),
+                dry_run: (!correct).then_some(DryRun::Client),
                 wait: None,
                 quiet: self.args.quiet,
             })),

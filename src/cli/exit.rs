@@ -1,7 +1,7 @@
 //! How a run ends: the three exit codes, and the two ways not to get there.
 
-use std::io;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,15 @@ pub(super) enum Fault {
     BrokenPipe,
     /// It could not be done; the message is for the person at the terminal.
     Failed(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BrokenPipe => "the reader of the output has gone",
+            Self::Failed(message) => message,
+        })
+    }
 }
 
 impl From<io::Error> for Fault {

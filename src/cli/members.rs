@@ -1,24 +1,22 @@
 //! The way of every command about member clusters: the repo is loaded and rendered, what runs is read (from
 //! a dump or from API servers), and everything is decided by the same code.
 
+use std::time::Duration;
+
 use clap::Args;
 
+use super::access::AccessArgs;
 use super::diff::digest_key;
-use super::settings::{Loaded, RepoArgs};
+use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
-use federate_apiserver::Kind;
-use federate_engine::Engine;
-use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
-use federate_engine::actions::drift::Drift;
-use federate_engine::actions::{Action, Adopt, Decision, Inventory, Rules};
-use federate_kubernetes::{Cluster, ObjectRef};
-use federate_repo::config::Config;
+use federate_engine::actions::cluster::Prune;
+use federate_engine::actions::{Action, Inventory};
+#[cfg(feature = "live")]
+use federate_session::ServerOptions;
+use federate_session::{Purpose, ReconcileOptions, Reconciled, Reconciler, Session};
 
 #[cfg(feature = "live")]
 mod progress;
-mod servers;
-
-pub(super) use servers::{Servers, Trial};
 
 /// Arguments about what we own in the clusters.
 #[derive(Debug, Args)]
@@ -71,18 +69,9 @@ pub(super) struct Members<'m> {
     pub(super) inventory: &'m Inventoried,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
-    /// Whether actions tell what objects will be.
+    /// Whether actions say what objects will be.
     pub(super) results: bool,
     pub(super) reader: Reader<'m>,
-}
-
-/// What is decided about.
-#[derive(Clone, Copy)]
-pub(super) enum Purpose {
-    /// Everything that is to be done.
-    Apply { adopt: Option<Adopt>, force: bool },
-    /// What drifted.
-    Drift { full: bool, correct: bool },
 }
 
 /// Where what runs is read.
@@ -93,11 +82,32 @@ pub(super) enum Reader<'m> {
     Servers(Servers<'m>),
 }
 
+/// How API servers are used.
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
+pub(super) struct Servers<'s> {
+    pub(super) access: &'s AccessArgs,
+    /// How far a dry run goes; `None` where everything is done.
+    pub(super) dry_run: Option<DryRun>,
+    /// How long to wait until everything is healthy.
+    pub(super) wait: Option<Duration>,
+    /// Whether no progress is shown.
+    pub(super) quiet: bool,
+}
+
+/// How far a dry run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DryRun {
+    /// Clusters are read, and nothing is sent.
+    Client,
+    /// Everything is sent, and nothing stored.
+    Server,
+}
+
 /// What came of it.
 pub(super) struct Done {
     /// Sorted by cluster and object.
     pub(super) actions: Vec<Action>,
-    /// Whether anything went wrong; it has been told.
+    /// Whether anything went wrong; it has been reported.
     pub(super) failed: bool,
 }
 
@@ -108,142 +118,70 @@ impl Done {
     }
 }
 
-/// What several clusters, or one of them, came to.
-#[derive(Default)]
-struct Outcome {
-    actions: Vec<Action>,
-    /// A line each.
-    errors: Vec<String>,
-}
-
-/// The decisions, with all that they are made of.
-struct Plane<'p> {
-    deciding: Deciding<'p>,
-    loaded: &'p Loaded,
-    args: &'p RepoArgs,
-}
-
-/// The time of an object that nobody will store: API servers write their own.
-const NEVER: &str = "1970-01-01T00:00:00Z";
-
 impl Members<'_> {
     /// Decides about every cluster, and has it done where API servers are reached. `None` where errors stop
-    /// the run; they are told.
+    /// the run; they are reported.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
-        let mut loaded = self.args.load(None, None)?;
-        let read = std::mem::take(&mut loaded.findings);
-        let engine =
-            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
-        let rendering = self.args.render(&engine, &loaded.repo, read);
-        let incomplete = federate_engine::any_error(&rendering.findings);
+        let session = self.args.session(None, None)?;
+        let findings = session.findings();
+        self.args.report(&session, &findings);
+        let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {
-            say(self.purpose.stopped());
+            say(stopped(self.purpose));
             return Ok(None);
         }
-        let desired = desired(&rendering.manifests);
-        let (key, prune) = (digest_key()?, self.prune.prune());
-        let now = self.args.time().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
-        let (adopt, force, full) = match self.purpose {
-            Purpose::Apply { adopt, force } => (adopt, force, false),
-            // Whoever keeps an object: that it is not as it is rendered is told.
-            Purpose::Drift { full, .. } => (Some(Adopt::Always), true, full),
-        };
-        let rules = Rules {
-            adopt,
-            force,
-            full,
-            results: self.results,
+        let key = digest_key()?;
+        let options = ReconcileOptions {
+            purpose: self.purpose,
             inventory: &self.inventory.applyset,
-            rolling: &loaded.repo.config.apply.rolling,
+            prune: self.prune.prune(),
+            results: self.results,
+            clusters: &self.args.clusters,
             key: &key,
-            now: &now,
         };
-        let drift = self.purpose.drift(&loaded.repo.config);
-        let deciding = Deciding {
-            engine: &engine,
-            rendering: &rendering,
-            desired: &desired,
-            rules: &rules,
-            prune: prune.as_ref(),
-            drift: drift.as_ref(),
+        let reconciler = Reconciler::new(&session, &options);
+        let Reconciled { actions, errors } = match &self.reader {
+            Reader::Dump => reconciler.observed(),
+            Reader::Servers(servers) => servers.reconcile(&session, &reconciler)?,
         };
-        let plane = Plane { deciding, loaded: &loaded, args: self.args };
-        let outcome = match &self.reader {
-            Reader::Dump => plane.dumped(),
-            Reader::Servers(servers) => servers.outcome(&plane)?,
-        };
-        tell(&outcome.errors);
-        Ok(Some(Done { failed: incomplete || !outcome.errors.is_empty(), actions: outcome.actions }))
+        tell(&errors);
+        Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
 }
 
-impl Purpose {
-    fn stopped(self) -> &'static str {
-        match self {
-            Self::Apply { .. } => {
-                "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
-            }
-            Self::Drift { .. } => {
-                "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
-            }
+fn stopped(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Apply { .. } => {
+            "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
         }
-    }
-
-    fn drift(self, config: &Config) -> Option<Drift<'_>> {
-        match self {
-            Self::Apply { .. } => None,
-            Self::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
+        Purpose::Drift { .. } => {
+            "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
         }
     }
 }
 
-impl Plane<'_> {
-    /// Decides from what `--observed` holds.
-    fn dumped(&self) -> Outcome {
-        let customs = self.customs();
-        let kind = |id: &ObjectRef| kind(id, &customs);
-        let live = &self.loaded.settings.live;
-        let mut outcome = Outcome::default();
-        for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
-            let Decided { decisions, stopped } = self.deciding.cluster(cluster, live, &kind);
-            outcome.errors.extend(stopped.map(|why| format!("{}: {why}", cluster.name)));
-            outcome.errors.extend(decisions.iter().filter(|decision| decision.refused).map(refused));
-            outcome.actions.extend(decisions.into_iter().map(|decision| decision.action));
-        }
-        outcome
+impl Servers<'_> {
+    #[cfg(feature = "live")]
+    fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Reconciled, Fault> {
+        let lines = progress::Lines::new(self.quiet);
+        let options = ServerOptions {
+            dry_run: self.dry_run.map(|dry_run| match dry_run {
+                DryRun::Client => federate_live::DryRun::Client,
+                DryRun::Server => federate_live::DryRun::Server,
+            }),
+            wait: self.wait,
+            progress: &lines,
+        };
+        let reconciled = reconciler.servers(&self.access.access(session), &options);
+        lines.clear();
+        reconciled.map_err(|error| Fault::Failed(error.to_string()))
     }
 
-    /// The clusters that are asked for.
-    fn clusters(&self) -> impl Iterator<Item = &Cluster> {
-        self.loaded.clusters.iter().filter(|cluster| self.args.wants(&cluster.name))
+    #[cfg(not(feature = "live"))]
+    fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Reconciled, Fault> {
+        let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --observed";
+        Err(Fault::Failed(why.to_owned()))
     }
-
-    /// The kinds that definitions among the live and the rendered objects make.
-    fn customs(&self) -> Vec<Kind> {
-        let clusters = self.loaded.clusters.iter();
-        let live = clusters.flat_map(|cluster| self.loaded.settings.live.objects(&cluster.name));
-        let rendered = self.deciding.desired.iter().map(|desired: &Desired| &desired.body);
-        let bodies = live.map(|object| &object.body).chain(rendered);
-        let definitions = bodies.filter(|body| body["kind"] == "CustomResourceDefinition");
-        definitions.flat_map(Kind::customs).collect()
-    }
-}
-
-/// What is known of a kind; of one that nobody defines, nothing but its name.
-fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
-    let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
-    Kind::builtin(&id.api_version, &id.kind)
-        .or_else(custom)
-        .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))
-}
-
-fn refused(decision: &Decision) -> String {
-    why(&decision.action)
-}
-
-/// An action's reason, with what it is about.
-pub(super) fn why(action: &Action) -> String {
-    format!("{}: {}: {}", action.cluster, action.object, action.reason.as_deref().unwrap_or_default())
 }
 
 /// Says on standard error what went wrong. What servers answer must not command a terminal.

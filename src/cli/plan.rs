@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value};
-use federate_engine::Engine;
 use federate_report::table;
 
 /// Print who goes where, with how many replicas, and why not
@@ -24,26 +23,15 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let mut loaded = self.args.load(None, None)?;
-        let engine =
-            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
-        let planned = engine.plan();
-        let (mut plan, mut findings) = (planned.plan, std::mem::take(&mut loaded.findings));
-        findings.extend(planned.findings);
-        self.args.judge(&mut findings);
-        if !self.args.clusters.is_empty() {
-            for placement in &mut plan.placements {
-                placement.clusters.retain(|c| self.args.wants(&c.name));
-            }
-            plan.placements.retain(|p| !p.clusters.is_empty());
-            plan.unmatched.clear();
-        }
+        let session = self.args.session(None, None)?;
+        let plan = self.args.narrowed(session.plan());
         if self.output == Format::Table {
-            print(&table::plan(&plan, loaded.clusters.len(), look(self.args.verbose)))?;
+            print(&table::plan(&plan, session.clusters().len(), look(self.args.verbose)))?;
         } else {
-            print_value(&plan, self.output)?;
+            print_value(plan.as_ref(), self.output)?;
         }
-        self.args.report(&loaded.repo, &findings);
+        let findings = session.plan_findings();
+        self.args.report(&session, &findings);
         Ok(outcome(&findings))
     }
 }

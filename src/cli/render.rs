@@ -8,13 +8,12 @@ use serde::Serialize;
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value, say};
-use federate_dialect::Plan;
-use federate_engine::change::{self, Side};
-use federate_engine::{Engine, Manifest, Rendering, previous};
+use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
 use federate_publish::summary::ClusterSummary;
 use federate_publish::{Folder, Summary, Tree};
 use federate_report::diff::{Diff as Report, text};
+use federate_session::RenderedState;
 
 mod watch;
 
@@ -58,10 +57,10 @@ impl Render {
         let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.observed_folder());
         let folders = folders.map(real).collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
-        let mut last: Option<Good> = None;
+        let mut last: Option<RenderedState> = None;
         watch::Watched { folders, out }.run(|| match self.once() {
-            Ok((_, Some(good))) => {
-                let before = last.replace(good);
+            Ok((_, Some(state))) => {
+                let before = last.replace(state);
                 self.show_changes(before.as_ref(), last.as_ref())
             }
             Ok((_, None)) => Ok(()),
@@ -75,9 +74,9 @@ impl Render {
     }
 
     /// What a save changes, field by field.
-    fn show_changes(&self, before: Option<&Good>, now: Option<&Good>) -> Result<(), Fault> {
+    fn show_changes(&self, before: Option<&RenderedState>, now: Option<&RenderedState>) -> Result<(), Fault> {
         let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
-        let changes = change::compare(&before.side(), &now.side(), &digest_key()?);
+        let changes = before.compare(now, &digest_key()?);
         if changes.is_empty() || self.output != Format::Table || self.args.quiet {
             return Ok(());
         }
@@ -85,31 +84,27 @@ impl Render {
         print(&text::text(&report, text::Detail::Fields, look(self.args.verbose)))
     }
 
-    /// Renders once. Gives what was written, if anything could be.
-    fn once(&self) -> Result<(Exit, Option<Good>), Fault> {
+    /// Renders once. Returns what was written, if anything could be; a watch compares the next state with it.
+    fn once(&self) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let mut loaded = self.args.load(Some(&self.out), folder.previous())?;
-        self.keeps_other_clusters(&loaded.clusters)?;
-        let engine =
-            Engine::new(federate_session::DIALECTS, &loaded.repo, &loaded.clusters, &loaded.settings);
-        let read = std::mem::take(&mut loaded.findings);
-        let rendering = self.args.render(&engine, &loaded.repo, read);
-        if federate_engine::any_error(&rendering.findings) && !self.args.keep_going {
+        let session = self.args.session(Some(&self.out), folder.previous())?;
+        self.keeps_other_clusters(session.clusters())?;
+        let findings = session.findings();
+        self.args.report(&session, &findings);
+        if federate_engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok((Exit::Error, None));
         }
-        let manifests = self.files(&rendering, &folder);
-        let kept = if self.watch { manifests.clone() } else { Vec::new() };
-        let tree = Tree::new(previous::write(&rendering.plan), manifests)
+        let manifests = self.files(session.rendering(), &folder);
+        let state = self.watch.then(|| RenderedState::with_manifests(&session, manifests.clone()));
+        let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
-        drop(engine);
-        let good = Good { clusters: loaded.clusters, plan: rendering.plan, manifests: kept };
-        Ok((outcome(&rendering.findings), Some(good)))
+        Ok((outcome(&findings), state))
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.
@@ -142,19 +137,6 @@ impl Render {
             return Ok(());
         }
         print(&format!("{}: {summary}\n", self.out.display()))
-    }
-}
-
-/// What was written, to compare the next state with.
-struct Good {
-    clusters: Vec<Cluster>,
-    plan: Plan,
-    manifests: Vec<Manifest>,
-}
-
-impl Good {
-    fn side(&self) -> Side<'_> {
-        Side { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
     }
 }
 

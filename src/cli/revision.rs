@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::Fault;
 use federate_repo::Source;
+use federate_session::Provenance;
 use federate_source::WorkTree;
 use federate_source::git::{self, Place, Resolved, Revision, verify};
 
@@ -95,6 +96,14 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
 }
 
 impl Opened {
+    /// What is read, for those who look at the result.
+    pub(super) fn provenance(&self, place: &Place) -> Provenance {
+        match self {
+            Self::WorkTree(_) => Provenance::of_work_tree(place),
+            Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
+        }
+    }
+
     /// Its files.
     pub(super) fn source(&self) -> &dyn Source {
         match self {

@@ -1,5 +1,6 @@
 //! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use jiff::Timestamp;
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use federate_dialect::{HOST, Hosts, Plan};
-use federate_engine::{Engine, Rendering, Settings, previous};
-use federate_kubernetes::{Cluster, Finding, Live, Severity};
-use federate_repo::{Repo, Source};
+use federate_engine::previous;
+use federate_kubernetes::{Cluster, Finding, Live};
+use federate_repo::Source;
 use federate_report::findings;
+use federate_session::{Options, Session};
 use federate_source::WorkTree;
 
 /// How a result is written.
@@ -108,22 +110,13 @@ pub(super) struct RepoArgs {
     pub(super) verbose: bool,
 }
 
-/// A repo, read, with its inventory.
-pub(super) struct Loaded {
-    pub(super) repo: Repo,
-    pub(super) clusters: Vec<Cluster>,
-    pub(super) settings: Settings,
-    /// What was found while reading.
-    pub(super) findings: Vec<Finding>,
-}
-
 impl RepoArgs {
     /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
     /// repo; `kept` is the plan it holds, the scheduler's memory unless another is named.
-    pub(super) fn load(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Loaded, Fault> {
+    pub(super) fn session(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Session, Fault> {
         let opened = self.open()?;
         let output = out.and_then(|out| opened.relative(out));
-        self.load_from(opened.source(), output.as_deref(), self.memory(kept)?)
+        self.session_of(opened.source(), output, self.memory(kept)?)
     }
 
     /// The work tree, or the revision that `--rev` names.
@@ -151,39 +144,37 @@ impl RepoArgs {
     }
 
     /// Reads the repo from `source`; `output` is the output folder within it.
-    pub(super) fn load_from(
+    pub(super) fn session_of(
         &self,
         source: &dyn Source,
-        output: Option<&str>,
+        output: Option<String>,
         previous: Plan,
-    ) -> Result<Loaded, Fault> {
-        let loaded = self.read_from(source, output, previous)?;
-        self.known_clusters(loaded.clusters.iter())?;
-        Ok(loaded)
+    ) -> Result<Session, Fault> {
+        let session = self.any_session_of(source, output, previous)?;
+        self.known_clusters(session.clusters().iter())?;
+        Ok(session)
     }
 
     /// The same, whether or not there are the clusters that `--cluster` names.
-    pub(super) fn read_from(
+    pub(super) fn any_session_of(
         &self,
         source: &dyn Source,
-        output: Option<&str>,
+        output: Option<String>,
         previous: Plan,
-    ) -> Result<Loaded, Fault> {
-        let (live, unread) = self.live()?;
-        let settings = Settings {
+    ) -> Result<Session, Fault> {
+        let (observed, unread) = self.observed()?;
+        let options = Options {
+            output,
             strict_inventory: self.strict_inventory,
             now: self.now,
             previous,
-            live,
+            observed,
             hosts: self.hosts()?,
+            errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
+            findings: unread,
+            ..Options::default()
         };
-        let read = federate_repo::load(source, output, &federate_session::DIALECTS);
-        let (clusters, inventory) =
-            federate_engine::inventory(federate_session::DIALECTS, &read.repo, &settings);
-        let mut repo = read.expand(&clusters);
-        let mut findings = std::mem::take(&mut repo.findings);
-        findings.extend(inventory.into_iter().chain(unread));
-        Ok(Loaded { repo, clusters, settings, findings })
+        Ok(Session::open(source, options))
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
@@ -199,17 +190,12 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
-    /// The clock for rules about age, if one is set.
-    pub(super) fn time(&self) -> Option<Timestamp> {
-        self.now
-    }
-
     /// The folder of what runs, if one is named.
     pub(super) fn observed_folder(&self) -> Option<&Path> {
         self.observed.as_deref()
     }
 
-    fn live(&self) -> Result<(Live, Vec<Finding>), Fault> {
+    fn observed(&self) -> Result<(Live, Vec<Finding>), Fault> {
         let Some(path) = &self.observed else { return Ok(Default::default()) };
         let tree = WorkTree::open(path).map_err(|_| {
             Fault::Failed(format!("--observed: {} is not a folder that can be read", path.display()))
@@ -253,30 +239,24 @@ impl RepoArgs {
         self.clusters.is_empty() || self.clusters.iter().any(|name| name == cluster)
     }
 
-    /// Renders, and tells what was found: while reading (`read`), too. It is all in the rendering's
-    /// findings.
-    pub(super) fn render(&self, engine: &Engine<'_>, repo: &Repo, read: Vec<Finding>) -> Rendering {
-        let mut rendering = engine.render();
-        rendering.findings.extend(read);
-        self.judge(&mut rendering.findings);
-        self.report(repo, &rendering.findings);
-        rendering
-    }
-
-    /// Makes errors of the warnings that `--fail-on` names, and sorts.
-    pub(super) fn judge(&self, found: &mut Vec<Finding>) {
-        for finding in found.iter_mut() {
-            if self.fail_on.iter().any(|f| f.code() == finding.code) {
-                finding.severity = Severity::Error;
-            }
+    /// The plan as far as it is about the clusters of `--cluster`.
+    pub(super) fn narrowed<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+        if self.clusters.is_empty() {
+            return Cow::Borrowed(plan);
         }
-        findings::sort(found);
+        let mut plan = plan.clone();
+        for placement in &mut plan.placements {
+            placement.clusters.retain(|placed| self.wants(&placed.name));
+        }
+        plan.placements.retain(|placement| !placement.clusters.is_empty());
+        plan.unmatched.clear();
+        Cow::Owned(plan)
     }
 
     /// Shows findings on standard error: errors always, warnings unless quiet.
-    pub(super) fn report(&self, repo: &Repo, found: &[Finding]) {
+    pub(super) fn report(&self, session: &Session, found: &[Finding]) {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        say(&findings::text(repo, &shown, styled(&std::io::stderr())));
+        say(&findings::text(session.repo(), &shown, styled(&std::io::stderr())));
     }
 }
 

@@ -70,7 +70,12 @@ impl Rendering {
 impl Engine<'_> {
     /// Decides where every template goes, and renders it for each cluster.
     pub fn render(&self) -> Rendering {
-        let Planned { plan, findings } = self.plan();
+        self.manifests(self.plan())
+    }
+
+    /// Renders what was planned for each cluster.
+    pub fn manifests(&self, planned: Planned) -> Rendering {
+        let Planned { plan, findings } = planned;
         let parts: Vec<Rendering> = plan
             .placements
             .par_iter()

@@ -10,7 +10,7 @@ use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
 /// A plan with what was found on the way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Planned {
     /// The plan, without objects that two dialects claim.
     pub plan: Plan,

@@ -1,6 +1,46 @@
 //! The application layer: the one place where the engine is put together with the control planes.
+//!
+//! A [`Session`] is a repo that was read, with everything that follows from it: inventory, plan, manifests,
+//! findings, explanations. Each is computed once, when it is asked for. [`Comparison`] compares two sessions.
+//! The command line, the tests and the benchmarks go through these types; so should programs that use
+//! federate as a library.
+//!
+//! ```
+//! use federate_session::{Options, Session};
+//! use federate_source::WorkTree;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # std::fs::write(folder.path().join("web.yaml"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}")?;
+//! # let path = folder.path();
+//! let tree = WorkTree::open(path).map_err(|finding| finding.message)?;
+//! let session = Session::open(&tree, Options::default());
+//! for placement in &session.plan().placements {
+//!     println!("{}: {} clusters", placement.object, placement.clusters.len());
+//! }
+//! # assert_eq!(session.plan().unmatched.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 use federate_dialect::Dialects;
+
+mod check;
+pub mod commit;
+mod comparison;
+mod explain;
+pub mod provenance;
+mod reconcile;
+mod session;
+
+pub use commit::{Commit, Committed};
+pub use comparison::{Comparison, RenderedState};
+pub use explain::NotFound;
+pub use provenance::Provenance;
+#[cfg(feature = "live")]
+pub use reconcile::ServerOptions;
+pub use reconcile::{Purpose, ReconcileOptions, Reconciled, Reconciler};
+pub use session::{Options, Session};
 
 /// Every control plane that federate knows, in the order of the contract's table.
 pub const DIALECTS: Dialects = Dialects::new(&[

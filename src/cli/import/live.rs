@@ -10,14 +10,15 @@ use crate::cli::{Exit, Fault, print, print_value, say, styled};
 use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, judge};
+use federate_engine::any_error;
 use federate_engine::import::live::{self, Deed, Taken, TakenObject, Wish};
-use federate_engine::{Settings, any_error};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
 use federate_live::import::{Asked, Fetched, Where, fetch};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
+use federate_session::{Options, Session};
 use federate_source::WorkTree;
 
 impl Import {
@@ -25,11 +26,11 @@ impl Import {
         let args = &self.live;
         let asked = asked(&args.objects)?;
         args.fits(&asked)?;
-        let (repo, clusters) = args.read()?;
+        let session = args.session()?;
         let mut told = Vec::new();
         let mut import = self.wish();
         if importer.unnamed.is_none() && import.clusters.is_empty() {
-            match cluster_of(context, &repo, &clusters) {
+            match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
                 None => told.push(nowhere(context)),
             }
@@ -39,11 +40,11 @@ impl Import {
         let objects = args.judged(context, fetched, &mut told);
         let wish = Wish { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
-        let mut taken = live::take(&objects, importer, &wish, &repo, &exists);
+        let mut taken = live::take(&objects, importer, &wish, session.repo(), &exists);
         told.append(&mut taken.findings);
         findings::sort(&mut told);
         if !self.quiet || any_error(&told) {
-            say(&findings::text(&repo, &told, styled(&std::io::stderr())));
+            say(&findings::text(session.repo(), &told, styled(&std::io::stderr())));
         }
         if any_error(&told) {
             say("nothing was written, because of these errors\n");
@@ -80,14 +81,11 @@ impl LiveArgs {
     }
 
     /// The repo with its inventory. What is wrong in it is for other commands to tell.
-    fn read(&self) -> Result<(Repo, Vec<Cluster>), Fault> {
+    fn session(&self) -> Result<Session, Fault> {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
             Fault::Failed(format!("--repo: {} is no folder that can be read", self.repo.display()))
         })?;
-        let loaded = federate_repo::load(&tree, None, &federate_session::DIALECTS);
-        let (clusters, _) =
-            federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
-        Ok((loaded.expand(&clusters), clusters))
+        Ok(Session::open(&tree, Options::default()))
     }
 
     fn access(&self) -> Access {

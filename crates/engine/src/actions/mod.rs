@@ -106,6 +106,13 @@ pub struct Actions {
     pub actions: Vec<Action>,
 }
 
+impl Action {
+    /// The reason, with what it is about.
+    pub fn why(&self) -> String {
+        format!("{}: {}: {}", self.cluster, self.object, self.reason.as_deref().unwrap_or_default())
+    }
+}
+
 impl Actions {
     /// These actions.
     pub fn of(actions: Vec<Action>) -> Self {

@@ -47,6 +47,11 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The name as it was written, `{cluster}` included.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
     /// Whether each cluster has a branch of its own.
     pub fn is_spread(&self) -> bool {
         self.pattern.contains(CLUSTER)

@@ -1,42 +1,45 @@
-//! What a commit says: where it comes from, and the trailers by which machines find that out.
+//! Where a rendering comes from, and how a commit says so: its message, and the trailers by which machines find
+//! that out.
 
+use git2::Oid;
 use sha2::{Digest, Sha256};
 
-use crate::cli::revision::Opened;
 use federate_publish::Summary;
 use federate_source::git::{self, Place};
 
-/// Where the rendered tree comes from.
-pub(super) struct Source {
+/// Where a rendering comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
     /// The commit, with `-dirty` where the work tree differs from it; `None` before the first one.
-    commit: Option<String>,
+    pub commit: Option<String>,
     /// The first line of its message.
-    subject: String,
+    pub subject: String,
 }
 
-impl Source {
-    pub(super) fn of(opened: &Opened, place: &Place) -> Self {
-        let none = Self { commit: None, subject: String::new() };
-        let Ok(repository) = place.open() else { return none };
-        let (id, dirty) = match opened {
-            Opened::Revision(revision) => (Some(revision.commit()), false),
-            Opened::WorkTree(_) => {
-                // What cannot be told to be clean is not called so.
-                (
-                    place.resolve(&repository, "HEAD").ok().map(|head| head.commit),
-                    git::is_modified(place).unwrap_or(true),
-                )
-            }
-        };
-        let Some(id) = id else { return none };
-        let commit = repository.find_commit(id).ok();
+impl Provenance {
+    /// A work tree: the commit that is checked out, and whether files differ from it.
+    pub fn of_work_tree(place: &Place) -> Self {
+        let head =
+            place.open().ok().and_then(|repository| Some(place.resolve(&repository, "HEAD").ok()?.commit));
+        // What cannot be shown to be clean is not called so.
+        head.map_or_else(Self::default, |id| Self::of(place, id, git::is_modified(place).unwrap_or(true)))
+    }
+
+    /// A commit.
+    pub fn of_commit(place: &Place, id: Oid) -> Self {
+        Self::of(place, id, false)
+    }
+
+    fn of(place: &Place, id: Oid, dirty: bool) -> Self {
+        let repository = place.open().ok();
+        let commit = repository.as_ref().and_then(|repository| repository.find_commit(id).ok());
         let subject = commit.and_then(|commit| Some(commit.summary().ok()??.to_owned()));
         let commit = Some(format!("{id}{}", if dirty { "-dirty" } else { "" }));
         Self { commit, subject: subject.unwrap_or_default() }
     }
 
     /// The message that is used unless another is given.
-    pub(super) fn message(&self, summary: &Summary) -> String {
+    pub(crate) fn message(&self, summary: &Summary) -> String {
         let Some(commit) = &self.commit else { return format!("Render the work tree\n\n{summary}") };
         let (id, dirty) =
             commit.split_once('-').map_or((commit.as_str(), ""), |(id, _)| (id, ", with changes"));
@@ -47,7 +50,7 @@ impl Source {
     }
 
     /// The trailers, a line each.
-    pub(super) fn trailers(&self, plan: &str) -> String {
+    pub(crate) fn trailers(&self, plan: &str) -> String {
         let source = self.commit.as_ref().map_or_else(String::new, |id| format!("Federate-Source: {id}\n"));
         let digest = Sha256::digest(plan);
         let digest = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
@@ -57,7 +60,7 @@ impl Source {
 }
 
 /// Adds trailers to a message: to those at its end, or as a paragraph of their own.
-pub(super) fn with_trailers(message: &str, trailers: &str) -> String {
+pub(crate) fn with_trailers(message: &str, trailers: &str) -> String {
     let message = message.trim_end();
     let is_trailer = |line: &str| {
         let key = line.split_once(": ").map(|(key, _)| key);

@@ -1,0 +1,228 @@
+//! What a session renders, committed to branches of a git repository.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use git2::{Oid, Repository};
+use serde::Serialize;
+
+use federate_dialect::{HOST, Plan};
+use federate_engine::{any_error, previous};
+use federate_publish::Tree;
+use federate_publish::branch::{self, Base, Built, Identity, Layout, Pushed, Remote};
+use federate_publish::tree::Collision;
+use federate_source::git::{self, Place};
+
+use crate::Session;
+use crate::provenance::{Provenance, with_trailers};
+
+/// How often a commit is built anew because a branch moved meanwhile.
+const ATTEMPTS: u32 = 10;
+
+/// Why nothing was committed. No branch has moved then.
+#[derive(Debug, thiserror::Error)]
+pub enum Error<E> {
+    /// The session could not be opened.
+    #[error(transparent)]
+    Open(E),
+    /// The repository cannot be read.
+    #[error(transparent)]
+    Repository(#[from] git::Error),
+    /// What is rendered cannot be laid out as files.
+    #[error(transparent)]
+    Layout(#[from] Box<Collision>),
+    /// A branch cannot be read or written.
+    #[error(transparent)]
+    Branch(#[from] branch::Error),
+    /// A branch moved each time.
+    #[error("{0}; gave up after {ATTEMPTS} attempts")]
+    GaveUp(branch::Error),
+}
+
+/// Where and how a rendering is committed.
+pub struct Commit<'c> {
+    /// The repository.
+    pub place: &'c Place,
+    /// The branches.
+    pub layout: &'c Layout,
+    /// Where the branches are pushed to; where one moved there meanwhile, the commit is made anew on top of that.
+    pub remote: Option<&'c Remote>,
+    /// The message in place of the one that says what was rendered; trailers are added to it.
+    pub message: Option<&'c str>,
+    /// The author as `Name <address>`; git's by default.
+    pub author: Option<&'c str>,
+    /// The clusters whose branches are written; all of them if empty.
+    pub clusters: &'c [String],
+    /// Whether what is in error is left out, in place of committing nothing.
+    pub keep_going: bool,
+}
+
+/// What was committed.
+pub struct Committed {
+    /// The session whose rendering it is.
+    pub session: Session,
+    /// What became of each branch; `None` where errors keep everything from being committed.
+    pub branches: Option<Vec<Branch>>,
+}
+
+/// What became of one branch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Branch {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// The new commit; `null` where there was nothing to commit.
+    pub commit: Option<String>,
+    /// Where the branch was.
+    pub base: Option<String>,
+    /// Whether it was pushed.
+    pub pushed: bool,
+    /// Files that are new.
+    pub created: usize,
+    /// Files that differ.
+    pub updated: usize,
+    /// Files that are gone.
+    pub removed: usize,
+    /// Files that stay as they are.
+    pub unchanged: usize,
+    /// The same for a person.
+    #[serde(skip)]
+    pub summary: String,
+}
+
+impl Commit<'_> {
+    /// Commits what `open` renders, given the plan that the branch holds, the scheduler's memory. Where a branch
+    /// moves meanwhile, everything is done again; `retrying` is called before that.
+    pub fn run<E>(
+        &self,
+        mut open: impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
+        mut retrying: impl FnMut(&branch::Error),
+    ) -> Result<Committed, Error<E>> {
+        let repository = self.place.open()?;
+        let mut attempt = 1;
+        loop {
+            match self.attempt(&repository, &mut open)? {
+                Ok(committed) => return Ok(committed),
+                Err(error) if attempt == ATTEMPTS => return Err(Error::GaveUp(error)),
+                Err(error) => retrying(&error),
+            }
+            std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
+            attempt += 1;
+        }
+    }
+
+    /// One attempt; the inner error says that a branch moved meanwhile.
+    fn attempt<E>(
+        &self,
+        repository: &Repository,
+        open: &mut impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
+    ) -> Result<Result<Committed, branch::Error>, Error<E>> {
+        let theirs = match self.remote {
+            Some(remote) => remote.branches(repository, &self.layout.glob())?,
+            None => BTreeMap::default(),
+        };
+        let tip = |branch: &str| match self.remote {
+            Some(remote) => remote.base(repository, branch, theirs.get(branch).copied()),
+            None => branch::tip(repository, branch),
+        };
+        branch::not_checked_out(repository, &self.layout.home())?;
+        let home = self.layout.read_home(repository, tip)?;
+        let (session, provenance) = open(home.previous()).map_err(Error::Open)?;
+        if any_error(&session.findings()) && !self.keep_going {
+            return Ok(Ok(Committed { session, branches: None }));
+        }
+        let clusters = self.affected(session.plan(), &home);
+        let bases = self.layout.read(repository, home, &clusters, tip)?;
+        let manifests =
+            session.rendering().standing(|object, cluster| bases.earlier(repository, object, cluster));
+        let plan = previous::write(session.plan());
+        let trailers = provenance.trailers(&plan);
+        let tree = Tree::new(plan, manifests)?;
+        let built = bases.build(repository, self.layout, &tree, session.plan())?;
+        let message = |built: &Built| match self.message {
+            Some(message) => with_trailers(message, &trailers),
+            None => with_trailers(&provenance.message(&built.summary), &trailers),
+        };
+        match self.carry_out(repository, &theirs, built, message) {
+            Ok(branches) => Ok(Ok(Committed { session, branches: Some(branches) })),
+            Err(error @ (branch::Error::Moved(_) | branch::Error::Locked(_))) => Ok(Err(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Every cluster that has something, or had.
+    fn affected(&self, plan: &Plan, home: &Base) -> BTreeSet<String> {
+        let rows = plan.placements.iter();
+        let rows = rows.chain(home.previous().into_iter().flat_map(|plan| &plan.placements));
+        let names = rows.flat_map(|row| row.clusters.iter().map(|placed| &placed.name).chain(&row.withdrawn));
+        let wanted = names
+            .map(AsRef::<str>::as_ref)
+            .filter(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
+        wanted.chain([HOST]).map(str::to_owned).collect()
+    }
+
+    /// Makes the commits, pushes them, and moves the branches.
+    fn carry_out(
+        &self,
+        repository: &Repository,
+        theirs: &BTreeMap<String, Oid>,
+        built: Vec<Built>,
+        message: impl Fn(&Built) -> String,
+    ) -> Result<Vec<Branch>, branch::Error> {
+        for built in built.iter().filter(|built| built.tree.is_some()) {
+            branch::not_checked_out(repository, &built.branch)?;
+        }
+        let commits = built.iter().any(|built| built.tree.is_some());
+        let identity = commits.then(|| Identity::of(repository, self.author)).transpose()?;
+        let (mut branches, mut pushes, mut moves) = (Vec::new(), Vec::new(), Vec::new());
+        for built in built {
+            let commit = match (built.tree, &identity) {
+                (Some(tree), Some(identity)) => {
+                    let message = message(&built);
+                    let commit = branch::Commit { tree, parent: built.base, identity, message: &message };
+                    Some(branch::commit(repository, &commit)?)
+                }
+                _ => None,
+            };
+            let ours = branch::tip(repository, &built.branch)?;
+            if let Some(to) = commit.or(built.base) {
+                let remotely = theirs.get(&built.branch).copied();
+                if self.remote.is_some() && remotely != Some(to) {
+                    pushes.push(built.update(remotely, to));
+                }
+                // Without a remote the branch is as it was read; with one it may lag behind.
+                let from = if self.remote.is_some() { ours } else { built.base };
+                if from != Some(to) {
+                    moves.push(built.update(from, to));
+                }
+            }
+            branches.push(Branch::of(&built, commit));
+        }
+        if let Some(remote) = self.remote.filter(|_| !pushes.is_empty())
+            && remote.push(repository, &pushes)? == Pushed::Moved
+        {
+            return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
+        }
+        for branch in &mut branches {
+            branch.pushed = pushes.iter().any(|push| push.branch == branch.branch);
+        }
+        branch::advance(repository, &moves, "federate commit")?;
+        Ok(branches)
+    }
+}
+
+impl Branch {
+    fn of(built: &Built, commit: Option<Oid>) -> Self {
+        let summary = &built.summary;
+        Self {
+            branch: built.branch.clone(),
+            commit: commit.map(|id| id.to_string()),
+            base: built.base.map(|id| id.to_string()),
+            pushed: false,
+            created: summary.created(),
+            updated: summary.updated(),
+            removed: summary.removed(),
+            unchanged: summary.unchanged(),
+            summary: summary.to_string(),
+        }
+    }
+}

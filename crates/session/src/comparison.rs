@@ -1,0 +1,127 @@
+//! The difference of two renderings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use federate_dialect::Plan;
+use federate_engine::Manifest;
+use federate_engine::change::{self, Changes, DigestKey, Side};
+use federate_kubernetes::{Cluster, Finding, ObjectRef};
+use federate_report::findings::{self, Row};
+
+use crate::Session;
+
+/// A rendering as one side of a comparison: what the clusters hold by it.
+#[derive(Clone, Debug)]
+pub struct RenderedState {
+    clusters: Vec<Cluster>,
+    plan: Plan,
+    manifests: Vec<Manifest>,
+}
+
+impl RenderedState {
+    /// What a session renders. `earlier` is what the clusters held before it: control planes leave what they
+    /// send nothing new of as it is.
+    pub fn of(session: &Session, earlier: Option<&Self>) -> Self {
+        let held = |object: &ObjectRef, cluster: &str| earlier?.text(object, cluster);
+        Self {
+            clusters: session.clusters().to_vec(),
+            plan: session.plan().clone(),
+            manifests: session.rendering().standing(held),
+        }
+    }
+
+    /// The same, of manifests that were already put together.
+    pub fn with_manifests(session: &Session, manifests: Vec<Manifest>) -> Self {
+        Self { clusters: session.clusters().to_vec(), plan: session.plan().clone(), manifests }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Leaves only some clusters.
+    pub fn narrow(&mut self, keep: impl Fn(&str) -> bool) {
+        self.clusters.retain(|cluster| keep(&cluster.name));
+        for row in &mut self.plan.placements {
+            row.clusters.retain(|placed| keep(&placed.name));
+            row.withdrawn.retain(|name| keep(name));
+            row.suspended.retain(|name| keep(name));
+        }
+        self.plan.placements.retain(|row| !row.clusters.is_empty() || !row.withdrawn.is_empty());
+        self.plan.unmatched.clear();
+        for manifest in &mut self.manifests {
+            manifest.clusters.retain(|name| keep(name));
+        }
+        self.manifests.retain(|manifest| !manifest.clusters.is_empty());
+    }
+
+    /// What changes from this state to a later one. Values of Secrets are compared as digests under `key`.
+    pub fn compare(&self, later: &Self, key: &DigestKey) -> Changes {
+        change::compare(&self.side(), &later.side(), key)
+    }
+
+    fn side(&self) -> Side<'_> {
+        Side { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
+    }
+
+    /// What an object is in a cluster.
+    fn text(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+        let start = self.manifests.partition_point(|manifest| manifest.object < *object);
+        let mut rows = self.manifests.get(start..)?.iter().take_while(|manifest| manifest.object == *object);
+        let found = rows.find(|m| m.clusters.iter().any(|name| name.as_ref() == cluster))?;
+        Some(found.text.clone())
+    }
+}
+
+/// Two states of a repo, rendered: the later one with the earlier one's plan as its memory.
+pub struct Comparison<'s> {
+    /// The earlier state.
+    pub from: &'s Session,
+    /// The later one.
+    pub to: &'s Session,
+}
+
+impl Comparison<'_> {
+    /// What changes, in all clusters or only in those of these names.
+    pub fn changes(&self, key: &DigestKey, clusters: &[String]) -> Changes {
+        let mut from = RenderedState::of(self.from, None);
+        let mut to = RenderedState::of(self.to, Some(&from));
+        if !clusters.is_empty() {
+            let keep = |name: &str| clusters.iter().any(|cluster| cluster == name);
+            from.narrow(keep);
+            to.narrow(keep);
+        }
+        from.compare(&to, key)
+    }
+
+    /// The findings that only the later state has, wherever in its files they stand.
+    pub fn new_findings(&self) -> Vec<Row> {
+        beyond(self.to, self.from)
+    }
+
+    /// The findings that only the earlier state has.
+    pub fn resolved_findings(&self) -> Vec<Row> {
+        beyond(self.from, self.to)
+    }
+}
+
+fn beyond(these: &Session, those: &Session) -> Vec<Row> {
+    let known: BTreeSet<_> = those.findings().iter().map(same).collect();
+    let new: Vec<Finding> = these.findings().into_iter().filter(|f| !known.contains(&same(f))).collect();
+    findings::rows(these.repo(), &new)
+}
+
+/// What makes a finding the same one in another revision: not its line, which moves.
+fn same(finding: &Finding) -> impl Ord + use<> {
+    let file = finding.origin.as_ref().map(|origin| origin.file.clone());
+    (
+        finding.severity,
+        finding.code,
+        file,
+        finding.object.clone(),
+        finding.pointer.clone(),
+        finding.message.clone(),
+    )
+}

@@ -1,0 +1,160 @@
+//! What is to be done in member clusters, from what runs there: decided from dumps, or decided and carried out on
+//! API servers.
+
+use federate_apiserver::Kind;
+use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
+use federate_engine::actions::drift::Drift;
+use federate_engine::actions::{Action, Adopt, Decision, Inventory, Rules};
+use federate_engine::change::DigestKey;
+use federate_engine::{Engine, Rendering};
+use federate_kubernetes::{Cluster, ObjectRef};
+
+use crate::Session;
+
+#[cfg(feature = "live")]
+mod servers;
+#[cfg(feature = "live")]
+pub use servers::ServerOptions;
+
+/// The time of an object that nobody will store: API servers write their own.
+const NEVER: &str = "1970-01-01T00:00:00Z";
+
+/// What is decided about.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose {
+    /// Everything that is to be done.
+    Apply {
+        /// When objects that are there already are taken over; what their policies say by default.
+        adopt: Option<Adopt>,
+        /// Whether objects are taken from other tools, too.
+        force: bool,
+    },
+    /// What drifted.
+    Drift {
+        /// Whether what nobody rendered is reported, too: defaults, status, what others added.
+        full: bool,
+        /// Whether what drifted is put back.
+        correct: bool,
+    },
+}
+
+/// How member clusters are brought to what a session renders.
+pub struct ReconcileOptions<'r> {
+    /// What is decided about.
+    pub purpose: Purpose,
+    /// The object in each cluster that keeps which objects federate manages there.
+    pub inventory: &'r Inventory,
+    /// What may be deleted; nothing by default.
+    pub prune: Option<Prune>,
+    /// Whether actions say what objects will be.
+    pub results: bool,
+    /// The clusters; all of them if empty.
+    pub clusters: &'r [String],
+    /// The key of the digests that stand for values of Secrets.
+    pub key: &'r DigestKey,
+}
+
+/// What was decided, or done.
+#[derive(Debug, Default)]
+pub struct Reconciled {
+    /// Sorted by cluster and object.
+    pub actions: Vec<Action>,
+    /// What went wrong, one line each, clusters in order.
+    pub errors: Vec<String>,
+}
+
+/// The decisions about all clusters, with all that they are made of.
+pub struct Reconciler<'r> {
+    session: &'r Session,
+    options: &'r ReconcileOptions<'r>,
+    engine: Engine<'r>,
+    desired: Vec<Desired>,
+    now: String,
+}
+
+impl<'r> Reconciler<'r> {
+    /// Prepares decisions about what a session renders. Where its findings have errors, what is in error is left
+    /// out and nothing is deleted.
+    pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
+        let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
+        let desired = desired(&session.rendering().manifests);
+        Self { session, options, engine: session.engine(), desired, now }
+    }
+
+    /// Decides from what the session was given of what runs, and does nothing.
+    pub fn observed(&self) -> Reconciled {
+        self.with(|deciding| {
+            let customs = self.customs();
+            let kind = |id: &ObjectRef| kind(id, &customs);
+            let live = self.session.observed();
+            let mut all = Reconciled::default();
+            for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
+                let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
+                all.errors.extend(stopped.map(|why| format!("{}: {why}", cluster.name)));
+                let refused = decisions.iter().filter(|decision| decision.refused);
+                all.errors.extend(refused.map(|decision: &Decision| decision.action.why()));
+                all.actions.extend(decisions.into_iter().map(|decision| decision.action));
+            }
+            all
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
+        let (adopt, force, full) = match self.options.purpose {
+            Purpose::Apply { adopt, force } => (adopt, force, false),
+            // Whoever manages an object: that it differs from what is rendered is reported.
+            Purpose::Drift { full, .. } => (Some(Adopt::Always), true, full),
+        };
+        let config = &self.session.repo().config;
+        let rules = Rules {
+            adopt,
+            force,
+            full,
+            results: self.options.results,
+            inventory: self.options.inventory,
+            rolling: &config.apply.rolling,
+            key: self.options.key,
+            now: &self.now,
+        };
+        let drift = match self.options.purpose {
+            Purpose::Apply { .. } => None,
+            Purpose::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
+        };
+        work(&Deciding {
+            engine: &self.engine,
+            rendering: self.rendering(),
+            desired: &self.desired,
+            rules: &rules,
+            prune: self.options.prune.as_ref(),
+            drift: drift.as_ref(),
+        })
+    }
+
+    fn rendering(&self) -> &'r Rendering {
+        self.session.rendering()
+    }
+
+    /// The clusters that are asked for.
+    fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
+        let names = self.options.clusters;
+        let asked = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+        self.session.clusters().iter().filter(asked)
+    }
+
+    /// The kinds that definitions among the live and the rendered objects make.
+    fn customs(&self) -> Vec<Kind> {
+        let live = self.session.observed();
+        let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
+        let rendered = self.desired.iter().map(|desired| &desired.body);
+        let bodies = running.map(|object| &object.body).chain(rendered);
+        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
+    }
+}
+
+/// What is known of a kind; of one that nobody defines, nothing but its name.
+fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
+    let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
+    Kind::builtin(&id.api_version, &id.kind)
+        .or_else(custom)
+        .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))
+}

@@ -1,0 +1,116 @@
+//! API servers as what is read and acted upon: a job for each cluster, and the outcomes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use federate_apiserver::Kind;
+use federate_dialect::{Dialect, Health};
+use federate_engine::actions::Decision;
+use federate_engine::actions::cluster::{Decided, Deciding};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+use federate_live::{Access, Decider, DryRun, Error, Failure, How, Job, Progress, Seen};
+
+use super::{Reconciled, Reconciler};
+
+/// How API servers are used.
+pub struct ServerOptions<'s> {
+    /// How far a dry run goes; `None` where everything is done.
+    pub dry_run: Option<DryRun>,
+    /// How long to wait until everything is healthy; `None` not to.
+    pub wait: Option<Duration>,
+    /// Who is shown how far clusters are.
+    pub progress: &'s dyn Progress,
+}
+
+impl Reconciler<'_> {
+    /// Reads every cluster, decides, and carries the decisions out. Only what keeps all clusters from being reached
+    /// is an error.
+    pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Reconciled, Error> {
+        let jobs = self.jobs();
+        self.with(|deciding| {
+            let how = How {
+                inventory: deciding.rules.inventory,
+                dry_run: options.dry_run,
+                // What puts drift back is decided field by field.
+                judged: deciding.drift.is_none(),
+                wait: options.wait,
+                progress: options.progress,
+            };
+            let decider = SessionDecider::of(self, deciding);
+            let mut all = Reconciled::default();
+            for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
+                all.errors.extend(outcome.failures.iter().map(|failure| line(&outcome.cluster, failure)));
+                all.actions.extend(outcome.actions);
+            }
+            Ok(all)
+        })
+    }
+
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
+        for one in &self.desired {
+            for cluster in &one.clusters {
+                wanted.entry(cluster).or_default().push((&one.object, &one.body));
+            }
+        }
+        let job = |cluster: &Cluster| Job {
+            cluster: cluster.name.clone(),
+            wanted: wanted.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
+        };
+        self.clusters().map(job).collect()
+    }
+}
+
+fn line(cluster: &ClusterName, failure: &Failure) -> String {
+    let object = failure.object.as_ref().map(|object| format!("{object}: ")).unwrap_or_default();
+    format!("{cluster}: {object}{}", failure.message)
+}
+
+/// The session's decisions, as clusters ask for them.
+struct SessionDecider<'s> {
+    clusters: &'s [Cluster],
+    deciding: &'s Deciding<'s>,
+    dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
+}
+
+impl<'s> SessionDecider<'s> {
+    fn of(reconciler: &'s Reconciler<'_>, deciding: &'s Deciding<'s>) -> Self {
+        let session = reconciler.session;
+        let dialect = |name: &str| session.dialects().get(name);
+        let rows = deciding.rendering.plan.placements.iter();
+        let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
+        Self { clusters: session.clusters(), deciding, dialects }
+    }
+}
+
+impl Decider for SessionDecider<'_> {
+    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided {
+        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
+            return Decided::default();
+        };
+        let kind = |object: &ObjectRef| seen.kinds.of(object).cloned().unwrap_or_else(|| not_served(object));
+        self.deciding.cluster(cluster, &seen.live, &kind)
+    }
+
+    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
+        self.deciding.judged(decision, live, answer);
+    }
+
+    fn wave(&self, object: &ObjectRef) -> u32 {
+        self.dialects.get(object).map_or(0, |dialect| dialect.wave(object))
+    }
+
+    fn health(&self, object: &Object) -> Health {
+        match self.dialects.get(&object.id) {
+            Some(dialect) => dialect.health(object),
+            None => Health::unknown(""),
+        }
+    }
+}
+
+/// A kind that the cluster does not serve: sending the object says so.
+fn not_served(object: &ObjectRef) -> Kind {
+    Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some())
+}
