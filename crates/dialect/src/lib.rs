@@ -17,11 +17,13 @@ pub mod clean;
 pub mod gojson;
 pub mod health;
 pub mod import;
+mod placed;
 pub mod plan;
 pub mod served;
 
 pub use health::{Health, HealthState};
-pub use plan::{Memory, Placed, Placement, Plan, Unschedulable};
+pub use placed::{Placed, PlacedClusters};
+pub use plan::{Memory, Placement, Plan, Unschedulable};
 
 /// The control planes that a run knows. Where several have a row for one object, rows stand in this order.
 #[derive(Clone, Copy, Default)]
@@ -198,16 +200,9 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// Indexes a plan. Clusters of each placement are brought into name order.
+    /// Indexes a plan.
     pub fn new(plan: Plan) -> Self {
-        let by_object = plan
-            .placements
-            .into_iter()
-            .map(|mut p| {
-                p.clusters.sort_by(|a, b| a.name.cmp(&b.name));
-                (p.object.clone(), p)
-            })
-            .collect();
+        let by_object = plan.placements.into_iter().map(|p| (p.object.clone(), p)).collect();
         Self { by_object, shared: plan.shared }
     }
 

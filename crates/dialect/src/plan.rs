@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::PlacedClusters;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// What a dialect's scheduler must remember of a placement beyond clusters and replicas.
@@ -70,7 +71,7 @@ pub struct Placement {
     pub policy: Option<ObjectRef>,
     /// Sorted by name.
     #[serde(default)]
-    pub clusters: Vec<Placed>,
+    pub clusters: PlacedClusters,
     /// Why it could not be (newly) scheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unschedulable: Option<Unschedulable>,
@@ -101,7 +102,7 @@ impl Placement {
             object,
             dialect: dialect.to_owned(),
             policy,
-            clusters: Vec::new(),
+            clusters: PlacedClusters::default(),
             unschedulable: None,
             required_by: Vec::new(),
             suspended: Vec::new(),
@@ -115,25 +116,13 @@ impl Placement {
 impl Placement {
     /// Whether a cluster can hold the object by this row.
     pub fn reaches(&self, cluster: &str) -> bool {
-        let placed = self.clusters.iter().map(|placed| &placed.name);
-        placed.chain(&self.withdrawn).any(|name| name.as_ref() == cluster)
+        self.clusters.has(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)
     }
 
     /// Whether it only says that no policy wants the object anywhere.
     pub fn is_unmatched(&self) -> bool {
         self.standing && self.policy.is_none() && self.clusters.is_empty()
     }
-}
-
-/// One cluster of a placement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Placed {
-    /// The cluster's name.
-    #[schemars(with = "String")]
-    pub name: ClusterName,
-    /// Its replicas; `null` where the dialect places without deciding replicas.
-    #[serde(default)]
-    pub replicas: Option<i64>,
 }
 
 /// Why an object could not be scheduled.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use federate_dialect::plan::API_VERSION;
-use federate_dialect::{Placement, Plan};
+use federate_dialect::{PlacedClusters, Placement, Plan};
 use federate_kubernetes::ObjectRef;
 
 mod clusters;
@@ -108,7 +108,7 @@ fn rows(text: &str) -> Option<Vec<Placement>> {
     for (row, list) in rows.iter_mut().zip(lists) {
         // What stood there otherwise than in a list of lines is read already.
         if !list.is_empty() {
-            row.clusters = list;
+            row.clusters = list.into();
         }
     }
     Some(rows)
@@ -178,7 +178,7 @@ fn item<T: serde::Serialize>(item: &T) -> String {
 /// A placement: its clusters are put in where an empty list of them stands.
 fn row(placement: &Placement) -> String {
     let Some(clusters) = clusters::write(&placement.clusters) else { return item(placement) };
-    let text = item(&Placement { clusters: Vec::new(), ..placement.clone() });
+    let text = item(&Placement { clusters: PlacedClusters::default(), ..placement.clone() });
     match text.split_once("\n  clusters: []\n") {
         Some((before, after)) => format!("{before}\n{clusters}{after}"),
         None => item(placement),

@@ -8,7 +8,7 @@ use super::matching::{self, Policy, propagates_everywhere};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
-use federate_dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulable};
+use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, Object};
 
 /// The only scheduler that is reproduced.
@@ -206,9 +206,12 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     /// The previous clusters; workloads have a number of replicas on each, others have none.
-    fn carried_over(&self) -> Vec<Placed> {
+    fn carried_over(&self) -> PlacedClusters {
         let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
-        let previous = self.previous.map_or(&[][..], |p| &p.clusters);
+        let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
+        if previous.iter().all(|p| p.replicas.is_some() == self.workload.is_workload()) {
+            return previous.clone();
+        }
         previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
     }
 
@@ -242,7 +245,7 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn keep(&self, row: &mut Placement, failure: &Failure) {
         if failure.reason == Reason::NoClusterFit {
-            row.clusters.clear();
+            row.clusters = PlacedClusters::default();
             self.remember_placement(row);
         }
         row.unschedulable = Some(Unschedulable {

@@ -85,9 +85,8 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
 }
 
 fn join(placement: &mut Placement, needed: Needed) {
-    let own: BTreeSet<ClusterName> = placement.clusters.iter().map(|p| p.name.clone()).collect();
-    let added = needed.on.into_iter().filter(|name| !own.contains(name));
+    let own = placement.clusters.clone();
+    let added = needed.on.into_iter().filter(|name| !own.has(name));
     placement.clusters.extend(added.map(|name| Placed { name, replicas: None }));
-    placement.clusters.sort();
     placement.required_by = needed.by.into_iter().collect();
 }

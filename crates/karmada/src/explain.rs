@@ -28,7 +28,7 @@ pub(super) fn explain(
     let placement = placed.cloned().unwrap_or(placement);
     let needed = placement.required_by.first().map(|by| format!("needed by {by}"));
     for row in clusters.iter_mut().filter(|row| !row.chosen) {
-        if placement.clusters.iter().any(|p| p.name == row.cluster) {
+        if placement.clusters.has(&row.cluster) {
             row.chosen = true;
             row.why = needed.clone().unwrap_or_default();
         }
@@ -52,7 +52,7 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
         policy.push("a Namespace goes to every cluster without any policy".to_owned());
     }
     let row = |cluster: &federate_kubernetes::Cluster| {
-        let chosen = placement.clusters.iter().any(|p| p.name == cluster.name);
+        let chosen = placement.clusters.has(&cluster.name);
         let why = if chosen { "goes along" } else { "not needed there" };
         ClusterVerdict {
             cluster: cluster.name.clone(),
@@ -101,7 +101,7 @@ fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Place
     let refusals = decision.scheduler().refusals(&subject, &policy.spec.placement, screen, affinity);
     let rows = plane.clusters.iter().zip(refusals).enumerate();
     rows.map(|(index, (cluster, refusal))| {
-        let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
+        let placed = placement.clusters.named(&cluster.name);
         let mut why = reason(placement, refusal.as_ref().map(|r| r.1.as_str()), placed.is_some());
         if decision.workload.replicas > 0 && refusal.is_none() {
             match cluster.capacity {

@@ -11,7 +11,7 @@ use super::trigger::{self, Clusters, State, Verdict};
 use super::types::TypeConfig;
 use super::wanted::Wanted;
 use super::{KubeAdmirals, NAME, keys, overrides, podspec};
-use federate_dialect::{Memory, Placed, Placement, Previous, Unschedulable};
+use federate_dialect::{Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Object, ObjectRef, pods};
 
 /// The keys of a placement's memory.
@@ -32,14 +32,14 @@ pub(super) struct Decision<'d, 'a> {
     /// Why its migration configuration is ignored, if it is.
     unclear_migration: Option<String>,
     /// Where the scheduler put it last.
-    last: Vec<Placed>,
+    last: PlacedClusters,
     /// `namespace/name`, or the name alone.
     key: String,
 }
 
 /// The scheduler's answer.
 struct Answer {
-    clusters: Vec<Placed>,
+    clusters: PlacedClusters,
     problem: Option<Unschedulable>,
     deferred: String,
     /// What the scheduler remembers from now on.
@@ -193,7 +193,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             deferred: String::new(),
             state: Some(now.clone()),
         };
-        let Some(policy) = policy else { return answer(Vec::new(), Self::unwanted(None)) };
+        let Some(policy) = policy else { return answer(PlacedClusters::default(), Self::unwanted(None)) };
         let wanted = self.wanted(policy);
         let subject = match self.subject(policy, &wanted) {
             Ok(subject) => subject,
@@ -207,9 +207,9 @@ impl<'d, 'a> Decision<'d, 'a> {
             }
         };
         match schedule::schedule(&self.plane.members, plugins, &subject, &wanted, trace) {
-            Outcome::Placed(clusters) => answer(clusters, None),
+            Outcome::Placed(clusters) => answer(clusters.into(), None),
             Outcome::NoClusterFits => answer(
-                Vec::new(),
+                PlacedClusters::default(),
                 Some(problem("NoClusterFits", self.nothing_fits(plugins, &subject, &wanted))),
             ),
             Outcome::Failed(why) => self.stay(Some(problem("SchedulingFailed", why))),
@@ -277,21 +277,17 @@ impl<'d, 'a> Decision<'d, 'a> {
 }
 
 /// Where the scheduler put an object: all of the row, unless it went elsewhere besides.
-pub(super) fn last_scheduled(row: &Placement) -> Vec<Placed> {
-    let own = row.memory.get(SCHEDULED).cloned().map(serde_json::from_value::<Vec<Placed>>);
+pub(super) fn last_scheduled(row: &Placement) -> PlacedClusters {
+    let own = row.memory.get(SCHEDULED).cloned().map(serde_json::from_value::<PlacedClusters>);
     match own {
-        Some(Ok(mut own)) => {
-            own.sort_by(|a, b| a.name.cmp(&b.name));
-            own
-        }
+        Some(Ok(own)) => own,
         _ => row.clusters.clone(),
     }
 }
 
 /// Adds clusters to a placement; the scheduler's own part of it is remembered.
 pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
-    let extra: Vec<Placed> =
-        clusters.iter().filter(|c| !placement.clusters.iter().any(|p| p.name == c.name)).cloned().collect();
+    let extra: Vec<Placed> = clusters.iter().filter(|c| !placement.clusters.has(&c.name)).cloned().collect();
     if extra.is_empty() {
         return;
     }
@@ -300,8 +296,6 @@ pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
         placement.memory.insert(SCHEDULED.to_owned(), own);
     }
     placement.clusters.extend(extra);
-    placement.clusters.sort_by(|a, b| a.name.cmp(&b.name));
-    placement.clusters.dedup_by(|a, b| a.name == b.name);
 }
 
 /// What an override policy does to the whole object, if anything: it is missing, or it fails somewhere.

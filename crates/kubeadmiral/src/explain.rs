@@ -57,7 +57,7 @@ fn verdicts(
 ) -> Vec<ClusterVerdict> {
     let rows = plane.clusters.iter().enumerate();
     rows.map(|(index, cluster)| {
-        let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
+        let placed = placement.clusters.named(&cluster.name);
         let refusal = trace.refusals[index].as_ref();
         let passed = trace.scores[index].is_some();
         let why = match (refusal, placed.is_some()) {

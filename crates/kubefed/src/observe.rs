@@ -46,7 +46,7 @@ impl Observer<'_> {
     /// What is known of the workload in a cluster.
     pub(super) fn observe(&self, cluster: &str) -> Observed {
         if !self.live.knows(cluster) {
-            let placed = self.previous.and_then(|p| p.clusters.iter().find(|c| c.name.as_ref() == cluster));
+            let placed = self.previous.and_then(|p| p.clusters.named(cluster));
             let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
             let current = placed.and_then(|p| p.replicas).or(withdrawn.then_some(0));
             return Observed {

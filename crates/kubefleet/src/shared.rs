@@ -37,17 +37,16 @@ fn joined(repo: &Repo, mut rows: Vec<Placement>, findings: &mut Vec<Finding>) ->
     let mut parts = vec![part(&first)];
     for mut row in rows {
         let (twice, own): (Vec<_>, Vec<_>) =
-            row.clusters.drain(..).partition(|placed| first.clusters.iter().any(|p| p.name == placed.name));
+            row.clusters.iter().cloned().partition(|placed| first.clusters.has(&placed.name));
         if !twice.is_empty() {
             let names: Vec<&str> = twice.iter().map(|placed| placed.name.as_ref()).collect();
             findings.extend(in_duplicate(repo, &first, &row, &names));
         }
-        row.clusters = own;
+        row.clusters = own.into();
         parts.push(part(&row));
-        first.clusters.append(&mut row.clusters);
+        first.clusters.extend(row.clusters.iter().cloned());
         first.unschedulable = first.unschedulable.filter(|_| row.unschedulable.is_some());
     }
-    first.clusters.sort_by(|a, b| a.name.cmp(&b.name));
     first.memory.insert(PLACEMENTS.to_owned(), Value::Array(parts));
     first
 }

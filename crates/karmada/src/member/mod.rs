@@ -33,7 +33,7 @@ pub(super) fn act(
     cluster: &Cluster,
     live: Option<&Object>,
 ) -> Option<Action> {
-    if !placement.clusters.iter().any(|placed| placed.name == cluster.name) {
+    if !placement.clusters.has(&cluster.name) {
         return withdraw(plane, placement, live?);
     }
     if placement.suspended.contains(&cluster.name) {

@@ -40,7 +40,7 @@ pub(super) fn act(
         return None;
     }
     let managed = live.filter(|o| o.label(keys::MANAGED) == Some("true"));
-    let placed = placement.clusters.iter().find(|p| p.name == cluster.name);
+    let placed = placement.clusters.named(&cluster.name);
     let Some(placed) = placed.filter(|_| !cluster.deleting) else {
         managed?;
         let removable = cluster.ready && propagated(placement, &cluster.name);

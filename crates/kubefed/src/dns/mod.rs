@@ -98,7 +98,7 @@ fn row(plane: &KubeFeds<'_>, record: &Object) -> (Placement, Option<Failure>) {
     }
     match outcome.endpoints {
         Ok(_) => {
-            row.clusters = vec![Placed { name: HOST.into(), replicas: None }];
+            row.clusters = vec![Placed { name: HOST.into(), replicas: None }].into();
             (row, None)
         }
         Err(failure) => {

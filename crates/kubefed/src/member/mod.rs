@@ -45,7 +45,7 @@ pub(super) fn act(
     if row.unschedulable.as_ref().is_some_and(|u| u.reason == decide::NO_PLACEMENT) {
         return None;
     }
-    let placed = row.clusters.iter().find(|placed| placed.name == cluster.name);
+    let placed = row.clusters.named(&cluster.name);
     let Some(placed) = placed else {
         let managed = live.filter(|live| cluster.ready && is_managed(live))?;
         return Some(withdraw(plane, federated, managed));
