@@ -26,15 +26,8 @@ one_path() {
   changed_here=false
   base=
   mkdir "$mine"
-  where=.
-  prefix=$path/
-  # A path that is only in the head revision is no folder here.
-  if [ -d "$path" ]; then
-    where=$path
-    prefix=$(git -C "$path" rev-parse --show-prefix 2>/dev/null) || prefix=$path/
-  fi
-  prefix=${prefix#./}
-  echo "::group::federate $path"
+  find_place
+  echo "::group::federate $(data "$path")"
   find_head
   find_memory
   for stage in "${stages[@]}"; do

@@ -139,6 +139,7 @@ stage_commit() {
   arguments=(commit ${more[@]+"${more[@]}"} ${head:+"--rev=$head"} "--branch=$branch" ${folder:+"--path=$folder"})
   [ "$push" = false ] || arguments+=(--push=origin)
   author
+  deploy_key
   run "$mine/commit.json" "${arguments[@]}" -o json -- "$path"
   quote "$mine/commit.json"
   raise "$code"
@@ -155,9 +156,18 @@ stage_commit() {
 
 # Runners have no name to commit by: the one GitHub gives its own.
 author() {
-  git -C "$where" config user.email >/dev/null 2>&1 && return 0
+  checkout_git config user.email >/dev/null 2>&1 && return 0
   export GIT_AUTHOR_NAME=${GIT_AUTHOR_NAME:-github-actions[bot]}
   export GIT_AUTHOR_EMAIL=${GIT_AUTHOR_EMAIL:-41898282+github-actions[bot]@users.noreply.github.com}
   export GIT_COMMITTER_NAME=${GIT_COMMITTER_NAME:-$GIT_AUTHOR_NAME}
   export GIT_COMMITTER_EMAIL=${GIT_COMMITTER_EMAIL:-$GIT_AUTHOR_EMAIL}
+}
+
+# federate runs no program that a repository's own config names. The checkout step writes one there for its `ssh-key`, and
+# that config is the workflow's.
+deploy_key() {
+  local program
+  [ -z "${GIT_SSH_COMMAND:-}" ] || return 0
+  program=$(checkout_git config --get core.sshCommand) && [ -n "$program" ] || return 0
+  export GIT_SSH_COMMAND=$program
 }

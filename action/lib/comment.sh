@@ -106,14 +106,14 @@ comment_text() {
   echo "$marker"
   # Of several comments each says which it is.
   if [ "${#paths[@]}" -gt 1 ] || [ -n "$comment_key" ]; then
-    printf '%s\n\n' "\`$path\`${comment_key:+ $comment_key}"
+    printf '%s\n\n' "$(code "$path")${comment_key:+ $comment_key}"
   fi
   if [ -s "$mine/diff.md" ]; then
     cat "$mine/diff.md"
   elif [ "$differences" = unknown ]; then
-    echo "federate: \`$path\` cannot be compared with ${base:0:10}."
+    echo "federate: $(code "$path") cannot be compared with ${base:0:10}."
   else
-    echo "federate: \`$path\` has no differences from ${base:0:10}."
+    echo "federate: $(code "$path") has no differences from ${base:0:10}."
   fi
   # New warnings are among the differences, old ones are not this pull request's.
   if [ "$checked" -gt 1 ] && [ -s "$mine/findings.txt" ]; then

@@ -6,18 +6,40 @@ say() {
   words=$words${words:+; }$1
 }
 
-# indent LINES FILE: as a block of code, because text that is not ours could close a fence. So many lines of 300
-# characters and no more: a comment and a summary are limited, the log is not.
+# indent LINES FILE: as a block of code, because text that is not ours could close a fence. A carriage return ends a line
+# of Markdown, too, so it is shown as a sign, as are all that act and cannot be seen. So many lines of 300 characters and
+# no more: a comment and a summary are limited, the log is not.
 indent() {
-  jq -R -r -n --argjson lines "$1" \
-    '[limit($lines + 1; inputs)] | (.[:$lines][] | "    " + .[0:300]), (.[$lines:][] | "    … (more in the log)")' "$2"
+  jq -R -r -n --argjson lines "$1" "$visible"'
+    [limit($lines + 1; inputs)]
+    | (.[:$lines][] | "    " + (visible | .[0:300])), (.[$lines:][] | "    … (more in the log)")' "$2"
+}
+
+# A function of jq for text that is not ours.
+visible='
+  def visible: gsub("[\u0001-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]"; "�");
+  def references: visible
+    | gsub("(?<c>[`*_~|#!\\[\\]\\\\])"; "\\\(.c)") | gsub("&"; "&amp;") | gsub("<"; "&lt;") | gsub(">"; "&gt;")
+    | gsub("@"; "&#64;<!-- -->") | gsub("://"; "&#58;//") | gsub("www\\."; "www&#46;");'
+
+# words_of TEXT: as words of Markdown, whatever they are.
+words_of() {
+  printf '%s' "$1" | jq -Rsr "$visible references"
+}
+
+# code TEXT: as code within a line of Markdown.
+code() {
+  case $1 in
+    *[!0-9A-Za-z._/\ -]*) printf '<code>%s</code>' "$(words_of "$1")" ;;
+    *) printf '`%s`' "$1" ;;
+  esac
 }
 
 # Prints this path's part of the summary.
 describe() {
-  echo "## federate: \`$path\`"
+  echo "## federate: $(code "$path")"
   echo
-  echo "$words"
+  words_of "$words"
   echo
   if [ -s "$mine/diff.md" ]; then
     cat "$mine/diff.md"
@@ -40,7 +62,7 @@ summarize() {
   local part=$scratch/part
   describe >"$part"
   if [ "$(($(wc -c <"$summary_file") + $(wc -c <"$part")))" -gt 1000000 ]; then
-    printf '%s\n\n' "## federate: \`$path\`" "$words; too long to be shown here." >"$part"
+    printf '%s\n\n' "## federate: $(code "$path")" "$(words_of "$words"); too long to be shown here." >"$part"
   fi
   cat "$part" >>"$summary_file"
 }

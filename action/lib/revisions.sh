@@ -1,6 +1,68 @@
 # shellcheck shell=bash
 # Which revisions are compared, and how they come into a clone that is only as deep as the last commit.
 
+# Sets repository to the folder of the checkout around this path, empty when there is none, and prefix to the path in
+# it. Only `.git` makes a checkout: what else looks like a repository (HEAD, objects, refs, config) may be files of a
+# pull request, with programs in their config.
+find_place() {
+  local folder=. real
+  prefix=$path/
+  # A path that is only in the head revision is no folder here.
+  [ ! -d "$path" ] || folder=$path
+  real=$(cd -- "$folder" && pwd -P) || fail "the folder $path cannot be opened"
+  repository=$real
+  while [ ! -e "$repository/.git" ]; do
+    [ "$repository" != / ] || { repository= && break; }
+    repository=$(dirname -- "$repository")
+  done
+  prefix=${prefix#./}
+  [ "$folder" != . ] || [ "$path" = . ] || return 0
+  case $path in
+    /*) ;;
+    *) stays_inside "$real" ;;
+  esac
+  [ -z "$repository" ] || prefix=${real#"$repository"}/
+  prefix=${prefix#/}
+}
+
+# stays_inside REAL: fails when a link, which can be a pull request's, leads out of the folder that the step runs in, or to
+# what git keeps there. With `..` it is the one who wrote the workflow who leaves it.
+stays_inside() {
+  local now
+  now=$(pwd -P)
+  case $1/ in
+    */.git/*) ;;
+    "${now%/}"/*) return 0 ;;
+    *)
+      case /$path/ in
+        */../*) return 0 ;;
+      esac
+      ;;
+  esac
+  fail "the path $path is a link that leads out of the checkout"
+}
+
+# checkout_git ARGUMENT…: git in the checkout. Its config is the one of the workflow's checkout step; hooks, daemons and
+# housekeeping are not needed for what is done here, objects are those that are asked for, and addresses run nothing.
+checkout_git() {
+  [ -n "$repository" ] || return 1
+  GIT_TERMINAL_PROMPT=0 GIT_NO_REPLACE_OBJECTS=1 GIT_ALLOW_PROTOCOL=${GIT_ALLOW_PROTOCOL:-file:git:http:https:ssh} \
+    git -C "$repository" -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false \
+    -c fetch.recurseSubmodules=false "$@"
+}
+
+# origin COMMAND ARGUMENT…: what fetch and ls-remote do at the address that the checkout came from, and nothing that the
+# config says of this remote besides.
+origin() {
+  local what=$1 address
+  shift
+  address=$(checkout_git config --get remote.origin.url) || return 1
+  case $what in
+    fetch) checkout_git fetch --quiet --no-tags --upload-pack=git-upload-pack ${depth[@]+"${depth[@]}"} -- "$address" "$@" ;;
+    ls-remote) checkout_git ls-remote --upload-pack=git-upload-pack -- "$address" "$@" ;;
+  esac
+}
+
 # What is said of a revision that is neither here nor to be had.
 missing="is not in this clone and cannot be fetched from origin: check out with \`fetch-depth: 0\`"
 
@@ -11,7 +73,7 @@ resolve() {
   case $1 in
     '' | -*) return 1 ;;
   esac
-  if found=$(git -C "$where" rev-parse --quiet --verify "$1^{commit}" 2>/dev/null); then
+  if found=$(checkout_git rev-parse --quiet --verify "$1^{commit}" 2>/dev/null); then
     return 0
   fi
   # A name with more in it would be a refspec.
@@ -19,21 +81,21 @@ resolve() {
     *[!0-9A-Za-z._/-]*) return 1 ;;
   esac
   # In a whole clone a depth would cut the history off.
-  if [ "$(git -C "$where" rev-parse --is-shallow-repository 2>/dev/null)" = true ]; then
+  if [ "$(checkout_git rev-parse --is-shallow-repository 2>/dev/null)" = true ]; then
     depth=(--depth=1)
   fi
-  if ! GIT_TERMINAL_PROMPT=0 git -C "$where" fetch --quiet --no-tags ${depth[@]+"${depth[@]}"} origin "$1" >"$scratch/git" 2>&1; then
+  if ! origin fetch "$1" >"$scratch/git" 2>&1; then
     quote "$scratch/git"
     return 1
   fi
-  found=$(git -C "$where" rev-parse --quiet --verify 'FETCH_HEAD^{commit}')
+  found=$(checkout_git rev-parse --quiet --verify 'FETCH_HEAD^{commit}')
 }
 
 # What the test merge of a pull request was made of: the base at that moment, which the event's base may be behind.
 # The commit names its parents also in a clone that lacks them.
 merged_into() {
   local parents
-  parents=$(git -C "$where" cat-file commit "${head:-HEAD}" 2>/dev/null | sed -n '/^$/q; s/^parent //p')
+  parents=$(checkout_git cat-file commit "${head:-HEAD}" 2>/dev/null | sed -n '/^$/q; s/^parent //p')
   case $parents in
     *$'\n'"$(event '.pull_request.head.sha')") printf '%s' "${parents%%$'\n'*}" ;;
   esac
@@ -58,7 +120,7 @@ pull_request_base() {
     return 0
   fi
   # The branch itself is checked out, not its merge: what the base gained since is not this pull request's doing.
-  if fork=$(git -C "$where" merge-base "$base" "${head:-HEAD}" 2>/dev/null) && [ -n "$fork" ]; then
+  if fork=$(checkout_git merge-base "$base" "${head:-HEAD}" 2>/dev/null) && [ -n "$fork" ]; then
     base=$fork
   fi
 }
@@ -95,17 +157,17 @@ find_memory() {
     " "* | *" --previous"[\ =]* | *" --fresh "*) return 0 ;;
   esac
   if [ "$push" = true ]; then
-    tip=$(GIT_TERMINAL_PROMPT=0 git -C "$where" ls-remote origin "refs/heads/$home" 2>"$scratch/git") || {
+    tip=$(origin ls-remote "refs/heads/$home" 2>"$scratch/git") || {
       quote "$scratch/git"
       fail "the branch $home cannot be looked up at origin"
     }
     resolve "${tip%%$'\t'*}" || return 0
   else
-    found=$(git -C "$where" rev-parse --quiet --verify "refs/heads/$home^{commit}") || return 0
+    found=$(checkout_git rev-parse --quiet --verify "refs/heads/$home^{commit}") || return 0
   fi
   folder=$(own_place "$branch_path" "$path")
   folder=${folder:+${folder%/}/}placements.yaml
-  if git -C "$where" cat-file -e "$found:$folder" 2>/dev/null; then
+  if checkout_git cat-file -e "$found:$folder" 2>/dev/null; then
     memory=("--previous=$found:$folder")
   fi
 }

@@ -201,10 +201,9 @@ impl Import {
     /// Writes back the files that changed.
     fn write(&self, files: &[File], taken: &Taken) -> Result<(), Fault> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
-            if *before.bytes != *after.text {
-                file::replace(path, &after.text)
-                    .map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
-            }
+            let same = *before.bytes == *after.text;
+            let written = if same { file::clear(path) } else { file::replace(path, &after.text) };
+            written.map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
         }
         Ok(())
     }

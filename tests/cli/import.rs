@@ -80,6 +80,29 @@ fn files_are_written_back_in_one_step_with_their_permissions() {
 }
 
 #[test]
+fn a_kill_while_files_are_written_back_leaves_whole_files_and_no_litter() {
+    let repo = live();
+    let all = format!("{} --in-place", IMPORT.replace("live.yaml", "live.yaml more.yaml"));
+    for round in 0..30 {
+        repo.write("live.yaml", LIVE);
+        repo.write("more.yaml", LIVE);
+        let mut child = repo.command(&all).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(500 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for file in ["live.yaml", "more.yaml"] {
+            assert!([LIVE, TEMPLATE].contains(&&*repo.read(file)), "{}", repo.read(file));
+        }
+        repo.run(&all).code(0);
+        assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);
+    }
+    // Also where there is nothing to write any more.
+    repo.write(".live.yaml.federate-new", "a part of");
+    repo.run(&all).code(0);
+    assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);
+}
+
+#[test]
 fn nothing_is_written_when_anything_is_wrong() {
     let repo = live().file("bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: shop\n");
     let ran = repo.run("import -f live.yaml bad.yaml --policy p -i").code(2);

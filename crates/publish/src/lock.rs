@@ -1,24 +1,34 @@
 //! One publisher a place: an advisory lock on a file, which is gone afterwards. A publisher that is
 //! killed leaves the file, and in it what it was doing.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 /// Held until dropped; the operating system lets go of it when the process is killed.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
+    /// Whether the file has become another one, so that there is none to remove.
+    moved: bool,
 }
 
 impl Lock {
     /// Locks the file at `path`, making it first. When another holds it, calls `waiting` and waits.
     pub(super) fn take(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
+        Self::take_as(path, 0o666, waiting)
+    }
+
+    /// The same; a file that is made gets this mode, less the process's umask.
+    pub(super) fn take_as(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
         let mut waiting = Some(waiting);
         loop {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let file = open(path, mode)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -31,7 +41,7 @@ impl Lock {
             }
             // Its last holder removed the file that we waited for: another may hold the next one.
             if is_at(&file, path)? {
-                return Ok(Self { file, path: path.to_owned() });
+                return Ok(Self { file, path: path.to_owned(), moved: false });
             }
         }
     }
@@ -46,16 +56,64 @@ impl Lock {
 
     /// Notes what the holder is about to do.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
+        self.write(text.as_bytes())
+    }
+
+    /// Gives the file permissions.
+    pub(super) fn permit(&self, permissions: Permissions) -> io::Result<()> {
+        self.file.set_permissions(permissions)
+    }
+
+    /// Gives the file other contents, and forces them to the disk.
+    pub(super) fn fill(&mut self, contents: &[u8]) -> io::Result<()> {
+        self.write(contents)?;
+        self.file.sync_all()
+    }
+
+    fn write(&mut self, contents: &[u8]) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
-        self.file.write_all(text.as_bytes())
+        self.file.write_all(contents)
     }
+
+    /// Puts the file in the place of the one at `to`.
+    pub(super) fn replace(mut self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)?;
+        self.moved = true;
+        Ok(())
+    }
+
+    /// Puts the file at `to`, where there must be none.
+    pub(super) fn put(mut self, to: &Path) -> io::Result<()> {
+        match rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
+            Ok(()) => self.moved = true,
+            // A file system that cannot: two names for a moment.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::hard_link(&self.path, to)?,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Opens the file at `path`, making it first. A link is not followed: it may have come with a repo, and
+/// what it leads to is not ours.
+fn open(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let odd = || io::Error::other("it is not a file but a link or something else; remove it");
+    let file = match rustix::fs::open(path, flags, Mode::from_raw_mode(mode)) {
+        Ok(file) => File::from(file),
+        Err(Errno::LOOP | Errno::ISDIR) => return Err(odd()),
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(odd()) }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Still locked here. A file that stays behind does no harm.
-        let _ = fs::remove_file(&self.path);
+        if !self.moved {
+            // Still locked here. A file that stays behind does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

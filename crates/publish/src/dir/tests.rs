@@ -346,6 +346,22 @@ fn a_link_in_the_place_of_litter_is_removed_not_followed() {
 }
 
 #[test]
+fn a_link_in_the_place_of_the_lock_is_refused() {
+    let (sandbox, old) = Sandbox::published();
+    let (lock, target) = (sandbox.0.path().join(".out.federate-lock"), sandbox.0.path().join("target"));
+    symlink(&target, &lock).unwrap();
+    for kind in ["dangling", "leading to a file"] {
+        let said = open(&sandbox.out()).map(drop).unwrap_err().to_string();
+        assert!(said.starts_with("cannot lock") && said.ends_with("remove it"), "{kind}: {said}");
+        assert_eq!(target.exists(), kind != "dangling");
+        fs::write(&target, "mine").unwrap();
+    }
+    assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+    fs::remove_file(&lock).unwrap();
+    sandbox.publish(&old).unwrap();
+}
+
+#[test]
 fn a_failure_half_way_leaves_the_old_tree_and_no_litter() {
     let (sandbox, old) = Sandbox::published();
     let folder = open(&sandbox.out()).unwrap();

@@ -97,7 +97,7 @@ fn a_kill_at_any_moment_leaves_one_whole_tree() {
         }
         let _ = fs::remove_file(&lock);
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["publish::dir::tests::kill::publish_for_ever", "--exact", "--ignored"])
+            .args(["dir::tests::kill::publish_for_ever", "--exact", "--ignored"])
             .env("FEDERATE_TEST_OUT", sandbox.out())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,0 +1,92 @@
+# shellcheck shell=bash disable=SC2016,SC2154 # text is literal; variables are those of lib/setup.sh
+# Pull requests of strangers: no program of theirs runs, and their text stays text.
+fresh_api
+
+# A carriage return ends a line of Markdown: it must not end the block of code that a finding stands in.
+checkout refs/pull/7/merge
+play
+on_pull_request
+plays check 2 "$(jq -n '{findings: [{severity: "error", code: "unknown-field", file: "a\r\r# Owned @team <img src=x>.yaml",
+  line: 1, column: 1, message: "unknown key `x\r\n\n# Owned <b>@team\u0085\u2028`", help: "\r\r[x](https://e.vil)"}]}')"
+plays diff 2 ""
+run 2 INPUT_PATHS=deploy
+python3 - "$work/summary" "$api/comments.json" <<'PYTHON' || wrong "text breaks out" summary
+import json, re, sys
+texts = [open(sys.argv[1], encoding="utf-8", newline="").read()]
+texts += [comment["body"] for comment in json.load(open(sys.argv[2], encoding="utf-8"))]
+assert len(texts) == 2
+for text in texts:
+    assert "Owned" in text and not re.search("[\r\x0b\x0c\x85\u2028]", text), repr(text)
+    assert all(line.startswith("    ") for line in text.split("\n") if re.search("Owned|e.vil", line)), repr(text)
+PYTHON
+
+# So must names of branches, which hold names of clusters.
+checkout refs/heads/main
+on_push "$old"
+play
+plays commit 0 '{"branches":[{"branch":"env/<img src=x>@team`_x_","commit":"0123456789abcdef"}],"changed":true}'
+run 0 INPUT_BRANCH='env/{cluster}'
+has_not summary '<img'
+has_not summary '@team'
+has summary 'env/&lt;img src=x&gt;&#64;<!-- -->team\`\_x\_ at 0123456789'
+play
+run 0 INPUT_COMMAND=check INPUT_PATHS='de`<b>@team'
+has summary '## federate: <code>de\`&lt;b&gt;&#64;<!-- -->team</code>'
+
+# A bare repository that the pull request brings is a folder of it. Its config names programs; git itself would take it.
+ran=$work/ran
+program=$work/program
+printf '#!/bin/sh\ntouch %s\n' "$ran" >"$program"
+chmod +x "$program"
+checkout refs/pull/7/merge
+on_pull_request
+git init --quiet --bare --template= --initial-branch=main deploy
+git --git-dir=deploy remote add origin "ext::$program %S"
+for setting in core.fsmonitor core.sshCommand core.pager core.gitProxy remote.origin.uploadpack gpg.program credential.helper; do
+  git --git-dir=deploy config "$setting" "$program"
+done
+git --git-dir=deploy config protocol.ext.allow always
+play
+run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered INPUT_BRANCH_PATH=
+called "check --previous=$rendered:placements.yaml -o json -- deploy
+plan --previous=$rendered:placements.yaml -o json -- deploy
+diff --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- deploy"
+[ ! -e "$ran" ] || wrong "a program of the pull request ran" log
+
+# What the checkout's own config says of the remote, besides where it is, is not followed; its hooks do not run.
+checkout refs/pull/7/merge
+git config remote.origin.uploadpack "$program"
+git config remote.origin.vcs ext
+for hook in reference-transaction post-checkout; do
+  cp "$program" ".git/hooks/$hook"
+done
+play
+run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered
+has play/calls "--from=$base "
+[ ! -e "$ran" ] || wrong "a program of the checkout ran" log
+
+# The checkout step leaves a program for its `ssh-key`.
+checkout refs/heads/main
+git config core.sshCommand 'ssh -i /key'
+on_push "$old"
+play
+run 0 INPUT_BRANCH=env/rendered
+line play/ssh 'ssh -i /key'
+play
+run 0 INPUT_BRANCH=env/rendered GIT_SSH_COMMAND='ssh -i /other'
+line play/ssh 'ssh -i /other'
+
+# A link leads nowhere else.
+mkdir -p "$work/elsewhere/in"
+ln -s "$work/elsewhere" out
+ln -s .git dot
+for path in out out/in dot .git; do
+  play
+  run 2 INPUT_COMMAND=check INPUT_PATHS="$path"
+  has log "the path $path is a link that leads out of the checkout"
+  called ""
+done
+ln -s deploy within
+run 0 INPUT_COMMAND=check INPUT_PATHS=within
+run 0 INPUT_COMMAND=check INPUT_PATHS="$work/elsewhere/in"
+run 0 INPUT_COMMAND=check INPUT_PATHS=../elsewhere/in
