@@ -203,7 +203,7 @@ impl Import {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
             let written = if same { file::clear(path) } else { file::replace(path, &after.text) };
-            written.map_err(|error| Fault::Failed(format!("{}: {error}", path.display())))?;
+            written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", path.display())))?;
         }
         Ok(())
     }

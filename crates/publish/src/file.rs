@@ -79,9 +79,9 @@ mod tests {
         for again in [true, false] {
             fs::write(&left, "a part of what was to be written").unwrap();
             if again {
-                replace(&path, b"new").unwrap()
+                replace(&path, b"new").unwrap();
             } else {
-                clear(&path).unwrap()
+                clear(&path).unwrap();
             }
             assert!(!left.exists() && fs::read_to_string(&path).unwrap() == "new");
         }

@@ -132,7 +132,7 @@ impl LiveArgs {
             let place = self.repo.join(path);
             let written =
                 if new.is_new { file::create(&place, &new.text) } else { file::replace(&place, &new.text) };
-            written.map_err(|error| Fault::Failed(format!("{}: {error}", place.display())))?;
+            written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", place.display())))?;
         }
         Ok(())
     }

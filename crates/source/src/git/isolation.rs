@@ -169,7 +169,7 @@ fn is_taken(key: &str) -> bool {
         Some((s, n)) => s == section && n == name && (middle.is_some() || matches!(s, "http" | "credential")),
         None => middle.is_none() && pattern.split_once('.') == Some((section, name)),
     };
-    TAKEN.iter().any(|pattern| is(&pattern))
+    TAKEN.iter().any(is)
 }
 
 /// Hands settings to git by the environment, where no other user sees them, before those that the user

@@ -30,7 +30,6 @@ pub enum Error {
 }
 
 /// A call of `git` in a repository.
-#[must_use]
 pub struct Git<'r> {
     repository: &'r Repository,
     what: String,
