@@ -24,7 +24,7 @@ impl Hostile {
         let hostile = Self { sandbox, beside };
         let program = hostile.program("ran");
         let hooks = ["pre-push", "reference-transaction", "post-checkout", "push-to-checkout"];
-        hostile.configure(&hostile.sandbox.path(".git/config"), &program, &hooks);
+        Self::configure(&hostile.sandbox.path(".git/config"), &program, &hooks);
         hostile
     }
 
@@ -40,7 +40,7 @@ impl Hostile {
         path.display().to_string()
     }
 
-    fn configure(&self, config: &std::path::Path, program: &str, hooks: &[&str]) {
+    fn configure(config: &std::path::Path, program: &str, hooks: &[&str]) {
         let folder = config.parent().unwrap();
         std::fs::create_dir_all(folder.join("hooks")).unwrap();
         for hook in hooks {
@@ -190,7 +190,7 @@ fn a_committed_bare_repository_is_content() {
         std::fs::rename(sandbox.path(file), sandbox.path(&format!("deploy/{file}"))).unwrap();
     }
     sandbox.git(&format!("init -q --bare --template= -b main {}", sandbox.path("deploy").display()));
-    hostile.configure(&sandbox.path("deploy/config"), &hostile.program("ran"), &["pre-push"]);
+    Hostile::configure(&sandbox.path("deploy/config"), &hostile.program("ran"), &["pre-push"]);
     sandbox.write("deploy/refs/heads/keep.md", "");
     sandbox.write("deploy/objects/keep.md", "");
     sandbox.git("-c core.fsmonitor=false add -A -f");
