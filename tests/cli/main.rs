@@ -19,6 +19,7 @@ mod diff;
 mod drift;
 mod examples;
 mod explain;
+mod followers;
 mod hostile_git;
 mod import;
 mod kubefed;

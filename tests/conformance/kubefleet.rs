@@ -72,25 +72,11 @@ fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
     let refused = explained.clusters.iter();
     let mut rejected: Map<String, Value> =
         refused.filter_map(|c| Some((c.cluster.to_string(), json!(c.refused_by?)))).collect();
-    rejected.extend(missing(explained));
     if !rejected.is_empty() {
         value["rejected"] = rejected.into();
     }
-    value["fulfilled"] = json!(fulfilled(explained));
+    value["fulfilled"] = json!(explained.fulfilled);
     value
-}
-
-/// Names of the policy that no cluster has.
-fn missing(explained: &Explanation) -> impl Iterator<Item = (String, Value)> {
-    let words = explained.steps.iter().flat_map(|step| step.split("; "));
-    words.filter_map(|w| {
-        let name = w.strip_prefix("specified cluster `")?.strip_suffix("` is not found")?;
-        Some((name.to_owned(), json!("NotFound")))
-    })
-}
-
-fn fulfilled(explained: &Explanation) -> bool {
-    explained.steps.iter().any(|step| step.starts_with("found all the clusters needed"))
 }
 
 /// Whether admission takes an object.

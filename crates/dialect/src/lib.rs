@@ -350,7 +350,11 @@ pub struct Explanation {
     pub policy: Vec<String>,
     /// The arithmetic, a line a step.
     pub steps: Vec<String>,
-    /// One row for each cluster of the inventory, sorted by name.
+    /// Whether all the clusters were found that the policy asks for, where the dialect says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fulfilled: Option<bool>,
+    /// One row for each cluster of the inventory, sorted by name, and after them one for each cluster that
+    /// the policy names and the inventory does not have.
     pub clusters: Vec<ClusterVerdict>,
     /// The decision itself.
     pub placement: Placement,

@@ -1,7 +1,8 @@
 //! `propagateDeps`: what a placed object refers to goes to the clusters it is on.
 //!
 //! Facts: only references that exist in the referrer's namespace count; an object needed by several
-//! goes to the union of their clusters, after those its own policy chose; no replicas are decided.
+//! goes to the union of their clusters, after those its own policy chose; no replicas are decided. Where
+//! a `*.j2` template refers to other objects for other clusters, each goes where it is referred to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,11 +46,13 @@ fn needed(plane: &Karmadas<'_>, placements: &[Placement]) -> BTreeMap<ObjectRef,
             continue;
         }
         let Some(referrer) = plane.template(&placement.object) else { continue };
-        for dependency in dependencies::dependencies(&referrer.object) {
-            for object in existing(plane, &dependency) {
-                let entry = needed.entry(object.id.clone()).or_default();
-                entry.by.insert(placement.object.clone());
-                entry.on.extend(placement.clusters.iter().map(|p| p.name.clone()));
+        for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
+            for dependency in dependencies::dependencies(body) {
+                for object in existing(plane, &dependency) {
+                    let entry = needed.entry(object.id.clone()).or_default();
+                    entry.by.insert(placement.object.clone());
+                    entry.on.extend(clusters.iter().copied().cloned());
+                }
             }
         }
     }

@@ -39,6 +39,7 @@ pub(super) fn explain(
         steps: trace.into_steps(),
         clusters,
         placement,
+        fulfilled: None,
         rewritten: None,
     })
 }
@@ -69,6 +70,7 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
         steps: Vec::new(),
         clusters: plane.clusters.iter().map(row).collect(),
         placement: placement.clone(),
+        fulfilled: None,
         rewritten: None,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::followers::{self, Reference};
 use super::{KubeAdmirals, advice, decide, keys};
 use federate_dialect::{Decided, Placed, Placement, Unschedulable};
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 
 /// Where a follower's leaders are, and which they are.
 #[derive(Default)]
@@ -40,7 +40,8 @@ fn key(id: &ObjectRef) -> (Option<String>, Reference) {
 fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Option<String>, Reference), Led> {
     let mut all: BTreeMap<(Option<String>, Reference), Led> = BTreeMap::new();
     for placement in placements {
-        let Some(template) = plane.template(&placement.object).map(|t| &t.object) else { continue };
+        let Some(leader) = plane.template(&placement.object) else { continue };
+        let template = &leader.object;
         let leads = followers::leads(template)
             && plane.leads(placement)
             && template.annotation(keys::NO_SCHEDULING) != Some("true")
@@ -48,18 +49,20 @@ fn led(plane: &KubeAdmirals<'_>, placements: &mut [Placement]) -> BTreeMap<(Opti
         if !leads {
             continue;
         }
-        match followers::references(template) {
-            Err(why) => {
-                let message = format!("the annotation {} cannot be read: {why}", keys::FOLLOWERS);
-                let reason = "FailedInferFollowers".to_owned();
-                placement.unschedulable.get_or_insert(Unschedulable { reason, message });
-            }
-            Ok(references) => {
-                for reference in references {
-                    let led = all.entry((placement.object.namespace.clone(), reference)).or_default();
-                    led.leaders.insert(placement.object.clone());
-                    let there = |p: &Placed| Placed { name: p.name.clone(), replicas: None };
-                    led.clusters.extend(placement.clusters.iter().map(there));
+        for (body, clusters) in leader.bodies(placement.clusters.iter().map(|p| &p.name)) {
+            match followers::references(body) {
+                Err(why) => {
+                    let message = format!("the annotation {} cannot be read: {why}", keys::FOLLOWERS);
+                    let reason = "FailedInferFollowers".to_owned();
+                    placement.unschedulable.get_or_insert(Unschedulable { reason, message });
+                }
+                Ok(references) => {
+                    for reference in references {
+                        let led = all.entry((placement.object.namespace.clone(), reference)).or_default();
+                        led.leaders.insert(placement.object.clone());
+                        let there = |name: &&ClusterName| Placed { name: (*name).clone(), replicas: None };
+                        led.clusters.extend(clusters.iter().map(there));
+                    }
                 }
             }
         }

@@ -28,6 +28,7 @@ pub(super) fn explain(
         clusters: verdicts(plane, template, &placement, &trace),
         steps: trace.steps,
         placement,
+        fulfilled: None,
         rewritten: None,
     })
 }

@@ -1,7 +1,8 @@
 //! Objects that go where the workloads go that refer to them.
 //!
 //! Facts: leaders refer by their pod spec and by an annotation; only what the template says counts. A
-//! follower goes to the union of its leaders' clusters, besides where its own policy puts it.
+//! follower goes to the union of its leaders' clusters, besides where its own policy puts it. Where a
+//! `*.j2` template refers to other objects for other clusters, each goes where it is referred to.
 
 use std::collections::BTreeSet;
 

@@ -28,6 +28,7 @@ pub(super) fn explain(
         steps: trace.into_steps(),
         clusters: clusters.collect(),
         placement: placed.cloned().unwrap_or_else(|| decision.row(plane)),
+        fulfilled: None,
         rewritten: decision.schedule().map(|(_, schedule)| rewritten(federated, schedule)),
     }
 }

@@ -19,12 +19,21 @@ pub(super) fn explain<'a>(
     placed: Option<&Placement>,
 ) -> Explanation {
     let decision = Decision::new(plane, subject, previous);
-    let verdicts = plane.input.clusters.iter().enumerate();
+    let mut clusters: Vec<ClusterVerdict> = plane
+        .input
+        .clusters
+        .iter()
+        .enumerate()
+        .map(|(index, cluster)| verdict(&decision, index, cluster))
+        .collect();
+    let outcome = decision.outcome.as_ref().ok();
+    clusters.extend(outcome.into_iter().flat_map(|outcome| &outcome.missing).map(|name| missing(name)));
     Explanation {
         dialect: NAME,
         policy: vec![policy_words(subject, object)],
         steps: steps(plane, subject, object, &decision),
-        clusters: verdicts.map(|(index, cluster)| verdict(&decision, index, cluster)).collect(),
+        fulfilled: outcome.map(|outcome| outcome.fulfilled),
+        clusters,
         placement: placed.cloned().unwrap_or_else(|| decision.placement(object)),
         rewritten: None,
     }
@@ -80,11 +89,19 @@ fn steps(
 
 fn fulfilment(outcome: &Outcome) -> String {
     let found = if outcome.fulfilled { "found" } else { "could not find" };
-    let mut words = format!("{found} all the clusters needed as specified by the scheduling policy");
-    for name in &outcome.missing {
-        words.push_str(&format!("; specified cluster `{name}` is not found"));
+    format!("{found} all the clusters needed as specified by the scheduling policy")
+}
+
+/// A cluster that the policy names and the inventory does not have.
+fn missing(name: &str) -> ClusterVerdict {
+    ClusterVerdict {
+        cluster: name.into(),
+        chosen: false,
+        refused_by: Some("NotFound"),
+        score: None,
+        replicas: None,
+        why: "the policy names it, but the inventory has no such cluster".to_owned(),
     }
-    words
 }
 
 fn verdict(decision: &Decision<'_, '_>, index: usize, cluster: &Cluster) -> ClusterVerdict {

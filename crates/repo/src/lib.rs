@@ -100,6 +100,29 @@ impl Template {
     pub fn for_cluster(&self, cluster: &str) -> &Object {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
     }
+
+    /// The bodies that these clusters receive before overrides, each with the clusters that receive it.
+    /// There is at least one: without clusters, it is the body that decides placement.
+    pub fn bodies<'c>(
+        &self,
+        clusters: impl IntoIterator<Item = &'c ClusterName>,
+    ) -> Vec<(&Object, Vec<&'c ClusterName>)> {
+        let mut bodies: Vec<(&Object, Vec<&ClusterName>)> = Vec::new();
+        // Clusters share the bodies that are equal, so it is enough to tell them by where they are.
+        let mut known: BTreeMap<*const Object, usize> = BTreeMap::new();
+        for cluster in clusters {
+            let body = self.for_cluster(cluster);
+            let index = *known.entry(body).or_insert_with(|| {
+                bodies.push((body, Vec::new()));
+                bodies.len() - 1
+            });
+            bodies[index].1.push(cluster);
+        }
+        if bodies.is_empty() {
+            bodies.push((&self.object, Vec::new()));
+        }
+        bodies
+    }
 }
 
 /// A loaded repo. Every list is sorted by identity.

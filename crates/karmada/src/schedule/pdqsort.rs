@@ -132,7 +132,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
             random ^= random << 17;
             let drawn = usize::try_from(random & mask).unwrap_or(0);
             let other = if drawn >= length { drawn - length } else { drawn };
-            self.items.swap(middle - 2 + i, a + other);
+            self.items.swap(middle - 1 + i, a + other);
         }
     }
 
@@ -239,6 +239,8 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -258,6 +260,27 @@ mod tests {
             want.sort_unstable();
             sort(&mut items, |a, b| a.0 < b.0);
             prop_assert_eq!(items, want);
+        }
+    }
+
+    /// Orders that Go 1.27 recorded: keys, and the indices of the input as `sort.Sort` leaves them.
+    #[test]
+    fn equal_keys_end_in_the_order_that_go_leaves_them_in() {
+        let mut text = String::new();
+        let recorded = include_bytes!("pdqsort/go-sort.txt.gz").as_slice();
+        flate2::read::GzDecoder::new(recorded).read_to_string(&mut text).unwrap();
+        let numbers =
+            |line: &str| line.split_whitespace().map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
+        let orders: Vec<_> = text.lines().filter_map(|line| line.split_once('|')).skip(1).collect();
+        assert_eq!(orders.len(), 400);
+        for (keys, order) in orders {
+            let mut items: Vec<(usize, usize)> = numbers(keys).into_iter().zip(0..).collect();
+            sort(&mut items, |a, b| a.0 > b.0);
+            assert_eq!(
+                items.into_iter().map(|(_, index)| index).collect::<Vec<_>>(),
+                numbers(order),
+                "{keys}"
+            );
         }
     }
 

@@ -140,6 +140,7 @@ pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Pla
         steps: Vec::new(),
         clusters: plane.input.clusters.iter().map(verdict).collect(),
         placement: placed.cloned().unwrap_or_else(|| own.clone()),
+        fulfilled: None,
         rewritten: None,
     }
 }

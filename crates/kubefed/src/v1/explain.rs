@@ -22,6 +22,7 @@ pub(in super::super) fn explain(
         steps: trace.into_steps(),
         clusters: plane.input.clusters.iter().map(|cluster| verdict(plane, &decision, cluster)).collect(),
         placement: placed.cloned().unwrap_or_else(|| decision.row()),
+        fulfilled: None,
         rewritten: None,
     }
 }

@@ -68,11 +68,29 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
             let message = format!("a cluster's name has at most {LONGEST_NAME} characters");
             refusals.add(&name, message, "name the cluster as its MemberCluster does");
         }
+        if !dns_subdomain(name.text()) {
+            let message = format!("`{}` is not a name of a cluster", name.text());
+            let help = "name the cluster as its MemberCluster does: lowercase letters, digits, `-` and `.`, with a \
+                        letter or digit at both ends of each part";
+            refusals.add(&name, message, help);
+        }
         if !known.insert(name.text()) {
             let message = format!("cluster `{}` is named twice", name.text());
             refusals.add(&name, message, "remove one of the two");
         }
     }
+}
+
+/// Whether a name is an RFC 1123 subdomain; its length is checked by itself.
+fn dns_subdomain(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.first().copied().is_some_and(inner)
+            && bytes.last().copied().is_some_and(inner)
+            && bytes.iter().all(|b| inner(*b) || *b == b'-')
+    };
+    name.split('.').all(label)
 }
 
 fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {

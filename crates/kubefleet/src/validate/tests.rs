@@ -24,6 +24,16 @@ fn each_placement_type_has_its_fields() {
 }
 
 #[test]
+fn clusters_are_named_by_dns_subdomains() {
+    let fixed = |names: &[&str]| placement(&json!({"placementType": "PickFixed", "clusterNames": names}));
+    assert!(fixed(&["eu-1", "eu.west-1", "1"]).is_empty());
+    for bad in ["Bad_Name", "-a", "a-", "a..b", "a.", ""] {
+        assert_eq!(fixed(&["eu-1", bad]), ["/spec/policy/clusterNames/1"], "{bad:?}");
+    }
+    assert_eq!(fixed(&[&"a".repeat(64)]), ["/spec/policy/clusterNames/0"]);
+}
+
+#[test]
 fn equal_tolerations_are_found_after_defaulting() {
     let twice =
         json!({"tolerations": [{"key": "a", "value": "x"}, {"key": "a", "operator": "Equal", "value": "x"}]});
