@@ -29,6 +29,14 @@ action:
 conformance part="":
     cargo test --test conformance -- {{part}}
 
+# One recorded case as YAML, or as files in a folder: `just case karmada/ties/0015 [FOLDER]`.
+case id folder="":
+    cargo test --quiet --test conformance -- --case {{id}} {{folder}}
+
+# Lets `git diff` show the text of compressed cases.
+readable-diffs:
+    git config diff.recorded-cases.textconv "gzip -dc"
+
 # Writes generated files anew: schemas and rendered examples.
 update:
     UPDATE_SCHEMAS=1 cargo test --test schemas

@@ -1,16 +1,20 @@
-//! `KubeFleet`'s cases of one manifest applied in a member: what is decided, what differs, what is
-//! written, and what stands there afterwards.
+//! `KubeFleet`'s cases of objects in a member: in which waves they are applied, whether they are healthy, and
+//! what comes of one manifest that is applied: what is decided, what differs, what is written, and what stands
+//! there afterwards.
 //!
 //! The member is a server that keeps track of fields and writes objects in their own form, but fills in
 //! no defaults, validates nothing and counts no generations.
 
+use std::collections::BTreeMap;
+
 use federate_apiserver::schema::Type;
 use federate_apiserver::{Failure, Kind, complete};
+use federate_dialect::{Dialect, HealthState};
 use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
 use serde_json::{Map, Value, json};
 
-use crate::diff::compare;
-use crate::run::observed;
+use crate::diff::{compare, normal};
+use crate::run::{self, observed};
 
 /// A server for objects of one kind, under a name to which no defaults belong.
 struct Plain {
@@ -113,4 +117,39 @@ fn stored(mut object: Value) -> Value {
     metadata.shift_remove("managedFields");
     metadata.shift_remove("resourceVersion");
     object
+}
+
+/// The dialect as the program knows it.
+fn dialect() -> &'static dyn Dialect {
+    federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
+}
+
+/// The waves in which objects are applied.
+pub(crate) fn waves(case: &Value) -> Result<(), String> {
+    let repo = run::repo(case);
+    let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+    for template in &repo.templates {
+        let object = &template.object.id;
+        waves.entry(dialect().wave(object)).or_default().push(json!(object));
+    }
+    let by_text = |objects: &mut Vec<Value>| objects.sort_by_key(|value| normal(value).to_string());
+    let mut want = case["expect"].clone();
+    for wave in want["waves"].as_array_mut().expect("a list") {
+        by_text(wave["objects"].as_array_mut().expect("a list"));
+    }
+    waves.values_mut().for_each(by_text);
+    let waves: Vec<Value> =
+        waves.into_iter().map(|(wave, objects)| json!({"wave": wave, "objects": objects})).collect();
+    compare(&want, &json!({"waves": waves}))
+}
+
+/// Whether an object is available.
+pub(crate) fn health(case: &Value) -> Result<(), String> {
+    let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
+    let word = match dialect().health(&observed(live)).state {
+        HealthState::Healthy => "Available",
+        HealthState::Unhealthy => "ManifestNotAvailableYet",
+        HealthState::Unknown => "NotTrackable",
+    };
+    compare(&case["expect"], &json!({"health": word}))
 }

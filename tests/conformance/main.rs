@@ -1,8 +1,12 @@
 //! Runs every recorded case: `cargo test --test conformance [-- PART-OF-AN-ID]`.
 //!
 //! Cases are JSON lines in `<dialect>/<family>.jsonl[.gz]` below `tests/conformance/`, or below
-//! `$FEDERATE_CONFORMANCE_DIR`. Each family prints `agreed/total`; any disagreement fails the run,
-//! except those listed with a reason in `known-gaps.txt`, which fail it the day they pass.
+//! `$FEDERATE_CONFORMANCE_DIR`; `docs/conformance.md` says what their fields mean. Each family prints
+//! `agreed/total`. Any disagreement fails the run, except those listed with a reason in `known-gaps.txt`,
+//! which fail it the day they pass. A family that nothing judges, a filter that no case passes, and an id in
+//! `known-gaps.txt` that no case has fail it too.
+//!
+//! `cargo test --test conformance -- --case ID [FOLDER]` prints one case as YAML, or writes it as files.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,17 +16,21 @@
     reason = "tests fail loudly"
 )]
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rayon::prelude::*;
 use serde_json::Value;
 
+use cases::id;
+use gaps::Gaps;
+
 mod apiserver;
+mod cases;
 mod diff;
+mod gaps;
 mod karmada;
 mod karmada_member;
 mod kubeadmiral;
@@ -31,6 +39,7 @@ mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
 mod kubefleet_member;
+mod kubefleet_rollout;
 mod kubefleet_select;
 mod run;
 mod yaml;
@@ -41,9 +50,10 @@ type Judge = fn(&Value) -> Result<(), String>;
 /// Disagreements shown in full for each family.
 const SHOWN: usize = 3;
 
-fn judge(dialect: &str, family: &str) -> Judge {
-    match (dialect, family) {
-        ("yaml", _) => yaml::judge,
+/// Who judges a family; `None` where nobody does.
+fn judge(dialect: &str, family: &str) -> Option<Judge> {
+    Some(match (dialect, family) {
+        ("yaml", "scalars") => yaml::judge,
         ("apiserver", _) => apiserver::judge,
         (
             "karmada",
@@ -68,99 +78,130 @@ fn judge(dialect: &str, family: &str) -> Judge {
         ("kubefleet", "schedule" | "reschedule" | "doc") => kubefleet::schedule,
         ("kubefleet", "apply") => kubefleet_member::apply,
         ("kubefleet", "validation") => kubefleet::validation,
-        ("kubefleet", "upstream-tests") => |case| {
-            let family = case["family"].as_str().unwrap_or_default();
-            match kubefleet_select::judge(family) {
-                Some(judge) => judge(case),
-                None => kubefleet::by_field(case),
-            }
+        ("kubefleet", "selection") => kubefleet_select::selection,
+        ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "waves") => kubefleet_member::waves,
+        ("kubefleet", "health") => kubefleet_member::health,
+        ("kubefleet", "staged") => kubefleet_rollout::staged,
+        ("kubefleet", "rollout") => kubefleet_rollout::rollout,
+        ("kubefleet", "eviction") => kubefleet_rollout::eviction,
+        // Rows that name the family whose form they have.
+        ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
+            Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),
+            Some(family) => judge("kubefleet", family).ok_or("nothing judges this family")?(case),
+            None => Err("no family".to_owned()),
         },
-        ("kubefleet", _) => kubefleet_select::judge(family).unwrap_or(unanswered),
-        _ => unanswered,
-    }
-}
-
-fn unanswered(_: &Value) -> Result<(), String> {
-    Err("no part of the program answers cases of this family".to_owned())
+        _ => return None,
+    })
 }
 
 fn main() -> ExitCode {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
-    let root = std::env::var_os("FEDERATE_CONFORMANCE_DIR").map_or_else(|| here.clone(), PathBuf::from);
-    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let gaps = known_gaps(&here.join("known-gaps.txt"));
-    let (mut passed, mut failed) = (0, 0);
-    for (name, path) in families(&root) {
-        let (dialect, family) = name.split_once('/').unwrap_or((&name, ""));
-        let cases: Vec<Value> = cases(&path).into_iter().filter(|c| id(c).contains(&wanted)).collect();
-        if cases.is_empty() {
-            continue;
-        }
-        let judge = judge(dialect, family);
-        let verdicts: Vec<Result<(), String>> = cases.par_iter().map(judge).collect();
-        let agreed = verdicts.iter().filter(|v| v.is_ok()).count();
-        println!("{name}: {agreed}/{}", cases.len());
-        let wrong: Vec<(&str, &str)> = cases
-            .iter()
-            .zip(&verdicts)
-            .filter_map(|(case, verdict)| match (gaps.get(id(case)), verdict) {
-                (Some(_), Ok(())) => Some((id(case), "listed in known-gaps.txt, but it passes: take it out")),
-                (None, Err(difference)) => Some((id(case), difference.as_str())),
-                _ => None,
-            })
-            .collect();
-        for (id, difference) in wrong.iter().take(SHOWN) {
-            println!("--- {id}\n{difference}");
-        }
-        failed += wrong.len();
-        passed += cases.len() - wrong.len();
+    let elsewhere = std::env::var_os("FEDERATE_CONFORMANCE_DIR").map(PathBuf::from);
+    let root = elsewhere.clone().unwrap_or_else(|| here.clone());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|a| a == "--case") {
+        return show(&root, arguments.get(at + 1), arguments.get(at + 2));
     }
-    println!("{passed} passed, {failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let wanted = arguments.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let gaps = Gaps::read(&std::fs::read_to_string(here.join("known-gaps.txt")).expect("known-gaps.txt"));
+    let mut total = Total::default();
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, path) in cases::families(&root) {
+        let mut all = cases::read(&path);
+        for case in &all {
+            known.entry(cases::family(id(case)).to_owned()).or_default().insert(id(case).to_owned());
+        }
+        all.retain(|case| id(case).contains(&wanted) || name.contains(&wanted));
+        if !all.is_empty() {
+            run_family(&name, &all, &gaps, &mut total);
+        }
+    }
+    let whole = elsewhere.is_none();
+    for id in gaps.stale(&known, whole) {
+        println!("--- {id}\nlisted in known-gaps.txt, but there is no such case: take it out");
+        total.failed += 1;
+    }
+    if total.agreed + total.gaps + total.failed == 0 {
+        println!("no case has `{wanted}` in its id");
+        return ExitCode::FAILURE;
+    }
+    println!("{} agreed, {} known gaps, {} failed", total.agreed, total.gaps, total.failed);
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn id(case: &Value) -> &str {
-    case["id"].as_str().unwrap_or_default()
+/// What came of all cases.
+#[derive(Default)]
+struct Total {
+    agreed: usize,
+    gaps: usize,
+    failed: usize,
 }
 
-/// Gaps by case id, with their reasons: `<id>: <reason>` lines, `#` comments.
-fn known_gaps(path: &Path) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
-    lines
-        .map(|line| {
-            let (id, reason) = line.split_once(": ").expect("a gap is `<id>: <reason>`");
-            (id.to_owned(), reason.to_owned())
+/// Judges the cases of a family.
+fn run_family(name: &str, cases: &[Value], gaps: &Gaps, total: &mut Total) {
+    let (dialect, family) = name.split_once('/').unwrap_or((name, ""));
+    let judge = match (judge(dialect, family), gaps.family(name)) {
+        (Some(judge), None) => judge,
+        (None, Some(reason)) => {
+            println!("{name}: 0/{} ({reason})", cases.len());
+            total.gaps += cases.len();
+            return;
+        }
+        (Some(_), Some(_)) => {
+            println!(
+                "--- {name}\n`{name}/*` is listed in known-gaps.txt, but the family is judged: take it out"
+            );
+            total.failed += cases.len();
+            return;
+        }
+        (None, None) => {
+            println!("--- {name}\nnothing judges this family: add a judge, or `{name}/*` to known-gaps.txt");
+            total.failed += cases.len();
+            return;
+        }
+    };
+    let verdicts: Vec<Result<(), String>> = cases.par_iter().map(judge).collect();
+    let agreed = verdicts.iter().filter(|v| v.is_ok()).count();
+    println!("{name}: {agreed}/{}", cases.len());
+    let wrong: Vec<(&str, &str)> = cases
+        .iter()
+        .zip(&verdicts)
+        .filter_map(|(case, verdict)| match (gaps.case(id(case)), verdict) {
+            (true, Ok(())) => Some((id(case), "listed in known-gaps.txt, but it passes: take it out")),
+            (false, Err(difference)) => Some((id(case), difference.as_str())),
+            _ => None,
         })
-        .collect()
+        .collect();
+    for (id, difference) in wrong.iter().take(SHOWN) {
+        println!("--- {id}\n{difference}");
+    }
+    let listed = cases.iter().zip(&verdicts).filter(|(case, v)| v.is_err() && gaps.case(id(case))).count();
+    total.agreed += cases.len() - wrong.len() - listed;
+    total.gaps += listed;
+    total.failed += wrong.len();
 }
 
-fn families(root: &Path) -> BTreeMap<String, PathBuf> {
-    let mut found = BTreeMap::new();
-    for dialect in entries(root).into_iter().filter(|p| p.is_dir()) {
-        for file in entries(&dialect) {
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some(family) = name.strip_suffix(".jsonl").or(name.strip_suffix(".jsonl.gz")) {
-                let dialect = dialect.file_name().unwrap_or_default().to_string_lossy();
-                found.insert(format!("{dialect}/{family}"), file);
+/// Prints a case, or writes its files below a folder.
+fn show(root: &Path, wanted: Option<&String>, folder: Option<&String>) -> ExitCode {
+    let wanted = wanted.map_or("", String::as_str);
+    let all = cases::families(root).into_values().flat_map(|file| cases::read(&file));
+    let case = all.into_iter().find(|case| id(case) == wanted);
+    let Some(case) = case else {
+        println!("there is no case `{wanted}` below {}", root.display());
+        return ExitCode::FAILURE;
+    };
+    for (path, text) in cases::files(&case) {
+        match folder {
+            // Whoever reads may stop early.
+            None => drop(write!(std::io::stdout(), "# {path}\n{text}---\n")),
+            Some(folder) => {
+                let path = Path::new(folder).join(path);
+                std::fs::create_dir_all(path.parent().expect("a folder")).expect("a new folder");
+                std::fs::write(&path, text).expect("a new file");
+                println!("{}", path.display());
             }
         }
     }
-    found
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
-}
-
-fn cases(path: &Path) -> Vec<Value> {
-    let bytes = fs::read(path).expect("the file was just listed");
-    let mut text = String::new();
-    if path.extension().is_some_and(|e| e == "gz") {
-        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).expect("gzip");
-    } else {
-        text = String::from_utf8(bytes).expect("UTF-8");
-    }
-    text.lines().map(|line| serde_json::from_str(line).expect("a case is a line of JSON")).collect()
+    ExitCode::SUCCESS
 }

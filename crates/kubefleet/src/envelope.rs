@@ -9,35 +9,33 @@ use federate_kubernetes::object::at;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 
 /// The API group of envelopes, placements and overrides.
-pub const GROUP: &str = "placement.kubernetes-fleet.io";
+pub(crate) const GROUP: &str = "placement.kubernetes-fleet.io";
 
 const OF_CLUSTER: &str = "ClusterResourceEnvelope";
 const OF_NAMESPACE: &str = "ResourceEnvelope";
 
 /// Whether objects of a kind in [`GROUP`] are envelopes.
-pub fn is_kind(kind: &str) -> bool {
+pub(crate) fn is_kind(kind: &str) -> bool {
     matches!(kind, OF_CLUSTER | OF_NAMESPACE)
 }
 
 /// Whether an object is an envelope.
-pub fn is_envelope(id: &ObjectRef) -> bool {
+pub(crate) fn is_envelope(id: &ObjectRef) -> bool {
     id.group() == GROUP && is_kind(&id.kind)
 }
 
 /// What an envelope holds under one key.
 #[derive(Clone, Debug)]
-pub struct Wrapped<'a> {
+pub(crate) struct Wrapped<'a> {
     /// The object.
     pub id: ObjectRef,
-    /// Its key in the envelope.
-    pub key: &'a str,
     /// Its manifest.
     pub body: &'a Value,
 }
 
 /// An envelope that holds what it must not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The short name of why.
     pub reason: &'static str,
     /// The key of what it must not hold.
@@ -48,7 +46,7 @@ pub struct Failure {
 
 impl Failure {
     /// The same as a finding about the envelope.
-    pub fn finding(&self, envelope: &Object) -> Finding {
+    pub(crate) fn finding(&self, envelope: &Object) -> Finding {
         let message = format!("{} cannot be opened: {}", envelope.id, self.message);
         Finding::error("invalid-envelope", envelope, message)
             .at(format!("/data/{}", federate_kubernetes::patch::escape(&self.key)))
@@ -57,7 +55,7 @@ impl Failure {
 }
 
 /// What an envelope holds, in the order in which it is sent.
-pub fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
+pub(crate) fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
     let data = envelope.at(&["data"]).and_then(Value::as_object);
     let held = data.into_iter().flatten().map(|(key, body)| read(envelope, key, body));
     let mut held = held.collect::<Result<Vec<_>, _>>()?;
@@ -65,7 +63,7 @@ pub fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
     Ok(held)
 }
 
-fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
+fn read<'a>(envelope: &Object, key: &str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
     let text = |path: &[&str]| at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let failure = |reason, message| Err(Failure { reason, key: key.to_owned(), message });
     let name = text(&["metadata", "name"]);
@@ -92,7 +90,7 @@ fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<
         (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
             failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))
         }
-        _ => Ok(Wrapped { id, key, body }),
+        _ => Ok(Wrapped { id, body }),
     }
 }
 
@@ -121,7 +119,7 @@ mod tests {
         let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
         let envelope = envelope(OF_NAMESPACE, "a/e", &held);
         let held = open(&envelope).unwrap();
-        assert_eq!(held.iter().map(|one| one.key).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(held.iter().map(|one| one.id.kind.as_str()).collect::<Vec<_>>(), ["Secret", "ConfigMap"]);
     }
 
     #[test]

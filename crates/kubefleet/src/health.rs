@@ -8,24 +8,13 @@ use serde_json::Value;
 
 /// Whether an object is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
+pub(crate) enum Health {
     /// It is.
     Available,
     /// It is not, or not yet.
     NotAvailableYet,
     /// There is no telling.
     NotTrackable,
-}
-
-impl Health {
-    /// The control plane's own word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::NotAvailableYet => "ManifestNotAvailableYet",
-            Self::NotTrackable => "NotTrackable",
-        }
-    }
 }
 
 /// The same in neutral words.
@@ -40,7 +29,7 @@ pub(super) fn judge(live: &Object) -> federate_dialect::Health {
 }
 
 /// The health of an object as it is in a member cluster.
-pub fn health(live: &Object) -> Health {
+pub(crate) fn health(live: &Object) -> Health {
     let available = match (live.id.api_version.as_str(), live.id.kind.as_str()) {
         ("apps/v1", "Deployment") => deployment(live),
         ("apps/v1", "StatefulSet") => stateful_set(live),

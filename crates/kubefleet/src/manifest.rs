@@ -20,7 +20,7 @@ const DELETED: &str = "Deleted";
 
 /// Something to send.
 #[derive(Clone, Debug)]
-pub struct Item<'a> {
+pub(crate) struct Item<'a> {
     /// What it is.
     pub id: ObjectRef,
     source: Source<'a>,
@@ -29,18 +29,10 @@ pub struct Item<'a> {
 #[derive(Clone, Debug)]
 enum Source<'a> {
     Plain(&'a Template),
-    Wrapped(&'a Object, Wrapped<'a>),
+    Wrapped(Wrapped<'a>),
 }
 
-impl<'a> Item<'a> {
-    /// The object of the repo that it is, or that it is wrapped in.
-    pub fn written_in(&self) -> &'a Object {
-        match &self.source {
-            Source::Plain(template) => &template.object,
-            Source::Wrapped(envelope, _) => envelope,
-        }
-    }
-
+impl Item<'_> {
     /// Whether it is another thing in each cluster even without overrides.
     fn differs_by_cluster(&self) -> bool {
         matches!(self.source, Source::Plain(Template { per_cluster: Some(_), .. }))
@@ -51,13 +43,13 @@ impl<'a> Item<'a> {
         match &self.source {
             Source::Plain(template) => sanitised(&template.for_cluster(cluster).body),
             // Nothing of an envelope's content has been through the hub's API server.
-            Source::Wrapped(_, wrapped) => wrapped.body.clone(),
+            Source::Wrapped(wrapped) => wrapped.body.clone(),
         }
     }
 }
 
 /// What a selection is sent as: the plain objects in order, then what each envelope holds.
-pub fn items<'a>(selected: &[Selected<'a>]) -> Result<Vec<Item<'a>>, (&'a Object, envelope::Failure)> {
+pub(crate) fn items<'a>(selected: &[Selected<'a>]) -> Result<Vec<Item<'a>>, (&'a Object, envelope::Failure)> {
     let (mut items, mut wrapped) = (Vec::new(), Vec::new());
     for one in selected {
         match *one {
@@ -67,9 +59,7 @@ pub fn items<'a>(selected: &[Selected<'a>]) -> Result<Vec<Item<'a>>, (&'a Object
             Selected::Envelope(object) => {
                 let held = envelope::open(object).map_err(|failure| (object, failure))?;
                 let held = held.into_iter();
-                wrapped.extend(
-                    held.map(|one| Item { id: one.id.clone(), source: Source::Wrapped(object, one) }),
-                );
+                wrapped.extend(held.map(|one| Item { id: one.id.clone(), source: Source::Wrapped(one) }));
             }
         }
     }
@@ -88,7 +78,7 @@ struct Failed {
 
 /// What a placement sends to its clusters.
 #[derive(Debug)]
-pub struct Sending<'a> {
+pub(crate) struct Sending<'a> {
     items: Vec<Item<'a>>,
     /// For each item which of `classes` it has.
     of_item: Vec<usize>,
@@ -106,7 +96,7 @@ struct Class<'a> {
 
 impl<'a> Sending<'a> {
     /// What `placement` sends of `items` to its `clusters`, which are sorted by name.
-    pub fn new(
+    pub(crate) fn new(
         overrides: &Overrides<'a>,
         placement: &ObjectRef,
         items: Vec<Item<'a>>,
@@ -131,13 +121,8 @@ impl<'a> Sending<'a> {
         sending
     }
 
-    /// What it sends, in order.
-    pub fn items(&self) -> &[Item<'a>] {
-        &self.items
-    }
-
     /// What the clusters are sent of the item number `index`.
-    pub fn variants(&self, index: usize) -> Vec<Variant> {
+    pub(crate) fn variants(&self, index: usize) -> Vec<Variant> {
         let mut variants = self.withheld(index);
         for (item, class, clusters) in self.rendered(index) {
             let fine: Vec<ClusterName> =
@@ -155,7 +140,7 @@ impl<'a> Sending<'a> {
     }
 
     /// What one cluster is sent of the item number `index`; `None` where it is for other clusters.
-    pub fn variant(&self, index: usize, cluster: &ClusterName) -> Option<Result<Rendered, Withheld>> {
+    pub(crate) fn variant(&self, index: usize, cluster: &ClusterName) -> Option<Result<Rendered, Withheld>> {
         if let Some(status) = self.failure(cluster) {
             return Some(Err(Withheld { status, finding: None }));
         }
@@ -168,7 +153,7 @@ impl<'a> Sending<'a> {
     }
 
     /// Why a cluster is sent nothing at all, if so: the control plane's word for it.
-    pub fn failure(&self, cluster: &str) -> Option<&'static str> {
+    pub(crate) fn failure(&self, cluster: &str) -> Option<&'static str> {
         self.failed.get(cluster).map(|failed| failed.reason)
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use federate_kubernetes::ObjectRef;
 
 /// The wave of everything that is not listed.
-pub const LAST: u32 = 999;
+pub(crate) const LAST: u32 = 999;
 
 /// The API groups whose resources have a wave of their own.
 const GROUPS: [&str; 12] = [
@@ -28,7 +28,7 @@ const GROUPS: [&str; 12] = [
 ];
 
 /// The wave of an object.
-pub fn wave(id: &ObjectRef) -> u32 {
+pub(crate) fn wave(id: &ObjectRef) -> u32 {
     if !GROUPS.contains(&id.group()) {
         return LAST;
     }
@@ -66,7 +66,9 @@ pub fn wave(id: &ObjectRef) -> u32 {
 }
 
 /// Objects by their waves, in the order in which these are applied; each keeps the order of its objects.
-pub fn waves<'o>(objects: impl IntoIterator<Item = &'o ObjectRef>) -> BTreeMap<u32, Vec<&'o ObjectRef>> {
+pub(crate) fn waves<'o>(
+    objects: impl IntoIterator<Item = &'o ObjectRef>,
+) -> BTreeMap<u32, Vec<&'o ObjectRef>> {
     let mut waves: BTreeMap<u32, Vec<&ObjectRef>> = BTreeMap::new();
     for object in objects {
         waves.entry(wave(object)).or_default().push(object);

@@ -50,7 +50,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
         };
         (variant.clusters.join(" "), sent)
     };
-    let all = (0..sending.items().len()).map(|index| sending.variants(index).iter().map(show).collect());
+    let all = (0..sending.items.len()).map(|index| sending.variants(index).iter().map(show).collect());
     all.collect()
 }
 

@@ -11,7 +11,7 @@ use federate_kubernetes::selector::{LabelSelector, null_default};
 /// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OverrideSpec {
+pub(crate) struct OverrideSpec {
     /// The placement it is about; absent: every one.
     pub placement: Option<PlacementRef>,
     /// What a `ClusterResourceOverride` changes.
@@ -28,7 +28,7 @@ pub struct OverrideSpec {
 /// A placement by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PlacementRef {
+pub(crate) struct PlacementRef {
     /// Its name.
     pub name: String,
     /// Where it lives.
@@ -38,7 +38,7 @@ pub struct PlacementRef {
 
 /// Where a placement lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum PlacementScope {
+pub(crate) enum PlacementScope {
     /// A `ClusterResourcePlacement`.
     #[default]
     Cluster,
@@ -49,7 +49,7 @@ pub enum PlacementScope {
 /// One object by its name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ObjectSelector {
+pub(crate) struct ObjectSelector {
     /// The API group.
     pub group: String,
     /// The version, which has to be the object's.
@@ -63,7 +63,7 @@ pub struct ObjectSelector {
 /// How objects are changed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// In order; every one that matches a cluster applies.
     #[serde(deserialize_with = "null_default")]
     pub override_rules: Vec<Rule>,
@@ -72,7 +72,7 @@ pub struct Policy {
 /// What is changed in some clusters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Which clusters; absent: none.
     pub cluster_selector: Option<ClusterSelector>,
     /// Whether the object is changed or dropped.
@@ -96,7 +96,7 @@ impl Rule {
 /// Which clusters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClusterSelector {
+pub(crate) struct ClusterSelector {
     /// One of them has to match; none: every cluster.
     #[serde(deserialize_with = "null_default")]
     pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
@@ -105,14 +105,14 @@ pub struct ClusterSelector {
 /// Clusters by their labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClusterSelectorTerm {
+pub(crate) struct ClusterSelectorTerm {
     /// Absent: no cluster.
     pub label_selector: Option<LabelSelector>,
 }
 
 /// Whether objects are changed or dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum OverrideType {
+pub(crate) enum OverrideType {
     /// Changed.
     #[default]
     JSONPatch,
@@ -123,7 +123,7 @@ pub enum OverrideType {
 /// One operation of a JSON patch.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PatchOperation {
+pub(crate) struct PatchOperation {
     /// `add`, `remove` or `replace`.
     pub op: String,
     /// A JSON pointer.

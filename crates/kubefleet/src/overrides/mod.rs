@@ -14,17 +14,17 @@ use federate_dialect::OverrideChange;
 use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
-pub mod api;
+pub(crate) mod api;
 mod variables;
 
 use api::{ObjectSelector, OverrideSpec, OverrideType, PlacementScope, Rule};
-pub use variables::Unresolved;
+pub(crate) use variables::Unresolved;
 
 const OF_CLUSTER: &str = "ClusterResourceOverride";
 
 /// An override of a repo.
 #[derive(Debug)]
-pub struct Override<'a> {
+pub(crate) struct Override<'a> {
     /// The object that says so.
     pub object: &'a Object,
     spec: OverrideSpec,
@@ -127,7 +127,7 @@ struct Resolved {
 
 /// The overrides of a repo.
 #[derive(Debug, Default)]
-pub struct Overrides<'a> {
+pub(crate) struct Overrides<'a> {
     /// In the order in which they apply.
     list: Vec<Override<'a>>,
     by_target: BTreeMap<ObjectRef, Vec<usize>>,
@@ -135,7 +135,7 @@ pub struct Overrides<'a> {
 
 impl<'a> Overrides<'a> {
     /// Reads overrides; those that cannot be read are left out, and told.
-    pub fn new(objects: impl Iterator<Item = &'a Object>) -> (Self, Vec<Finding>) {
+    pub(crate) fn new(objects: impl Iterator<Item = &'a Object>) -> (Self, Vec<Finding>) {
         let (mut list, mut findings) = (Vec::new(), Vec::new());
         for object in objects {
             match Override::new(object) {
@@ -161,7 +161,7 @@ impl<'a> Overrides<'a> {
     }
 
     /// The overrides that apply to an object of a placement, in order.
-    pub fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<&Override<'a>> {
+    pub(crate) fn of(&self, placement: &ObjectRef, object: &ObjectRef) -> Vec<&Override<'a>> {
         let mut indices = self.by_target.get(object).cloned().unwrap_or_default();
         if let Some(namespace) = &object.namespace {
             let namespace = ObjectRef {
@@ -180,14 +180,14 @@ impl<'a> Overrides<'a> {
 
 /// What overrides do to an object in one cluster.
 #[derive(Debug, Default)]
-pub struct Changes<'a> {
+pub(crate) struct Changes<'a> {
     /// With the overrides that they are of.
     steps: Vec<(&'a Object, Step)>,
 }
 
 impl<'a> Changes<'a> {
     /// What `overrides`, in this order, do in a cluster.
-    pub fn new(overrides: &[&Override<'a>], cluster: &Cluster) -> Self {
+    pub(crate) fn new(overrides: &[&Override<'a>], cluster: &Cluster) -> Self {
         let of = |one: &&Override<'a>| {
             let object = one.object;
             one.steps(cluster).into_iter().map(move |step| (object, step))
@@ -197,17 +197,17 @@ impl<'a> Changes<'a> {
     }
 
     /// What tells changes apart that do different things.
-    pub fn key(&self) -> Vec<String> {
+    pub(crate) fn key(&self) -> Vec<String> {
         self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.id)).collect()
     }
 
     /// Whether nothing is done.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
     /// Carries them out.
-    pub fn apply(&self, body: Value) -> Result<Changed, Failure<'a>> {
+    pub(crate) fn apply(&self, body: Value) -> Result<Changed, Failure<'a>> {
         let mut body = Some(body);
         let mut changes: Vec<OverrideChange> = Vec::new();
         for (one, step) in &self.steps {
@@ -262,7 +262,7 @@ impl Step {
 
 /// An object after its overrides.
 #[derive(Debug)]
-pub struct Changed {
+pub(crate) struct Changed {
     /// What is left of it; `None` when it is dropped.
     pub body: Option<Value>,
     /// What each override did.
@@ -271,7 +271,7 @@ pub struct Changed {
 
 /// An override that cannot be carried out.
 #[derive(Clone, Debug)]
-pub struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     /// The override.
     pub over: &'a Object,
     /// Where in it.
@@ -282,7 +282,7 @@ pub struct Failure<'a> {
 
 /// Why an override cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
+pub(crate) enum Why {
     /// An operation does not fit.
     #[error(transparent)]
     Patch(patch::Error),
@@ -293,7 +293,7 @@ pub enum Why {
 
 impl Why {
     /// The short name.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Patch(_) | Self::Unresolved(Unresolved::NotJson) => "PatchFailed",
             Self::Unresolved(Unresolved::LabelKeyNotFound(_)) => "LabelKeyNotFound",

@@ -12,7 +12,7 @@ const LABEL: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
 
 /// A variable that has no value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Unresolved {
+pub(crate) enum Unresolved {
     /// The cluster lacks the label.
     #[error("the cluster has no label `{0}`")]
     LabelKeyNotFound(String),

@@ -11,7 +11,7 @@ use federate_kubernetes::selector::{LabelSelector, null_default};
 /// What a placement selects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PlacementSpec {
+pub(crate) struct PlacementSpec {
     /// In order.
     #[serde(deserialize_with = "null_default")]
     pub resource_selectors: Vec<ResourceSelector>,
@@ -19,7 +19,7 @@ pub struct PlacementSpec {
 
 impl PlacementSpec {
     /// The part of `placement` that says what is placed.
-    pub fn of(placement: &Object) -> Result<Self, serde_json::Error> {
+    pub(crate) fn of(placement: &Object) -> Result<Self, serde_json::Error> {
         match placement.at(&["spec"]) {
             None | Some(Value::Null) => Ok(Self::default()),
             Some(spec) => Self::deserialize(spec),
@@ -30,7 +30,7 @@ impl PlacementSpec {
 /// Objects of one kind, by name, by labels, or all.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ResourceSelector {
+pub(crate) struct ResourceSelector {
     /// The API group.
     pub group: String,
     /// The kind.
@@ -47,7 +47,7 @@ pub struct ResourceSelector {
 
 /// What of a namespace is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum SelectionScope {
+pub(crate) enum SelectionScope {
     /// The namespace with everything in it.
     #[default]
     NamespaceWithResources,

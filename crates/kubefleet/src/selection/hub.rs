@@ -15,7 +15,7 @@ use super::Selected;
 
 /// What a placement can select from.
 #[derive(Debug)]
-pub struct Hub<'a> {
+pub(crate) struct Hub<'a> {
     objects: Vec<Selected<'a>>,
     /// By group and kind.
     by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 
 impl<'a> Hub<'a> {
     /// The hub that a repo is.
-    pub fn new(repo: &'a Repo) -> Self {
+    pub(crate) fn new(repo: &'a Repo) -> Self {
         let templates = repo.templates.iter().map(Selected::Plain);
         let envelopes = repo.claimed.iter().map(|claimed| &claimed.object);
         let envelopes = envelopes.filter(|o| envelope::is_envelope(&o.id)).map(Selected::Envelope);

@@ -11,19 +11,19 @@ use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::Template;
 
-pub mod api;
+pub(crate) mod api;
 mod hub;
 mod order;
 mod propagated;
-pub mod sanitise;
+pub(crate) mod sanitise;
 
 use api::{PlacementSpec, ResourceSelector};
-pub use hub::Hub;
+pub(crate) use hub::Hub;
 use hub::Kind;
 
 /// An object that a placement selects.
 #[derive(Clone, Copy, Debug)]
-pub enum Selected<'a> {
+pub(crate) enum Selected<'a> {
     /// Sent as it is, but for what the hub has stamped on it.
     Plain(&'a Template),
     /// Sent as what it wraps.
@@ -32,7 +32,7 @@ pub enum Selected<'a> {
 
 impl<'a> Selected<'a> {
     /// The object itself.
-    pub fn object(&self) -> &'a Object {
+    pub(crate) fn object(&self) -> &'a Object {
         match self {
             Self::Plain(template) => &template.object,
             Self::Envelope(object) => object,
@@ -42,7 +42,7 @@ impl<'a> Selected<'a> {
 
 /// Why nothing is selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// A namespace of the system, with all that is in it.
     #[error("namespace `{0}` belongs to the system and must not be propagated")]
     NamespaceNotAllowed(String),
@@ -74,7 +74,7 @@ pub enum Reason {
 
 impl Reason {
     /// The short name.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::NamespaceNotAllowed(_) => "NamespaceNotAllowed",
             Self::NamespaceNotFound(_) => "NamespaceNotFound",
@@ -112,7 +112,7 @@ impl Reason {
 
 /// A selector that cannot be followed, which keeps the whole placement as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Which selector, counted from 0.
     pub selector: usize,
     /// Why.
@@ -121,7 +121,7 @@ pub struct Failure {
 
 impl Failure {
     /// The same for the person who mends it.
-    pub fn finding(&self, placement: &Object) -> Finding {
+    pub(crate) fn finding(&self, placement: &Object) -> Finding {
         let message = format!("{} selects nothing: {}", placement.id, self.reason);
         Finding::error("selection-failed", placement, message)
             .at(format!("/spec/resourceSelectors/{}", self.selector))
@@ -130,7 +130,7 @@ impl Failure {
 }
 
 /// What a placement selects, in the control plane's order.
-pub fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Selected<'a>>, Failure> {
+pub(crate) fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Selected<'a>>, Failure> {
     let spec = PlacementSpec::of(placement)
         .map_err(|e| Failure { selector: 0, reason: Reason::Unreadable(e.to_string()) })?;
     let selectors = spec.resource_selectors;

@@ -25,7 +25,7 @@ const ANNOTATIONS: [&str; 2] =
 const CONTROLLER_UIDS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
 /// The manifest that an object of the hub becomes.
-pub fn sanitised(body: &Value) -> Value {
+pub(crate) fn sanitised(body: &Value) -> Value {
     let mut body = body.clone();
     remove(&mut body, &[], &["status"]);
     remove(&mut body, &["metadata"], &STAMPS);

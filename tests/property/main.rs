@@ -11,7 +11,6 @@
 )]
 
 use std::io::Read;
-use std::sync::Arc;
 
 use federate_apiserver::{Kind, Write, applied};
 use federate_engine::import::importer;
@@ -22,105 +21,9 @@ use federate_repo::{Config, File, Repo};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// A small fleet: clusters with free pods, workloads, and how they are divided.
-#[derive(Clone, Debug)]
-struct Fleet {
-    clusters: Vec<Cluster>,
-    apps: Vec<App>,
-    scheduling: usize,
-    tolerates: bool,
-}
+use fleet::{REGISTRY, fleet};
 
-#[derive(Clone, Debug)]
-struct Cluster {
-    region: usize,
-    pods: u32,
-    tainted: bool,
-}
-
-#[derive(Clone, Debug)]
-struct App {
-    replicas: u32,
-    cpu: bool,
-}
-
-const SCHEDULING: [&str; 4] = [
-    "{replicaSchedulingType: Duplicated}",
-    "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {staticWeightList: [{targetCluster: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [r0]}]}}, weight: 2}, {targetCluster: {}, weight: 1}]}}",
-    "{replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {dynamicWeight: AvailableReplicas}}",
-    "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}",
-];
-
-fn fleet() -> impl Strategy<Value = Fleet> {
-    let cluster = (0usize..3, 0u32..40, prop::bool::weighted(0.2))
-        .prop_map(|(region, pods, tainted)| Cluster { region, pods, tainted });
-    let app = (0u32..30, any::<bool>()).prop_map(|(replicas, cpu)| App { replicas, cpu });
-    (
-        prop::collection::vec(cluster, 1..20),
-        prop::collection::vec(app, 1..6),
-        0..SCHEDULING.len(),
-        any::<bool>(),
-    )
-        .prop_map(|(clusters, apps, scheduling, tolerates)| Fleet {
-            clusters,
-            apps,
-            scheduling,
-            tolerates,
-        })
-}
-
-impl Fleet {
-    fn files(&self) -> Vec<File> {
-        let mut files = vec![self.policy(), Self::registries()];
-        files.extend(self.clusters.iter().enumerate().map(|(index, c)| cluster(index, c)));
-        files.extend(self.apps.iter().enumerate().map(|(index, a)| app(index, a)));
-        files
-    }
-
-    fn policy(&self) -> File {
-        let tolerations = if self.tolerates { "[{operator: Exists}]" } else { "[]" };
-        file(
-            "policy.yaml",
-            &format!(
-                "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement:\n    clusterTolerations: {tolerations}\n    replicaScheduling: {}\n",
-                SCHEDULING[self.scheduling]
-            ),
-        )
-    }
-
-    fn registries() -> File {
-        file(
-            "override.yaml",
-            "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - targetCluster: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [r1]}]}}\n    overriders: {imageOverrider: [{component: Registry, operator: replace, value: r1.example.com}]}\n",
-        )
-    }
-}
-
-fn cluster(index: usize, cluster: &Cluster) -> File {
-    let taints = if cluster.tainted { "[{key: t, effect: NoSchedule}]" } else { "[]" };
-    file(
-        &format!("clusters/c{index:02}.yaml"),
-        &format!(
-            "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:02}}}\nspec: {{region: r{}, taints: {taints}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary: {{allocatable: {{pods: {}, cpu: 4}}}}\n",
-            cluster.region, cluster.pods
-        ),
-    )
-}
-
-fn app(index: usize, app: &App) -> File {
-    let resources = if app.cpu { "{requests: {cpu: 300m}}" } else { "{}" };
-    file(
-        &format!("apps/a{index}.yaml"),
-        &format!(
-            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {resources}}}]}}\n",
-            app.replicas
-        ),
-    )
-}
-
-fn file(path: &str, text: &str) -> File {
-    File { path: path.into(), bytes: Arc::from(text.as_bytes()) }
-}
+mod fleet;
 
 /// The plan and every cluster's manifests, as one text.
 struct Answer {
@@ -151,7 +54,14 @@ fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn every_fleet_places_something(fleet in fleet()) {
+        let plan = answer(fleet.files(), Default::default()).plan;
+        let rows = plan.placements.iter().filter(|row| row.object.kind == "Deployment");
+        prop_assert_eq!(rows.count(), fleet.apps.len());
+    }
 
     #[test]
     fn the_order_of_files_does_not_matter(
@@ -172,11 +82,19 @@ proptest! {
     #[test]
     fn divided_replicas_add_up(fleet in fleet()) {
         let plan = answer(fleet.files(), Default::default()).plan;
-        for row in plan.placements.iter().filter(|r| r.unschedulable.is_none()) {
+        let deployments = plan.placements.iter().filter(|r| r.object.kind == "Deployment");
+        for row in deployments.filter(|r| r.unschedulable.is_none()) {
+            // A dialect, or a mode of one, that does not divide leaves the manifest's replicas alone.
+            if row.clusters.iter().all(|c| c.replicas.is_none()) {
+                let index: usize = row.object.name[1..].parse().unwrap();
+                // To Karmada an object without replicas to divide is no workload.
+                prop_assert!(!fleet.divides() || row.clusters.is_empty() || fleet.apps[index].replicas == 0);
+                continue;
+            }
             let index: usize = row.object.name[1..].parse().unwrap();
             let sum: i64 = row.clusters.iter().filter_map(|c| c.replicas).sum();
             let wanted = i64::from(fleet.apps[index].replicas);
-            let copies = if fleet.scheduling == 0 { i64::try_from(row.clusters.len()).unwrap() } else { 1 };
+            let copies = if fleet.divides() { 1 } else { i64::try_from(row.clusters.len()).unwrap() };
             prop_assert_eq!(sum, wanted * copies);
         }
     }
@@ -187,16 +105,18 @@ proptest! {
         let (repo, clusters) = load(fleet.files(), &settings);
         let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
         let federate_engine::Rendering { plan, manifests, .. } = engine.render();
-        for row in &plan.placements {
+        // A KubeFleet placement has a row of its own, and sends only what it selects.
+        for row in plan.placements.iter().filter(|row| row.object.kind != "ClusterResourcePlacement") {
             let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
             got.sort();
             let want: Vec<_> = row.clusters.iter().map(|c| c.name.clone()).collect();
             prop_assert_eq!(got, want);
         }
-        for manifest in &manifests {
+        for manifest in manifests.iter().filter(|m| m.object.kind == "Deployment") {
             for name in &manifest.clusters {
-                let region = &clusters.iter().find(|c| c.name == *name).unwrap().region;
-                prop_assert_eq!(region == "r1", manifest.text.contains("image: r1.example.com/nginx"));
+                let region = &clusters.iter().find(|c| c.name == *name).unwrap().labels["region"];
+                let other = manifest.text.contains(&format!("image: {REGISTRY}/nginx"));
+                prop_assert_eq!(region == "r1", other);
             }
         }
     }
