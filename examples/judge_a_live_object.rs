@@ -1,0 +1,26 @@
+//! Whether objects that run in a cluster are healthy, by the rules of a control plane:
+//! `kubectl get deployments -A -o yaml | cargo run --example judge_a_live_object -- karmada`.
+
+use std::{env, io, io::Read};
+
+use federate_kubernetes::Object;
+use federate_session::DIALECTS;
+
+#[expect(clippy::print_stdout, reason = "an example shows what it finds")]
+fn main() -> io::Result<()> {
+    let name = env::args().nth(1).unwrap_or_else(|| "karmada".to_owned());
+    let dialect = DIALECTS
+        .get(&name)
+        .ok_or_else(|| io::Error::other(format!("`{name}` is not one of {}", DIALECTS.names().join(", "))))?;
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    for document in federate_yaml::read(&text).documents {
+        let items = document.value.get("items").and_then(|items| items.as_array().cloned());
+        for body in items.unwrap_or_else(|| vec![document.value]) {
+            let object = Object::of(body, "standard input");
+            let health = dialect.health(&object);
+            println!("{}: {:?} {}", object.id, health.state, health.reason);
+        }
+    }
+    Ok(())
+}
