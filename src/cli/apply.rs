@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{self, DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
+use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use federate_engine::actions::{self, Action, Actions, Deed};
+use federate_engine::actions::{self, Actions};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -106,14 +106,9 @@ impl Apply {
             results: self.output != Format::Table,
             reader: self.reader()?,
         };
-        let Some(mut done) = members.run()? else { return Ok(Exit::Error) };
-        // What could not be taken over may not run as it is rendered; a dry run has told so.
-        let wrong = |action: &&Action| action.action == Deed::Conflict && !action.diffs.is_empty();
-        let wrong = done.actions.iter().filter(|action| self.dry_run.is_none() && wrong(action));
-        let left: Vec<String> = wrong.map(Action::why).collect();
-        members::tell(&left);
-        self.show(std::mem::take(&mut done.actions))?;
-        Ok(if left.is_empty() { done.exit() } else { Exit::Error })
+        let Some(done) = members.run()? else { return Ok(Exit::Error) };
+        self.show(&done.actions)?;
+        Ok(done.exit())
     }
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
@@ -134,10 +129,10 @@ impl Apply {
         }
     }
 
-    fn show(&self, actions: Vec<Action>) -> Result<(), Fault> {
+    fn show(&self, actions: &Actions) -> Result<(), Fault> {
         if self.output != Format::Table {
-            return print_value(&Actions::of(actions), self.output);
+            return print_value(actions, self.output);
         }
-        print(&report::table(&actions, look(self.args.verbose)))
+        print(&report::table(actions, look(self.args.verbose)))
     }
 }

@@ -83,7 +83,7 @@ impl Drift {
         let Some(done) = members.run()? else { return Ok(Exit::Error) };
         self.show(&done.actions)?;
         Ok(match done.exit() {
-            Exit::Clean if self.remains(&done.actions) => Exit::Findings,
+            Exit::Clean if self.remains(&done.actions.actions) => Exit::Findings,
             exit => exit,
         })
     }
@@ -113,14 +113,14 @@ impl Drift {
         !actions.is_empty() && (!self.correct || actions.iter().any(stays))
     }
 
-    fn show(&self, drifted: &[Action]) -> Result<(), Fault> {
+    fn show(&self, drifted: &Actions) -> Result<(), Fault> {
         match self.output {
-            Output::Table if drifted.is_empty() => print("no drift\n"),
+            Output::Table if drifted.actions.is_empty() => print(&actions::no_drift(drifted)),
             Output::Table => print(&actions::table(drifted, look(self.args.verbose))),
             Output::Markdown => print(&actions::markdown(drifted)),
             Output::Junit => print(&actions::junit(drifted)),
-            Output::Json => print_value(&Actions::of(drifted.to_vec()), Format::Json),
-            Output::Yaml => print_value(&Actions::of(drifted.to_vec()), Format::Yaml),
+            Output::Json => print_value(drifted, Format::Json),
+            Output::Yaml => print_value(drifted, Format::Yaml),
         }
     }
 }

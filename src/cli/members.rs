@@ -10,10 +10,11 @@ use super::diff::digest_key;
 use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{Action, Inventory};
+use federate_engine::actions::{Actions, Inventory};
+use federate_report::actions as report;
 #[cfg(feature = "live")]
 use federate_session::ServerOptions;
-use federate_session::{Purpose, ReconcileOptions, Reconciled, Reconciler, Session};
+use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 
 #[cfg(feature = "live")]
 mod progress;
@@ -105,8 +106,8 @@ pub(super) enum DryRun {
 
 /// What came of it.
 pub(super) struct Done {
-    /// Sorted by cluster and object.
-    pub(super) actions: Vec<Action>,
+    /// The actions, and the clusters that they are about.
+    pub(super) actions: Actions,
     /// Whether anything went wrong; it has been reported.
     pub(super) failed: bool,
 }
@@ -140,10 +141,14 @@ impl Members<'_> {
             key: &key,
         };
         let reconciler = Reconciler::new(&session, &options);
-        let Reconciled { actions, errors } = match &self.reader {
-            Reader::Dump => reconciler.observed(),
-            Reader::Servers(servers) => servers.reconcile(&session, &reconciler)?,
+        let (actions, dry_run) = match &self.reader {
+            Reader::Dump => (reconciler.observed(), true),
+            Reader::Servers(servers) => {
+                (servers.reconcile(&session, &reconciler)?, servers.dry_run.is_some())
+            }
         };
+        let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
+        let errors = report::errors(&actions, everything);
         tell(&errors);
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
@@ -162,7 +167,7 @@ fn stopped(purpose: Purpose) -> &'static str {
 
 impl Servers<'_> {
     #[cfg(feature = "live")]
-    fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Reconciled, Fault> {
+    fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Actions, Fault> {
         let lines = progress::Lines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {
@@ -178,14 +183,14 @@ impl Servers<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Reconciled, Fault> {
+    fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Actions, Fault> {
         let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }
 }
 
 /// Says on standard error what went wrong. What servers answer must not command a terminal.
-pub(super) fn tell(errors: &[String]) {
+fn tell(errors: &[String]) {
     for error in errors {
         let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         say(&format!("error: {line}\n"));

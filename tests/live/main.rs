@@ -18,6 +18,7 @@ mod apply;
 mod drift;
 mod dry_run;
 mod import;
+mod outcomes;
 mod reach;
 mod trouble;
 mod waiting;

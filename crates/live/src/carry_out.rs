@@ -5,7 +5,7 @@
 //! Deletions come last, with the uid and the version that were decided about, and only where all else
 //! succeeded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::Method;
@@ -19,9 +19,9 @@ use super::client::Client;
 use super::kinds::path_of;
 use super::order::{Phase, phase, phases};
 use super::read::{Seen, finished, parent_path};
-use super::{Decider, DryRun, Error, Failure, How, Job, Progress, Step};
+use super::{Decider, DryRun, Error, How, Job, Progress, Step};
 use federate_engine::actions::inventory::Members;
-use federate_engine::actions::{Decision, Deed, Inventory, MANAGER, Send};
+use federate_engine::actions::{Action, Decision, Deed, Inventory, MANAGER, Outcome, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -31,27 +31,83 @@ const ESTABLISHED: Duration = Duration::from_secs(30);
 /// How often it is asked whether it is.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What came of it.
-#[derive(Debug, Default)]
-pub(super) struct Carried {
-    /// What failed.
-    pub(super) failures: Vec<Failure>,
-    /// What somebody else changed after it was decided about.
-    pub(super) late: Vec<ObjectRef>,
+/// What came of what was decided to be sent about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The run has not come to it.
+    Open,
+    /// The API server took it.
+    Done,
+    /// The API server refused it.
+    Failed(String),
+    /// Why it was not sent.
+    Held(String),
+    /// Another client changed the object after it was decided about.
+    Late,
 }
 
+/// What came of it, by object.
+#[derive(Debug, Default)]
+pub(super) struct Carried(pub(super) BTreeMap<ObjectRef, Sent>);
+
 impl Carried {
-    fn is_clean(&self) -> bool {
-        self.failures.is_empty() && self.late.is_empty()
+    /// Everything that is to be sent, before anything is.
+    fn begin(decisions: &[Decision]) -> Self {
+        let sent = decisions.iter().filter(|decision| decision.send.is_some());
+        Self(sent.map(|decision| (decision.action.object.clone(), Sent::Open)).collect())
     }
 
-    fn note(&mut self, object: &ObjectRef, result: Result<(), Error>) {
-        match result {
-            Ok(()) => {}
-            Err(error) if error.is_conflict() => self.late.push(object.clone()),
-            Err(error) => {
-                self.failures.push(Failure { object: Some(object.clone()), message: error.to_string() });
+    fn is_clean(&self) -> bool {
+        !self.0.values().any(|sent| matches!(sent, Sent::Failed(_) | Sent::Held(_) | Sent::Late))
+    }
+
+    fn note(&mut self, object: ObjectRef, sent: Sent) {
+        self.0.insert(object, sent);
+    }
+
+    fn hold(&mut self, objects: impl Iterator<Item = ObjectRef>, why: &str) {
+        self.0.extend(objects.map(|object| (object, Sent::Held(why.to_owned()))));
+    }
+
+    /// The objects that are worth another round: another client was faster, or what they need was held up by that.
+    pub(super) fn again(&self) -> BTreeSet<ObjectRef> {
+        let again = self.0.iter().filter(|(_, sent)| !matches!(sent, Sent::Done));
+        again.map(|(object, _)| object.clone()).collect()
+    }
+
+    pub(super) fn any_late(&self) -> bool {
+        self.0.values().any(|sent| *sent == Sent::Late)
+    }
+
+    /// Says of actions what came of them.
+    pub(super) fn mark(&self, actions: &mut [Action], tried_only: bool, late: &str, ended: &str) {
+        for action in actions {
+            let (outcome, why) = match self.0.get(&action.object) {
+                Some(Sent::Done) if tried_only => continue,
+                Some(Sent::Done) => (Outcome::Done, None),
+                Some(Sent::Failed(why)) => (Outcome::Failed, Some(why.as_str())),
+                Some(Sent::Late) => (Outcome::Failed, Some(late)),
+                Some(Sent::Held(why)) => (Outcome::NotTried, Some(why.as_str())),
+                Some(Sent::Open) => (Outcome::NotTried, Some(ended)),
+                None if tried_only || action.outcome != Outcome::Planned => continue,
+                None => (Outcome::Done, None),
+            };
+            action.outcome = outcome;
+            match outcome {
+                Outcome::Failed => action.error = why.map(str::to_owned),
+                Outcome::NotTried => action.reason = why.map(str::to_owned),
+                Outcome::Planned | Outcome::Done => {}
             }
+        }
+    }
+}
+
+impl From<Result<(), Error>> for Sent {
+    fn from(result: Result<(), Error>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(error) if error.is_conflict() => Self::Late,
+            Err(error) => Self::Failed(error.to_string()),
         }
     }
 }
@@ -85,16 +141,16 @@ struct Steps {
     may_be_gone: bool,
 }
 
-/// Carries out what was decided.
+/// Carries out what was decided. `carried` says what came of it also where this ends with an error.
 pub(super) async fn carry_out(
     client: &Client,
     job: &Job<'_>,
     seen: &Seen,
     decisions: &[Decision],
-    decider: &dyn Decider,
-    how: &How<'_>,
-) -> Result<Carried, Error> {
-    let mut carried = Carried::default();
+    (decider, how): (&dyn Decider, &How<'_>),
+    carried: &mut Carried,
+) -> Result<(), Error> {
+    *carried = Carried::begin(decisions);
     let (mut applied, mut deleted) = (Vec::new(), Vec::new());
     for decision in decisions {
         let Some(send) = &decision.send else { continue };
@@ -103,7 +159,7 @@ pub(super) async fn carry_out(
         match (steps(seen, object, send, how), send) {
             (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
             (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
-            (None, _) => carried.failures.push(unknown(object)),
+            (None, _) => carried.note(object.clone(), Sent::Failed(unknown(object))),
         }
     }
     let of = applied.len() + deleted.len();
@@ -112,10 +168,14 @@ pub(super) async fn carry_out(
         tally.tell();
     }
     if how.dry_run == Some(DryRun::Server) {
-        let tried =
-            applied.into_iter().chain(deleted).filter(|(_, steps)| can_be_tried(seen, job, &steps.object));
-        run(client, tried.map(|(_, steps)| steps).collect(), &mut carried, &mut tally).await?;
-        return Ok(carried);
+        let mut tried = Vec::new();
+        for (_, steps) in applied.into_iter().chain(deleted) {
+            match untried(seen, job, &steps.object) {
+                Some(why) => carried.note(steps.object, Sent::Held(why)),
+                None => tried.push(steps),
+            }
+        }
+        return run(client, tried, carried, &mut tally).await;
     }
     let mut parent = Parent::new(seen, decisions, how.inventory);
     let mut waves = phases(applied.into_iter());
@@ -125,57 +185,52 @@ pub(super) async fn carry_out(
             |steps: &Steps| steps.object.kind == "Namespace" && steps.object.name == how.inventory.namespace;
         let (first, rest) = std::mem::take(ground).into_iter().partition(home);
         *ground = rest;
-        run(client, first, &mut carried, &mut tally).await?;
+        run(client, first, carried, &mut tally).await?;
     }
     parent.announce(client).await?;
     for (phase, steps) in waves {
         // A webhook whose server does not run would keep everybody from everything.
         if phase == Phase::Gates && !carried.is_clean() {
-            let held = |steps: Steps| Failure {
-                object: Some(steps.object),
-                message: "not applied, because other objects could not be".to_owned(),
-            };
-            carried.failures.extend(steps.into_iter().map(held));
+            let held = steps.into_iter().map(|steps| steps.object);
+            carried.hold(held, "not applied, because other objects could not be applied");
             continue;
         }
-        run(client, steps, &mut carried, &mut tally).await?;
+        run(client, steps, carried, &mut tally).await?;
     }
     if carried.is_clean() {
         for (_, steps) in phases(deleted.into_iter()).into_iter().rev() {
-            run(client, steps, &mut carried, &mut tally).await?;
+            run(client, steps, carried, &mut tally).await?;
         }
     } else {
-        let left = |(_, steps): (Phase, Steps)| Failure {
-            object: Some(steps.object),
-            message: "not deleted, because other objects could not be applied".to_owned(),
-        };
-        carried.failures.extend(deleted.into_iter().map(left));
+        let left = deleted.into_iter().map(|(_, steps)| steps.object);
+        carried.hold(left, "not deleted, because other objects could not be applied");
     }
     if carried.is_clean() {
         parent.settle(client).await?;
     }
-    Ok(carried)
+    Ok(())
 }
 
-fn unknown(object: &ObjectRef) -> Failure {
-    let message = format!(
+fn unknown(object: &ObjectRef) -> String {
+    format!(
         "the cluster does not serve {} {}, and no CustomResourceDefinition of it is rendered",
         object.api_version, object.kind
-    );
-    Failure { object: Some(object.clone()), message }
+    )
 }
 
-/// Whether an API server can judge an object before others are there.
-fn can_be_tried(seen: &Seen, job: &Job<'_>, object: &ObjectRef) -> bool {
-    let cluster = &job.cluster;
-    let new = |namespace: &String| {
-        let wanted = job
-            .wanted
-            .iter()
-            .any(|(o, _)| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace);
-        wanted && seen.live.get(cluster, "", "Namespace", None, namespace).is_none()
-    };
-    seen.kinds.serves(object) && !object.namespace.as_ref().is_some_and(new)
+/// Why an API server cannot try an object before others are there, if it cannot.
+fn untried(seen: &Seen, job: &Job<'_>, object: &ObjectRef) -> Option<String> {
+    if !seen.kinds.serves(object) {
+        return Some(format!(
+            "its CustomResourceDefinition is not there yet, so that {} {} is not served",
+            object.api_version, object.kind
+        ));
+    }
+    let namespace = object.namespace.as_ref()?;
+    let is = |o: &ObjectRef| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace;
+    let wanted = job.wanted.iter().any(|(object, _)| is(object));
+    let new = wanted && seen.live.get(&job.cluster, "", "Namespace", None, namespace).is_none();
+    new.then(|| format!("its namespace {namespace} does not exist yet"))
 }
 
 /// The requests for a decision; `None` where the kind is not known.
@@ -240,7 +295,7 @@ async fn run(
             (object, Err(Error::Unreachable(why))) => {
                 return Err(Error::Unreachable(format!("{why}; the rest was given up at {object}")));
             }
-            (object, result) => carried.note(&object, result),
+            (object, result) => carried.note(object, result.into()),
         }
     }
     Ok(())
@@ -264,13 +319,18 @@ async fn established(client: &Client, call: &Call) -> Result<(), Error> {
     let end = Instant::now() + ESTABLISHED;
     loop {
         let definition: Value = client.send(call).await?;
-        let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-        let holds = |condition: &Value| {
-            condition.get("type") == Some(&json!("Established"))
-                && condition.get("status") == Some(&json!("True"))
+        let conditions = || definition.pointer("/status/conditions").and_then(Value::as_array);
+        let holds = |condition: &&Value, kind: &str, status: &str| {
+            condition.get("type") == Some(&json!(kind)) && condition.get("status") == Some(&json!(status))
         };
-        if conditions.into_iter().flatten().any(holds) {
+        if conditions().into_iter().flatten().any(|condition| holds(&condition, "Established", "True")) {
             return Ok(());
+        }
+        // Its names stay taken.
+        if let Some(refused) = conditions().into_iter().flatten().find(|c| holds(c, "NamesAccepted", "False"))
+        {
+            let why = refused.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Err(Error::Late(format!("it is not established: {why}")));
         }
         if Instant::now() >= end {
             return Err(Error::Late(format!("it was not established within {} s", ESTABLISHED.as_secs())));

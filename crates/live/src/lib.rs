@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::{Action, Decision, Inventory};
+use federate_engine::actions::{Action, Decision, Inventory, Outcome};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod answer;
@@ -46,13 +46,16 @@ pub use kinds::Kinds;
 pub use read::Seen;
 pub use target::Access;
 
+use carry_out::Carried;
 use client::Client;
 use target::Ways;
 
 /// How many clusters are asked at a time whether they are there; [`target`] says how many are worked on.
 const ASKED_AT_ONCE: usize = 256;
 /// How often a cluster is read again because somebody else changed what was decided about.
-const ROUNDS: usize = 3;
+const ROUNDS: u32 = 6;
+/// How long before the second time; it doubles.
+const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// What is wanted in a cluster.
 #[derive(Clone, Debug)]
@@ -133,22 +136,13 @@ pub enum DryRun {
 
 /// What came of a cluster.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ClusterOutcome {
     /// The cluster.
     pub cluster: ClusterName,
-    /// What was (to be) done, sorted by object.
+    /// What was (to be) done and what came of it, sorted by object.
     pub actions: Vec<Action>,
-    /// What went wrong; empty where all is done.
-    pub failures: Vec<Failure>,
-}
-
-/// Something that went wrong in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The object concerned; `None` where it is the cluster as a whole.
-    pub object: Option<ObjectRef>,
-    /// What went wrong.
-    pub message: String,
+    /// What went wrong with the cluster as a whole.
+    pub error: Option<String>,
 }
 
 /// Why something could not be done.
@@ -197,7 +191,7 @@ pub fn apply(
     jobs: &[Job<'_>],
     decider: &dyn Decider,
     how: &How<'_>,
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<ClusterOutcome>, Error> {
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
 
@@ -234,18 +228,24 @@ fn each<'j, T: Send>(
     Ok(all.into_iter().map(|(_, result)| result).collect())
 }
 
-fn one(runtime: &Runtime, ways: &Arc<Ways>, job: &Job<'_>, decider: &dyn Decider, how: &How<'_>) -> Outcome {
-    let mut outcome = Outcome { cluster: job.cluster.clone(), actions: Vec::new(), failures: Vec::new() };
+fn one(
+    runtime: &Runtime,
+    ways: &Arc<Ways>,
+    job: &Job<'_>,
+    decider: &dyn Decider,
+    how: &How<'_>,
+) -> ClusterOutcome {
+    let mut outcome = ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None };
     let worked = runtime.block_on(async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
         work(&client, job, decider, how, &mut outcome).await
     });
     if let Err(error) = worked {
-        outcome.failures.push(Failure { object: None, message: error.to_string() });
+        outcome.error = Some(error.to_string());
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
-    outcome.failures.sort_by(|a, b| a.object.cmp(&b.object));
-    how.progress.at(&job.cluster, if outcome.failures.is_empty() { Step::Done } else { Step::Failed });
+    let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
+    how.progress.at(&job.cluster, if failed { Step::Failed } else { Step::Done });
     outcome
 }
 
@@ -254,7 +254,7 @@ async fn work(
     job: &Job<'_>,
     decider: &dyn Decider,
     how: &How<'_>,
-    outcome: &mut Outcome,
+    outcome: &mut ClusterOutcome,
 ) -> Result<(), Error> {
     // What a round before was too late for; everything in the first.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
@@ -273,35 +273,31 @@ async fn work(
                 outcome.actions.extend(news.filter(|action| open.contains(&action.object)).cloned());
             }
         }
-        if open.is_none() {
-            let refused = decisions.iter().filter(|decision| decision.refused);
-            outcome.failures.extend(refused.map(|decision| Failure {
-                object: Some(decision.action.object.clone()),
-                message: decision.action.reason.clone().unwrap_or_default(),
-            }));
-        }
-        if let Some(message) = stopped {
-            outcome.failures.push(Failure { object: None, message });
+        outcome.error = stopped;
+        if outcome.error.is_some() || how.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        if how.dry_run == Some(DryRun::Client) {
-            return Ok(());
-        }
-        let result = carry_out::carry_out(client, job, &seen, &decisions, decider, how).await?;
-        if result.late.is_empty() || round == ROUNDS {
-            outcome.failures.extend(result.failures);
-            outcome.failures.extend(result.late.into_iter().map(|object| Failure {
-                object: Some(object),
-                message: format!("somebody else changes it all the time ({ROUNDS} attempts)"),
-            }));
+        let mut carried = Carried::default();
+        let result = carry_out::carry_out(client, job, &seen, &decisions, (decider, how), &mut carried).await;
+        let again = result.is_ok() && carried.any_late() && round < ROUNDS;
+        let late = format!("gave up after {round} conflicts: another client keeps modifying it");
+        let ended = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, &ended);
+        result?;
+        if !again {
             if let (Some(patience), None) = (how.wait, how.dry_run) {
-                outcome.failures.extend(wait::wait(client, &seen, &decisions, decider, how, patience).await?);
+                for (object, why) in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
+                    let action = outcome.actions.iter_mut().find(|action| action.object == object);
+                    if let Some(action) = action.filter(|action| action.outcome == Outcome::Done) {
+                        (action.outcome, action.error) = (Outcome::Failed, Some(why));
+                    }
+                }
             }
             return Ok(());
         }
-        open = Some(
-            result.late.into_iter().chain(result.failures.into_iter().filter_map(|f| f.object)).collect(),
-        );
+        open = Some(carried.again());
+        // Whoever keeps changing an object may be done with it a moment later.
+        tokio::time::sleep(BACK_OFF * 2_u32.pow(round - 1)).await;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::carry_out::stands;
 use super::client::Client;
 use super::read::{List, Seen, objects};
-use super::{Decider, Error, Failure, How, Step};
+use super::{Decider, Error, How, Step};
 use federate_dialect::{Health, HealthState};
 use federate_engine::actions::Decision;
 use federate_engine::actions::ownership::PART_OF;
@@ -22,7 +22,8 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 /// The wait between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks until all is well or the patience is at its end; what is not well then is a failure.
+/// Looks until all is well, something has failed for good, or the patience is at its end. Returned is what is not well
+/// then, and why.
 pub(super) async fn wait(
     client: &Client,
     seen: &Seen,
@@ -30,7 +31,7 @@ pub(super) async fn wait(
     decider: &dyn Decider,
     how: &How<'_>,
     patience: Duration,
-) -> Result<Vec<Failure>, Error> {
+) -> Result<Vec<(ObjectRef, String)>, Error> {
     let end = Instant::now() + patience;
     let there = decisions.iter().map(|decision| &decision.action).filter(|action| stands(action.action));
     let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
@@ -40,6 +41,8 @@ pub(super) async fn wait(
         open.insert(&action.object, "it is not there".to_owned());
     }
     let selector = format!("{PART_OF}={}", how.inventory.id());
+    let begun = Instant::now();
+    let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     while !open.is_empty() {
         how.progress.at(&cluster, Step::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
@@ -52,6 +55,11 @@ pub(super) async fn wait(
         });
         let lists: Vec<List> = lists.collect();
         for object in objects(client, lists.into_iter(), &cluster).await? {
+            if let Some(why) = failure(&object).filter(|_| open.contains_key(&object.id)) {
+                open.remove(&object.id);
+                failed.insert(object.id, why);
+                continue;
+            }
             match health(decider, &object) {
                 Health { state: HealthState::Healthy, .. } => drop(open.remove(&object.id)),
                 Health { reason, .. } => {
@@ -61,18 +69,40 @@ pub(super) async fn wait(
                 }
             }
         }
-        if Instant::now() >= end {
+        // Time mends nothing any more.
+        if Instant::now() >= end || !failed.is_empty() {
             break;
         }
         if !open.is_empty() {
             sleep(PAUSE.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }
-    let late = |(object, why): (&ObjectRef, String)| Failure {
-        object: Some(object.clone()),
-        message: format!("not healthy after {} s: {why}", patience.as_secs()),
+    let waited = begun.elapsed().min(patience).as_secs();
+    let late = open
+        .into_iter()
+        .map(|(object, why)| (object.clone(), format!("not healthy after {waited} s: {why}")));
+    Ok(failed.into_iter().chain(late).collect())
+}
+
+/// Why an object will not become healthy, whatever the time that it is given.
+fn failure(object: &Object) -> Option<String> {
+    let message = |kind: &str, status: &str| Some(condition(object, kind, status)?.1.to_owned());
+    let why = match (object.id.group(), object.id.kind.as_str()) {
+        ("batch", "Job") => message("Failed", "True"),
+        ("apps", "Deployment") => match condition(object, "Progressing", "False") {
+            Some(("ProgressDeadlineExceeded", message)) => Some(message.to_owned()),
+            _ => None,
+        },
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => message("NamesAccepted", "False"),
+        ("", "Pod") if object.text(&["status", "phase"]) == "Failed" => {
+            Some(object.text(&["status", "message"]).to_owned())
+        }
+        ("", "PersistentVolumeClaim") if object.text(&["status", "phase"]) == "Lost" => {
+            Some("its volume is lost".to_owned())
+        }
+        _ => message("Stalled", "True"),
     };
-    Ok(open.into_iter().map(late).collect())
+    why.map(|why| format!("it failed: {why}"))
 }
 
 fn health(decider: &dyn Decider, object: &Object) -> Health {

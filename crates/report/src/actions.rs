@@ -1,66 +1,195 @@
 //! Actions and drift: as a table, as Markdown, as `JUnit` XML.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
 use super::table::{Look, counted};
-use federate_engine::actions::{Action, Deed, FieldDiff};
+use federate_engine::actions::{Action, Actions, Deed, FieldDiff, Outcome};
+use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// A table of what is done: a row an object, and below it the fields that change.
-pub fn table(actions: &[Action], look: Look) -> String {
+/// How many objects with the same to say of them are shown one by one.
+const ONE_BY_ONE: usize = 3;
+/// How many of more than that are named.
+const NAMED: usize = 2;
+
+/// A table of what is done: a row for each object, and below it the fields that change. Rows that say the same are
+/// one row, unless everything is to be shown.
+pub fn table(actions: &Actions, look: Look) -> String {
     let mut out = String::new();
-    let shown: Vec<&Action> =
-        actions.iter().filter(|action| look.full || action.action != Deed::Unchanged).collect();
-    let width = |text: &dyn Fn(&Action) -> usize| shown.iter().map(|a| text(a)).max().unwrap_or(0);
-    let (cluster, object) = (width(&|a| a.cluster.len()), width(&|a| a.object.to_string().len()));
-    for action in &shown {
+    let shown: Vec<&Action> = actions
+        .actions
+        .iter()
+        .filter(|action| look.full || action.action != Deed::Unchanged || action.outcome > Outcome::Done)
+        .collect();
+    let rows = rows(&shown, look.full);
+    let width = |text: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
+    let (cluster, object) = (width(&|r| r.action.cluster.len()), width(&|r| r.name.chars().count()));
+    for row in &rows {
+        let action = row.action;
         let word = look.paint(color(action.action), &format!("{:9}", word(action.action)));
         let restarts = if action.restarts_pods {
             look.paint(AnsiColor::Red, "  restarts its pods")
         } else {
             String::new()
         };
-        let reason =
-            action.reason.as_ref().map(|reason| format!("  {}", visible(reason))).unwrap_or_default();
-        let name = visible(&action.object.to_string());
-        let line = format!("{:cluster$}  {word}  {name:object$}{restarts}{reason}", visible(&action.cluster));
+        let said = said(action).map(|said| format!("  {}", visible(&said))).unwrap_or_default();
+        let line =
+            format!("{:cluster$}  {word}  {:object$}{restarts}{said}", visible(&action.cluster), row.name);
         let _ = writeln!(out, "{}", line.trim_end());
         for diff in &action.diffs {
             let _ = writeln!(out, "{:cluster$}             {}", "", field(diff));
         }
     }
+    for (name, error) in unread(actions) {
+        let word = look.paint(AnsiColor::Red, &format!("{:9}", "failed"));
+        let _ = writeln!(out, "{:cluster$}  {word}  {}", visible(name), visible(error));
+    }
     let _ = writeln!(out, "{}", look.bold(&summary(actions)));
     out
 }
 
-/// How many objects of each deed there are, in how many clusters.
-pub fn summary(actions: &[Action]) -> String {
-    let mut counts: BTreeMap<Deed, usize> = BTreeMap::new();
+/// A row of the table: an action, or several that say the same.
+struct Row<'a> {
+    action: &'a Action,
+    name: String,
+}
+
+fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
+    let mut alike: BTreeMap<_, Vec<&Action>> = BTreeMap::new();
+    let key = |action: &'a Action| {
+        let plain = action.diffs.is_empty() && !action.restarts_pods;
+        said(action).filter(|_| plain && !all).map(|said| (&action.cluster, action.action, said))
+    };
     for action in actions {
-        *counts.entry(action.action).or_default() += 1;
+        if let Some(key) = key(action) {
+            alike.entry(key).or_default().push(action);
+        }
     }
-    let clusters: std::collections::BTreeSet<_> = actions.iter().map(|action| &action.cluster).collect();
-    let restarts = actions.iter().filter(|action| action.restarts_pods).count();
-    let counts: Vec<String> = counts.iter().map(|(deed, n)| format!("{n} {}", word(*deed))).collect();
-    if counts.is_empty() {
-        return "nothing to do".to_owned();
+    let row = |action: &&'a Action| match key(action).and_then(|key| alike.get(&key)) {
+        Some(same) if same.len() > ONE_BY_ONE => {
+            let first = same.first().is_some_and(|first| std::ptr::eq(*first, *action));
+            first.then(|| Row { action, name: visible(&several(same.iter().map(|action| &action.object))) })
+        }
+        _ => Some(Row { action, name: visible(&action.object.to_string()) }),
+    };
+    actions.iter().filter_map(row).collect()
+}
+
+/// Several objects, by their number and the first of them.
+fn several<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String {
+    let count = objects.len();
+    let names: Vec<String> = objects.take(NAMED).map(ToString::to_string).collect();
+    format!("{count} objects ({}, …)", names.join(", "))
+}
+
+/// What there is to say of an action besides its fields.
+fn said(action: &Action) -> Option<String> {
+    match action.outcome {
+        Outcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
+        Outcome::NotTried if !matches!(action.action, Deed::Conflict | Deed::Skip) => {
+            Some(format!("not tried: {}", action.reason.as_deref().unwrap_or_default()))
+        }
+        _ => action.reason.clone(),
     }
-    let clusters = counted(clusters.len(), "cluster");
-    format!("{} in {clusters}, {restarts} with restarts of pods", counts.join(", "))
+}
+
+/// The clusters of which as a whole there is something to say, with that.
+fn unread(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
+    actions.clusters.iter().filter_map(|cluster| Some((&cluster.name, cluster.error.as_deref()?)))
+}
+
+/// What went wrong, a line each: where several objects failed alike, one line names them. What was not tried went
+/// wrong only where `everything` was to be done.
+pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
+    let mut lines: Vec<String> = unread(actions).map(|(name, error)| format!("{name}: {error}")).collect();
+    let whole: BTreeMap<&ClusterName, &str> = unread(actions).collect();
+    let mut alike: BTreeMap<(&ClusterName, &str), Vec<&ObjectRef>> = BTreeMap::new();
+    for action in &actions.actions {
+        let why = match action.outcome {
+            Outcome::Failed => action.error.as_deref(),
+            // What could not be taken over, and is as it is rendered, is not wrong.
+            Outcome::NotTried if action.action == Deed::Conflict && action.diffs.is_empty() => None,
+            Outcome::NotTried if everything => action.reason.as_deref(),
+            _ => None,
+        };
+        if let Some(why) = why.filter(|why| whole.get(&action.cluster) != Some(why)) {
+            alike.entry((&action.cluster, why)).or_default().push(&action.object);
+        }
+    }
+    for ((cluster, why), objects) in alike {
+        if objects.len() > ONE_BY_ONE {
+            lines.push(format!("{cluster}: {}: {why}", several(objects.into_iter())));
+        } else {
+            lines.extend(objects.into_iter().map(|object| format!("{cluster}: {object}: {why}")));
+        }
+    }
+    lines
+}
+
+/// How many objects of each deed there are and what came of them, in how many clusters.
+pub fn summary(actions: &Actions) -> String {
+    let mut counts: BTreeMap<Deed, BTreeMap<Outcome, usize>> = BTreeMap::new();
+    for action in &actions.actions {
+        *counts.entry(action.action).or_default().entry(action.outcome).or_default() += 1;
+    }
+    let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
+    let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
+    let counts: Vec<String> = counts.iter().map(|(deed, outcomes)| tally(*deed, outcomes)).collect();
+    let failed = unread(actions).count();
+    let mut text = match counts.as_slice() {
+        [] if failed > 0 => String::new(),
+        [] => return "nothing to do".to_owned(),
+        counts => {
+            let clusters = counted(clusters.len(), "cluster");
+            format!("{} in {clusters}, {restarts} with restarts of pods", counts.join(", "))
+        }
+    };
+    if failed > 0 {
+        let separator = if text.is_empty() { "" } else { "; " };
+        let _ = write!(text, "{separator}{} failed", counted(failed, "cluster"));
+    }
+    text
+}
+
+/// How many objects of a deed, and how many of them failed or were not tried.
+fn tally(deed: Deed, outcomes: &BTreeMap<Outcome, usize>) -> String {
+    let all: usize = outcomes.values().sum();
+    let part = |outcome: Outcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
+    // Of a conflict the word itself says that nothing was tried.
+    let untried = part(Outcome::NotTried, "not tried").filter(|_| deed != Deed::Conflict);
+    let parts: Vec<String> = part(Outcome::Failed, "failed").into_iter().chain(untried).collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{all} {}{parts}", word(deed))
+}
+
+/// What is said where nothing drifted, as far as is known.
+pub fn no_drift(actions: &Actions) -> String {
+    let unread: Vec<&str> = unread(actions).map(|(name, _)| name.as_ref()).collect();
+    let read = actions.clusters.len() - unread.len();
+    match (unread.is_empty(), read) {
+        (true, _) => "no drift\n".to_owned(),
+        (false, 0) => format!("unknown: no cluster could be read ({})\n", unread.join(", ")),
+        (false, _) => {
+            let read = counted(read, "cluster");
+            format!("no drift in the {read} that could be read; unknown in {}\n", unread.join(", "))
+        }
+    }
 }
 
 /// Drift as Markdown.
-pub fn markdown(actions: &[Action]) -> String {
-    if actions.is_empty() {
-        return "### federate: no drift\n".to_owned();
+pub fn markdown(actions: &Actions) -> String {
+    let mut out = match actions.actions.len() {
+        0 => format!("### federate: {}", escaped(no_drift(actions).trim_end()) + "\n"),
+        drifted => format!("### federate: {} drifted\n\n", counted(drifted, "object")),
+    };
+    if !actions.actions.is_empty() {
+        out.push_str(
+            "| cluster | object | field | desired | live | who | when |\n|---|---|---|---|---|---|---|\n",
+        );
     }
-    let mut out = format!("### federate: {} drifted\n\n", counted(actions.len(), "object"));
-    out.push_str(
-        "| cluster | object | field | desired | live | who | when |\n|---|---|---|---|---|---|---|\n",
-    );
-    for action in actions {
+    for action in &actions.actions {
         let object = action.object.to_string();
         let mut row = |cells: [&str; 5]| {
             let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
@@ -72,8 +201,8 @@ pub fn markdown(actions: &[Action]) -> String {
                 cells.join(" | ")
             );
         };
-        if let Some(reason) = &action.reason {
-            row([reason, "", "", "", ""]);
+        if let Some(said) = said(action) {
+            row([&said, "", "", "", ""]);
         }
         for diff in &action.diffs {
             let (desired, live) = (value(diff.desired.as_ref()), value(diff.live.as_ref()));
@@ -81,13 +210,16 @@ pub fn markdown(actions: &[Action]) -> String {
             row([&diff.path, &desired, &live, manager, time]);
         }
     }
+    for (name, error) in unread(actions) {
+        let _ = writeln!(out, "\n{} could not be read: {}", escaped(name), escaped(error));
+    }
     out
 }
 
 /// Drift as `JUnit` XML: a suite a cluster, a failed case an object.
-pub fn junit(actions: &[Action]) -> String {
+pub fn junit(actions: &Actions) -> String {
     let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
-    for action in actions {
+    for action in &actions.actions {
         suites.entry(&action.cluster).or_default().push(action);
     }
     let mut out =
@@ -109,6 +241,14 @@ pub fn junit(actions: &[Action]) -> String {
             );
         }
         out.push_str("  </testsuite>\n");
+    }
+    for (name, error) in unread(actions) {
+        let (name, error) = (xml(name), xml(error));
+        let _ = writeln!(
+            out,
+            "  <testsuite name=\"{name}\" tests=\"1\" errors=\"1\">\n    <testcase classname=\"{name}\" name=\"cluster\">\n      \
+             <error message=\"{error}\"/>\n    </testcase>\n  </testsuite>",
+        );
     }
     out.push_str("</testsuites>\n");
     out

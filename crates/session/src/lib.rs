@@ -39,7 +39,7 @@ pub use explain::NotFound;
 pub use provenance::Provenance;
 #[cfg(feature = "live")]
 pub use reconcile::ServerOptions;
-pub use reconcile::{Purpose, ReconcileOptions, Reconciled, Reconciler};
+pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 pub use session::{Options, Session};
 
 /// Every control plane that federate knows, in the order of the contract's table.

@@ -4,10 +4,10 @@
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
-use federate_engine::actions::{Action, Adopt, Decision, Inventory, Rules};
+use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, Rules};
 use federate_engine::change::DigestKey;
 use federate_engine::{Engine, Rendering};
-use federate_kubernetes::{Cluster, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
 use crate::Session;
 
@@ -54,13 +54,18 @@ pub struct ReconcileOptions<'r> {
     pub key: &'r DigestKey,
 }
 
-/// What was decided, or done.
-#[derive(Debug, Default)]
-pub struct Reconciled {
-    /// Sorted by cluster and object.
-    pub actions: Vec<Action>,
-    /// What went wrong, one line each, clusters in order.
-    pub errors: Vec<String>,
+/// What was decided about the clusters, or done.
+#[derive(Default)]
+struct Reconciled {
+    actions: Vec<Action>,
+    clusters: Vec<ClusterReport>,
+}
+
+impl Reconciled {
+    fn add(&mut self, cluster: &ClusterName, actions: Vec<Action>, error: Option<String>) {
+        self.clusters.push(ClusterReport::of(cluster.clone(), &actions, error));
+        self.actions.extend(actions);
+    }
 }
 
 /// The decisions about all clusters, with all that they are made of.
@@ -82,7 +87,7 @@ impl<'r> Reconciler<'r> {
     }
 
     /// Decides from what the session was given of what runs, and does nothing.
-    pub fn observed(&self) -> Reconciled {
+    pub fn observed(&self) -> Actions {
         self.with(|deciding| {
             let customs = self.customs();
             let kind = |id: &ObjectRef| kind(id, &customs);
@@ -90,12 +95,10 @@ impl<'r> Reconciler<'r> {
             let mut all = Reconciled::default();
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
                 let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
-                all.errors.extend(stopped.map(|why| format!("{}: {why}", cluster.name)));
-                let refused = decisions.iter().filter(|decision| decision.refused);
-                all.errors.extend(refused.map(|decision: &Decision| decision.action.why()));
-                all.actions.extend(decisions.into_iter().map(|decision| decision.action));
+                let actions = decisions.into_iter().map(|decision| decision.action).collect();
+                all.add(&cluster.name, actions, stopped);
             }
-            all
+            Actions::of(all.actions, all.clusters)
         })
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::decide::{Decision, Fresh, Rules, Send, Wanted, decide};
 use super::drift::{Drift, Known};
 use super::ownership;
-use super::{Action, Deed};
+use super::{Action, Deed, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
 use federate_dialect::Placement;
@@ -151,7 +151,7 @@ impl Deciding<'_> {
         // Whoever takes so much out of a repo by mistake may have changed the rest by mistake, too.
         if let Some(why) = &stopped {
             for decision in &mut decisions {
-                decision.skip(why);
+                decision.hold(why);
             }
         }
         decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
@@ -250,7 +250,7 @@ impl Deciding<'_> {
         let too_many = prune.refuses(deleted, members.len());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
-                decision.skip(why);
+                decision.hold(why);
             }
         }
         (decisions, too_many)
@@ -290,6 +290,8 @@ fn action(cluster: &Cluster, object: &Object, deed: Deed, reason: Option<String>
         restarts_pods: false,
         diffs: Vec::new(),
         reason,
+        outcome: Outcome::Planned,
+        error: None,
         result: None,
     }
 }

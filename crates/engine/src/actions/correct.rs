@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::decide::{Decision, Rules, Send, refusal};
 use super::restart::restarts_pods;
-use super::{Deed, FieldDiff, diffs, unmarked};
+use super::{Deed, FieldDiff, Outcome, diffs, unmarked};
 use crate::change::partly;
 use federate_apiserver::{Failure, Kind, amendment, applied};
 
@@ -69,5 +69,7 @@ fn inseparable(mut decision: Decision, path: &str) -> Decision {
 fn left(mut decision: Decision) -> Decision {
     decision.action.action = Deed::Skip;
     (decision.action.restarts_pods, decision.action.result) = (false, None);
+    decision.action.outcome = Outcome::Failed;
+    decision.action.error.clone_from(&decision.action.reason);
     Decision { send: None, refused: true, ..decision }
 }

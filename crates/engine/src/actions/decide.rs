@@ -6,13 +6,16 @@ use serde_json::{Map, Value};
 
 use super::ownership::{Whose, handed_over, whose};
 use super::restart::restarts_pods;
-use super::{Action, Deed, Inventory, MANAGER, all_diffs, diffs, plain, unmarked};
+use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked};
 use crate::change::DigestKey;
 use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// What control planes say of an object about which there is nothing to do.
 const SETTLED: &str = "OK";
+
+/// Why nothing is done about an object that is about to go.
+const DELETING: &str = "it is being deleted; apply again when it is gone";
 
 /// What is done with objects that are there and not ours, in place of what the dialect says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +124,11 @@ impl Decision {
         self.action.result = rules.shown(answer);
     }
 
-    /// Leaves undone what would be done.
-    pub(super) fn skip(&mut self, why: &str) {
+    /// Leaves undone what should be done.
+    pub(super) fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
             self.action.action = Deed::Skip;
+            self.action.outcome = Outcome::NotTried;
             self.action.restarts_pods = false;
             self.action.result = None;
             self.action.reason = Some(why.to_owned());
@@ -158,7 +162,9 @@ pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
     // A dump may lack what a server fills in; what it answers never does.
     let live = &complete(wanted.kind, live.clone());
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        return nothing(wanted, Deed::Skip, "it is being deleted; apply again when it is gone".to_owned());
+        let mut deleting = nothing(wanted, Deed::Skip, DELETING.to_owned());
+        deleting.action.outcome = Outcome::NotTried;
+        return deleting;
     }
     match whose(live, &rules.inventory.id()) {
         Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
@@ -239,6 +245,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
 /// The object is left to whoever has it; told is what differs from what is rendered.
 fn conflict(wanted: &Wanted<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
     let mut decision = nothing(wanted, Deed::Conflict, reason);
+    decision.action.outcome = Outcome::NotTried;
     let taken = bring(wanted, live, live, Deed::Adopt, rules);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(unmarked).collect();
     decision
@@ -333,7 +340,10 @@ fn readable(mut object: Value, key: &DigestKey) -> Value {
 
 /// An API server would not take the object.
 fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
-    Decision { refused: true, ..nothing(wanted, Deed::Skip, refusal(wanted.object, failure)) }
+    let mut decision = nothing(wanted, Deed::Skip, refusal(wanted.object, failure));
+    decision.action.outcome = Outcome::Failed;
+    decision.action.error.clone_from(&decision.action.reason);
+    Decision { refused: true, ..decision }
 }
 
 /// Why an API server would not take an object. What it says of a Secret may hold values of it.
@@ -363,6 +373,8 @@ fn bare(wanted: &Wanted<'_>, deed: Deed) -> Action {
         restarts_pods: false,
         diffs: Vec::new(),
         reason: None,
+        outcome: Outcome::Planned,
+        error: None,
         result: None,
     }
 }

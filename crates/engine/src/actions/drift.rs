@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
-use super::{Deed, FieldDiff, blame, steps, unmarked};
+use super::{Deed, FieldDiff, Outcome, blame, steps, unmarked};
 use federate_apiserver::{Kind, complete};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
@@ -44,6 +44,11 @@ impl Drift<'_> {
             _ if decision.refused => Some(decision),
             Deed::Create => self.whole(decision, "it is missing"),
             Deed::Update | Deed::Adopt | Deed::Unchanged => self.fields(decision, known),
+            // What is wanted and about to go is as good as missing.
+            Deed::Skip if decision.action.outcome == Outcome::NotTried => {
+                let reason = decision.action.reason.clone().unwrap_or_default();
+                self.whole(decision, &reason)
+            }
             Deed::Delete | Deed::Conflict | Deed::Skip => None,
         }
     }
@@ -102,6 +107,7 @@ impl Drift<'_> {
         }
         if !ours {
             decision.action.action = Deed::Conflict;
+            decision.action.outcome = Outcome::NotTried;
             decision.action.reason = Some(
                 "it is not ours, so that nothing is put back; `federate apply` says what would take it over"
                     .to_owned(),

@@ -52,6 +52,20 @@ pub enum Deed {
     Delete,
 }
 
+/// What became of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing was changed: the run only compares, or is a dry run.
+    Planned,
+    /// The cluster is as the action says.
+    Done,
+    /// The API server refused it, or would.
+    Failed,
+    /// It should have been done and was not; `reason` says why.
+    NotTried,
+}
+
 /// What is done about one object in one cluster, as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,9 +81,14 @@ pub struct Action {
     pub restarts_pods: bool,
     /// The fields that it changes.
     pub diffs: Vec<FieldDiff>,
-    /// Why, where it is a conflict or skipped.
+    /// Why, where it is a conflict, skipped, or not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What the API server said, where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// The object as it will stand afterwards; absent where it will be gone, or where nobody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,
@@ -104,19 +123,41 @@ pub struct Actions {
     pub kind: &'static str,
     /// Sorted by cluster and object.
     pub actions: Vec<Action>,
+    /// The clusters that the run was about, sorted by name.
+    pub clusters: Vec<ClusterReport>,
 }
 
-impl Action {
-    /// The reason, with what it is about.
-    pub fn why(&self) -> String {
-        format!("{}: {}: {}", self.cluster, self.object, self.reason.as_deref().unwrap_or_default())
+/// How a run ended in one cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterReport {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub name: ClusterName,
+    /// `failed` where the cluster could not be read or an action failed, `not-tried` where an action was not tried.
+    pub outcome: Outcome,
+    /// Why the cluster as a whole failed: nothing is known of objects that no action names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ClusterReport {
+    /// What follows from the actions in a cluster, and from what concerns the cluster as a whole.
+    pub fn of(name: ClusterName, actions: &[Action], error: Option<String>) -> Self {
+        let outcomes = || actions.iter().map(|action| action.outcome);
+        let outcome = match &error {
+            Some(_) => Outcome::Failed,
+            None if outcomes().any(|outcome| outcome == Outcome::Failed) => Outcome::Failed,
+            None => outcomes().max().unwrap_or(Outcome::Done),
+        };
+        Self { name, outcome, error }
     }
 }
 
 impl Actions {
-    /// These actions.
-    pub fn of(actions: Vec<Action>) -> Self {
-        Self { api_version: federate_dialect::plan::API_VERSION, kind: "Actions", actions }
+    /// These actions in these clusters.
+    pub fn of(actions: Vec<Action>, clusters: Vec<ClusterReport>) -> Self {
+        Self { api_version: federate_dialect::plan::API_VERSION, kind: "Actions", actions, clusters }
     }
 }
 

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use federate_apiserver::Kind;
 use federate_dialect::{Dialect, Health};
-use federate_engine::actions::Decision;
 use federate_engine::actions::cluster::{Decided, Deciding};
+use federate_engine::actions::{Actions, Decision};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
-use federate_live::{Access, Decider, DryRun, Error, Failure, How, Job, Progress, Seen};
+use federate_live::{Access, Decider, DryRun, Error, How, Job, Progress, Seen};
 
 use super::{Reconciled, Reconciler};
 
@@ -27,7 +27,7 @@ pub struct ServerOptions<'s> {
 impl Reconciler<'_> {
     /// Reads every cluster, decides, and carries the decisions out. Only what keeps all clusters from being reached
     /// is an error.
-    pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Reconciled, Error> {
+    pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let jobs = self.jobs();
         self.with(|deciding| {
             let how = How {
@@ -41,10 +41,9 @@ impl Reconciler<'_> {
             let decider = SessionDecider::of(self, deciding);
             let mut all = Reconciled::default();
             for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
-                all.errors.extend(outcome.failures.iter().map(|failure| line(&outcome.cluster, failure)));
-                all.actions.extend(outcome.actions);
+                all.add(&outcome.cluster, outcome.actions, outcome.error);
             }
-            Ok(all)
+            Ok(Actions::of(all.actions, all.clusters))
         })
     }
 
@@ -61,11 +60,6 @@ impl Reconciler<'_> {
         };
         self.clusters().map(job).collect()
     }
-}
-
-fn line(cluster: &ClusterName, failure: &Failure) -> String {
-    let object = failure.object.as_ref().map(|object| format!("{object}: ")).unwrap_or_default();
-    format!("{cluster}: {object}{}", failure.message)
 }
 
 /// The session's decisions, as clusters ask for them.

@@ -1,0 +1,158 @@
+//! What a run says came of each object and of each cluster: as it happened.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
+use federate_test_apiserver::{Fault, Mishap, Request};
+
+fn clusters(ran: &Ran) -> Value {
+    let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+    document["clusters"].clone()
+}
+
+/// A cluster that cannot be reached, beside one that can.
+fn half_reachable() -> Sandbox {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    sandbox.apply("").code(0);
+    sandbox.kubeconfig(|config| {
+        config["clusters"][1]["cluster"]["server"] = json!("https://127.0.0.1:1");
+    });
+    sandbox
+}
+
+#[test]
+fn what_could_not_be_read_is_not_called_free_of_drift() {
+    let sandbox = half_reachable();
+    let drift = |arguments: &str| sandbox.run("drift", arguments).code(2).out;
+    assert_eq!(drift(""), "no drift in the 1 cluster that could be read; unknown in m2\n");
+    assert_eq!(drift("--cluster m2"), "unknown: no cluster could be read (m2)\n");
+    assert!(drift("-o markdown").contains("\nm2 could not be read: it cannot be reached: "));
+    assert!(drift("-o junit").contains("<testsuite name=\"m2\" tests=\"1\" errors=\"1\">"));
+    let told = clusters(&sandbox.run("drift", "-o json").code(2));
+    assert_eq!((&told[0]["name"], &told[0]["outcome"]), (&json!("m1"), &json!("done")));
+    assert_eq!(told[1]["outcome"], "failed");
+    assert!(told[1]["error"].as_str().unwrap().starts_with("it cannot be reached: "), "{told}");
+    let applied = sandbox.apply("--cluster m2").code(2).out;
+    assert!(applied.ends_with("1 cluster failed\n") && !applied.contains("nothing to do"), "{applied}");
+}
+
+#[test]
+fn what_the_server_refuses_has_failed_and_what_waits_for_it_was_not_tried() {
+    let hook = "apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hook-shop}
+webhooks: []
+";
+    let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
+    sandbox.write("b.yaml", &config("b", "1"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("configmaps/b"));
+    let ran = sandbox.apply("-o json").code(2);
+    let outcome = |kind: &str, name: &str| ran.action("m1", kind, name)["outcome"].clone();
+    assert_eq!(outcome("ConfigMap", "a"), "done");
+    assert_eq!(outcome("ConfigMap", "b"), "failed");
+    assert_eq!(outcome("ValidatingWebhookConfiguration", "hook-shop"), "not-tried");
+    let b = ran.action("m1", "ConfigMap", "b");
+    assert!(b["error"].as_str().unwrap().contains("out of order"), "{b}");
+    let hook = ran.action("m1", "ValidatingWebhookConfiguration", "hook-shop");
+    assert_eq!(hook["reason"], "not applied, because other objects could not be applied");
+    assert_eq!(clusters(&ran)[0]["outcome"], "failed");
+}
+
+#[test]
+fn rows_that_say_the_same_are_one() {
+    let all: String = (0..60).map(|n| config(&format!("c{n:02}"), "1") + "---\n").collect();
+    let sandbox = Sandbox::new(&["m1"]).file("many.yaml", &all);
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).times(60).on("configmaps/c"));
+    let ran = sandbox.apply("").code(2);
+    let row = "60 objects (ConfigMap shop/c00, ConfigMap shop/c01, …)";
+    let line = |text: &str| text.lines().filter(|line| line.contains(row)).count();
+    assert_eq!((line(&ran.out), line(&ran.err)), (1, 1), "{ran:#?}");
+    assert!(
+        ran.out.ends_with("62 create (60 failed) in 1 cluster, 0 with restarts of pods\n"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn what_is_about_to_go_is_neither_there_nor_free_of_drift() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox.apply("").code(0);
+    let path = "/api/v1/namespaces/shop/configmaps/a";
+    let finalizers = |names: Value| {
+        sandbox.edit("m1", "test", path, &json!({"metadata": {"finalizers": names}}));
+    };
+    finalizers(json!(["example.com/held"]));
+    sandbox.delete("m1", path);
+    let ran = sandbox.apply("-o json").code(2);
+    let action = ran.action("m1", "ConfigMap", "a");
+    assert_eq!((&action["action"], &action["outcome"]), (&json!("skip"), &json!("not-tried")), "{action}");
+    let ran = sandbox.run("drift", "-o json").code(1);
+    assert!(
+        ran.action("m1", "ConfigMap", "a")["reason"].as_str().unwrap().starts_with("it is being deleted")
+    );
+    sandbox.edit("m1", "test", path, &json!({"metadata": {"$patch": "merge", "finalizers": null}}));
+}
+
+#[test]
+fn a_dry_run_names_what_the_server_could_not_try() {
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    let ran = sandbox.apply("--dry-run=server -o json").code(0);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!(web["outcome"], "not-tried");
+    assert_eq!(web["reason"], "its namespace shop does not exist yet");
+    assert_eq!(ran.action("m1", "Namespace", "shop")["outcome"], "planned");
+    let table = sandbox.apply("--dry-run=server").code(0).out;
+    assert!(table.contains("2 create (1 not tried) in 1 cluster"), "{table}");
+}
+
+#[test]
+fn whoever_changes_an_object_all_the_time_is_given_time_first() {
+    let sandbox = Sandbox::new(&["m1"]);
+    sandbox.apply("").code(0);
+    sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    let conflicts = |times: usize| {
+        sandbox
+            .fleet
+            .cluster("m1")
+            .fault(Fault::new("patch", Mishap::Conflict).times(times).on("deployments"));
+    };
+    conflicts(5);
+    let start = Instant::now();
+    sandbox.apply("").code(0);
+    assert!(start.elapsed() > Duration::from_secs(3), "with pauses between");
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.28");
+}
+
+#[test]
+fn nobody_waits_for_what_has_failed_for_good() {
+    let job = "apiVersion: batch/v1
+kind: Job
+metadata: {name: once, namespace: shop}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: c, image: 'busybox:1'}]}
+";
+    let policy = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: jobs, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
+  placement: {clusterAffinity: {}}
+";
+    let sandbox = Sandbox::new(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);
+    sandbox.remove("web.yaml");
+    sandbox.apply("").code(0);
+    let status = json!({"status": {"conditions": [
+        {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "it has reached its limit"},
+    ]}});
+    let request = Request::new("PATCH", "/apis/batch/v1/namespaces/shop/jobs/once/status")
+        .body("application/merge-patch+json", status.to_string());
+    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    let start = Instant::now();
+    let ran = sandbox.apply("--wait 5m").code(2);
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(ran.err.contains("Job shop/once: it failed: it has reached its limit"), "{ran:#?}");
+}
