@@ -12,10 +12,11 @@ pub(super) struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Reach clusters by their inventory: addresses from the repo, credentials from the control plane's host
+    /// Reach clusters as their control plane does: by the inventory objects and Secrets on its host
     ///
-    /// The context of the kubeconfig that leads to the host, whose Secrets are read. Clusters that `contexts`
-    /// in federate.yaml names are reached by those contexts all the same.
+    /// The context of the kubeconfig that leads to the host. Addresses and Secrets are those that the host's own
+    /// inventory objects name; a repo that names others is refused. Clusters that `contexts` in federate.yaml names
+    /// are reached by those contexts all the same.
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
 
@@ -34,7 +35,7 @@ impl AccessArgs {
     pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
         let hub = |context: &String| federate_live::Hub {
             context: context.clone(),
-            connections: session.connections(),
+            inventory: session.inventory_objects(),
         };
         federate_live::Access {
             kubeconfig: self.kubeconfig.clone(),

@@ -55,7 +55,8 @@ fn every_request_of_a_dry_run_is_one() {
         if sandbox.is_real() {
             continue;
         }
-        let sent = sandbox.fleet.cluster("m1").sent().to_vec();
+        let mut sent = sandbox.fleet.cluster("m1").answered().to_vec();
+        sent.retain(|request| request.method != "GET");
         for request in &sent {
             assert!(is_dry(request), "{command} {arguments}: {request:?}");
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB};
-use federate_test_apiserver::{Fault, Mishap, User};
+use federate_test_apiserver::{Fault, Mishap, Request, User};
 
 /// What the kubeconfig of a sandbox says of its administrator: certificate, key, authority, in base64.
 fn administrator(sandbox: &Sandbox) -> [Value; 3] {
@@ -44,9 +44,45 @@ fn token(sandbox: &Sandbox) -> Value {
     json!("dDBrZW4=")
 }
 
+/// The inventory, alike in the repo and on the hub.
 fn inventory(sandbox: &Sandbox, objects: &[Value]) {
+    listed(sandbox, objects);
+    for object in objects {
+        joined(sandbox, object);
+    }
+}
+
+/// The inventory of the repo.
+fn listed(sandbox: &Sandbox, objects: &[Value]) {
     let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
     sandbox.write("clusters.yaml", &documents.join("\n---\n"));
+}
+
+/// Makes an inventory object on the hub, whose kind is served there as the control plane has it.
+fn joined(sandbox: &Sandbox, object: &Value) {
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let kind = object["kind"].as_str().unwrap();
+    let plural = format!("{}s", kind.to_lowercase());
+    let namespace = object["metadata"]["namespace"].as_str();
+    let scope = if namespace.is_some() { "Namespaced" } else { "Cluster" };
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural}, "versions": [{
+            "name": version, "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        }]},
+    });
+    let mut hub = sandbox.fleet.cluster("hub");
+    hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+    let folder = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+    if let Some(namespace) = namespace {
+        hub.namespace(namespace);
+    }
+    let path = format!("/apis/{group}/{version}/{folder}{plural}");
+    // The kind is served a moment after its definition.
+    let made = (0..5).any(|_| hub.create(&path, object).status == 201);
+    assert!(made, "{path}");
 }
 
 fn karmada(sandbox: &Sandbox, name: &str, spec: Value) -> Value {
@@ -92,6 +128,67 @@ fn karmadas_inventory_leads_to_its_clusters() {
     }
     assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 3, "{ran:#?}");
     assert!(!ran.err.contains("t0ken") && !ran.err.contains("dDBrZW4"));
+}
+
+#[test]
+fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
+    let sandbox = Sandbox::new(&["hub", "m1"]);
+    let own = json!({"secretRef": {"namespace": "karmada-cluster", "name": "m1"}});
+    let right = karmada(&sandbox, "m1", own);
+    only_hub(&sandbox);
+    let token = token(&sandbox);
+    let authority = &administrator(&sandbox)[2];
+    secret(&sandbox, "karmada-cluster", "m1", &json!({"token": token, "caBundle": authority}));
+    secret(&sandbox, "kube-system", "admin", &json!({"token": token, "caBundle": authority}));
+    let attacker = TcpListener::bind("127.0.0.1:0").unwrap();
+    attacker.set_nonblocking(true).unwrap();
+    let elsewhere = format!("https://{}", attacker.local_addr().unwrap());
+    let repo = |change: &dyn Fn(&mut Value)| {
+        let mut object = right.clone();
+        change(&mut object["spec"]);
+        listed(&sandbox, &[object]);
+    };
+
+    repo(&|spec| spec["apiEndpoint"] = json!(elsewhere));
+    let ran = sandbox.run("drift", "--hub-context hub").code(2);
+    assert!(ran.err.contains("the hub has no Cluster m1, only the repo has"), "{ran:#?}");
+
+    joined(&sandbox, &right);
+    for (field, change) in [
+        ("address", &(|spec: &mut Value| spec["apiEndpoint"] = json!(elsewhere)) as &dyn Fn(&mut Value)),
+        ("Secret", &|spec| spec["secretRef"] = json!({"namespace": "kube-system", "name": "admin"})),
+        ("verification of its certificate", &|spec| spec["insecureSkipTLSVerification"] = json!(true)),
+        ("proxy", &|spec| spec["proxyURL"] = json!(elsewhere)),
+        ("impersonator Secret", &|spec| {
+            spec["impersonatorSecretRef"] = json!({"namespace": "kube-system", "name": "admin"});
+        }),
+    ] {
+        repo(change);
+        for command in ["drift", "apply"] {
+            let ran = sandbox.run(command, "--hub-context hub").code(2);
+            let told = format!("error: m1: Cluster m1 has another {field} in the repo than on the hub");
+            assert!(ran.err.contains(&told), "{ran:#?}");
+        }
+    }
+    assert_eq!(attacker.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody was called");
+    let read = |request: &Request| request.path.contains("/secrets/admin");
+    assert!(!sandbox.fleet.cluster("hub").answered().iter().any(read));
+
+    // What the repo leaves out it leaves to the hub.
+    repo(&|spec| *spec = json!({}));
+    sandbox.apply("--hub-context hub").code(0);
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_valid_is_not_quoted() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for text in ["users: [{name: a, user: {token: hunter2", "users:\n- name: a\n  user: {token: [hunter2]}\n"]
+    {
+        fs::write(sandbox.path("kubeconfig"), text).unwrap();
+        let ran = sandbox.apply("").code(2);
+        assert!(ran.err.contains("the kubeconfig is not valid") && !ran.err.contains("hunter2"), "{ran:#?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Plan, Previous};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Cluster, Connection, Finding, Live};
+use federate_kubernetes::{Cluster, Connection, Finding, Live, ObjectRef};
 use federate_repo::{Repo, Role};
 
 pub mod actions;
@@ -61,18 +61,31 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
     (clusters, findings)
 }
 
-/// How each cluster is reached, by what its inventory object says, or why that cannot be told.
-pub fn connections(
+/// The inventory object of a cluster.
+#[derive(Clone)]
+pub struct InventoryObject {
+    /// What it is called.
+    pub object: ObjectRef,
+    /// Its control plane.
+    pub dialect: &'static dyn Dialect,
+    /// How the cluster is reached, as far as the repo says so; otherwise why that cannot be told.
+    pub connection: Result<Connection, String>,
+}
+
+/// The inventory object of each cluster, by the cluster's name.
+pub fn inventory_objects(
     dialects: Dialects,
     repo: &Repo,
     clusters: &[Cluster],
-) -> BTreeMap<String, Result<Connection, String>> {
+) -> BTreeMap<String, InventoryObject> {
     let mut known = BTreeMap::new();
     for dialect in dialects.iter() {
         for object in repo.claimed(dialect.name(), Role::Inventory) {
             let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
             if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
-                known.insert(object.id.name.clone(), dialect.connection(object));
+                let connection = dialect.connection(object);
+                let known_as = InventoryObject { object: object.id.clone(), dialect, connection };
+                known.insert(object.id.name.clone(), known_as);
             }
         }
     }

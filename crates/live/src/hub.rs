@@ -1,5 +1,9 @@
-//! The ways to clusters that their inventory knows: an address in git, and credentials in a Secret on the
-//! control plane's host, the hub.
+//! The ways to clusters that their inventory knows: addresses and Secrets that the inventory objects on the
+//! control plane's host, the hub, name.
+//!
+//! Whoever writes to a repo must not choose where credentials of the hub are sent, nor which. So a repo only says
+//! which clusters there are; the hub's own objects say how they are reached. A repo that says otherwise is
+//! refused: either it is out of date, or somebody tries to redirect credentials.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +14,63 @@ use serde_json::{Value, json};
 use super::Error;
 use super::call::{Call, encoded};
 use super::client::Client;
+use super::kinds::{path_of, plain, version_path};
+use super::read::object;
+use federate_engine::InventoryObject;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
 /// What the inventory says of the ways to clusters.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Hub {
     /// The context of the kubeconfig that leads to the hub.
     pub context: String,
-    /// By cluster: the way, or why there is none.
-    pub connections: BTreeMap<String, Result<Connection, String>>,
+    /// By cluster: its inventory object in the repo.
+    pub inventory: BTreeMap<String, InventoryObject>,
+}
+
+/// How a cluster is reached, by its inventory object on the hub.
+pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
+    let id = &listed.object;
+    let told = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
+    let version = version_path(&id.api_version);
+    let served = hub.find(&Call::get(version)).await.map_err(told)?.unwrap_or_default();
+    let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
+    let is = |resource: &&Value| {
+        let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
+        text("kind") == id.kind && !text("name").contains('/')
+    };
+    let Some(resource) = resources.clone().find(is) else {
+        let why =
+            format!("the hub does not serve {} {}: is it the control plane's host?", id.api_version, id.kind);
+        return Err(Error::Access(why));
+    };
+    let kind = plain(&id.api_version, &id.kind, resource);
+    let Some(body) = hub.find(&Call::get(path_of(&kind, id))).await.map_err(told)? else {
+        return Err(Error::Access(format!("the hub has no {} {}, only the repo has", id.kind, id.path())));
+    };
+    let object = object(&kind, body, &id.name.as_str().into());
+    let known = listed.dialect.connection(&object).map_err(Error::Access)?;
+    match listed.connection.as_ref().ok().and_then(|claimed| differs(claimed, &known)) {
+        Some(field) => Err(Error::Access(format!(
+            "{} {} has another {field} in the repo than on the hub, which decides where credentials are sent; mend \
+             the repo, or leave the field out there",
+            id.kind,
+            id.path()
+        ))),
+        None => Ok(known),
+    }
+}
+
+/// What a repo claims otherwise than the hub has it.
+fn differs(claimed: &Connection, known: &Connection) -> Option<&'static str> {
+    let fields = [
+        ("address", claimed.endpoint.trim() != known.endpoint.trim()),
+        ("Secret", claimed.secret != known.secret),
+        ("impersonator Secret", claimed.impersonator != known.impersonator),
+        ("verification of its certificate", claimed.authority != known.authority),
+        ("proxy", claimed.proxy != known.proxy),
+    ];
+    fields.into_iter().find(|(_, differs)| *differs).map(|(field, _)| field)
 }
 
 /// What the only context of a kubeconfig made here is called.

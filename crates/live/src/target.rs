@@ -32,7 +32,7 @@ const AT_ONCE: usize = 16;
 const UNNAMED: &str = "; name the cluster's context below `contexts` in federate.yaml";
 
 /// How clusters are reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Access {
     /// The kubeconfig; without it that of the environment, or `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
@@ -71,6 +71,12 @@ impl Access {
         };
         let source = match read {
             Ok(kubeconfig) => Source::File(Box::new(kubeconfig)),
+            // What a parser says quotes the line, with the credentials on it.
+            Err(KubeconfigError::Parse(_)) => {
+                let why = "the kubeconfig is not valid; what is wrong is not shown, because it holds credentials \
+                           (`kubectl config view` shows it)";
+                return Err(Error::Access(why.to_owned()));
+            }
             Err(error) if self.kubeconfig.is_some() || !is_missing(&error) => {
                 return Err(Error::Access(format!("the kubeconfig: {error}")));
             }
@@ -191,18 +197,16 @@ impl Ways {
     }
 
     async fn by_inventory(&self, hub: &Hub, cluster: &str) -> Result<Config, Error> {
-        let connection = match hub.connections.get(cluster) {
-            Some(Ok(connection)) => connection,
-            other => {
-                let why = other.and_then(|other| other.as_ref().err());
-                let why = why.map_or("it is not in the inventory", String::as_str);
-                return Err(Error::Access(format!(
-                    "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"
-                )));
-            }
+        let unnamed = |why: &str| {
+            Error::Access(format!(
+                "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"
+            ))
         };
+        let listed = hub.inventory.get(cluster).ok_or_else(|| unnamed("it is not in the inventory"))?;
         let client = self.hub.get_or_init(|| self.knock(hub)).await.as_ref().map_err(Clone::clone)?;
-        let kubeconfig = hub::kubeconfig(client, connection, self.access.user.is_some()).await?;
+        let connection =
+            hub::connection(client, listed).await.map_err(|error| unnamed(&error.to_string()))?;
+        let kubeconfig = hub::kubeconfig(client, &connection, self.access.user.is_some()).await?;
         let read = config(&kubeconfig, hub::CONTEXT).await;
         read.map_err(|why| Error::Access(format!("what its inventory and its Secret on the hub say: {why}")))
     }

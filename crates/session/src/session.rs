@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 
 use federate_dialect::{Dialects, Hosts, Plan, Variant};
-use federate_engine::{Engine, Planned, Rendering, Settings};
-use federate_kubernetes::{Cluster, Connection, Finding, Live, ObjectRef, Severity};
+use federate_engine::{Engine, InventoryObject, Planned, Rendering, Settings};
+use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
 use federate_repo::{Config, File, Loaded, Repo, Source};
 use federate_report::findings;
 
@@ -114,9 +114,9 @@ impl Session {
         self.settings.now
     }
 
-    /// How each cluster is reached, by what its inventory object says, or why that is not known.
-    pub fn connections(&self) -> BTreeMap<String, Result<Connection, String>> {
-        federate_engine::connections(self.dialects, &self.repo, &self.clusters)
+    /// The inventory object of each cluster, with how the repo says that the cluster is reached.
+    pub fn inventory_objects(&self) -> BTreeMap<String, InventoryObject> {
+        federate_engine::inventory_objects(self.dialects, &self.repo, &self.clusters)
     }
 
     /// What runs in the member clusters, as far as it was given.

@@ -30,7 +30,7 @@ pub struct Cluster {
     /// Whether pods become ready.
     pub(super) ready: bool,
     counts: Count,
-    sent: Vec<Request>,
+    answered: Vec<Request>,
     clock: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Cluster {
             controlling: false,
             ready: false,
             counts: Count::new(),
-            sent: Vec::new(),
+            answered: Vec::new(),
             clock: None,
         };
         for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
@@ -148,12 +148,12 @@ impl Cluster {
 
     pub fn reset_counts(&mut self) {
         self.counts.clear();
-        self.sent.clear();
+        self.answered.clear();
     }
 
-    /// The requests that were answered and that do more than read, in order.
-    pub fn sent(&self) -> &[Request] {
-        &self.sent
+    /// The requests that were answered, in order.
+    pub fn answered(&self) -> &[Request] {
+        &self.answered
     }
 
     /// Forgets what happened until now: watches that start earlier have expired.
@@ -185,9 +185,7 @@ impl Cluster {
         // Whatever is tried is not done.
         let verb = if request.method != "GET" && request.dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
-        if request.method != "GET" {
-            self.sent.push(request.clone());
-        }
+        self.answered.push(request.clone());
         if let Some(response) = self.faults.strike(verb, request) {
             return response;
         }
