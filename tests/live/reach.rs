@@ -151,6 +151,10 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
 
     repo(&|spec| spec["apiEndpoint"] = json!(elsewhere));
     let ran = sandbox.run("drift", "--hub-context hub").code(2);
+    assert!(ran.err.contains("the hub does not serve cluster.karmada.io/v1alpha1 Cluster"), "{ran:#?}");
+    let other = karmada(&sandbox, "other", json!({}));
+    joined(&sandbox, &other);
+    let ran = sandbox.run("drift", "--hub-context hub").code(2);
     assert!(ran.err.contains("the hub has no Cluster m1, only the repo has"), "{ran:#?}");
 
     joined(&sandbox, &right);

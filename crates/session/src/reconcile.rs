@@ -129,6 +129,7 @@ impl<'r> Reconciler<'r> {
             desired: &self.desired,
             rules: &rules,
             prune: self.options.prune.as_ref(),
+            incomplete: federate_engine::any_error(&self.session.findings()),
             drift: drift.as_ref(),
         })
     }

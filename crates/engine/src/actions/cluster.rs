@@ -83,9 +83,11 @@ pub struct Deciding<'d> {
     pub desired: &'d [Desired],
     /// How.
     pub rules: &'d Rules<'d>,
-    /// What may be deleted; nothing when `None`, or when errors keep the rendering from being complete: what
-    /// is missing from it may be wanted all the same.
+    /// What may be deleted; nothing when `None`, or when the rendering is incomplete.
     pub prune: Option<&'d Prune>,
+    /// Whether errors, also those of reading the repo, keep the rendering from being complete: what is missing from it
+    /// may be wanted all the same.
+    pub incomplete: bool,
     /// Only drift is decided about, in place of all that differs.
     pub drift: Option<&'d Drift<'d>>,
 }
@@ -139,7 +141,7 @@ impl Deciding<'_> {
             })
             .collect();
         let mut stopped = None;
-        if !crate::any_error(&self.rendering.findings) {
+        if !self.incomplete {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| key(&held.object));
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
