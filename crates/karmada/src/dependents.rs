@@ -15,7 +15,28 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 #[derive(Default)]
 struct Needed {
     by: BTreeSet<ObjectRef>,
-    on: BTreeSet<ClusterName>,
+    /// A bit for each cluster that anything is placed on, in name order.
+    on: Vec<u64>,
+}
+
+impl Needed {
+    fn add(&mut self, clusters: &[u64]) {
+        self.on.resize(clusters.len(), 0);
+        for (own, other) in self.on.iter_mut().zip(clusters) {
+            *own |= other;
+        }
+    }
+}
+
+/// Clusters as bits.
+fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c ClusterName>) -> Vec<u64> {
+    let mut bits = vec![0; names.len().div_ceil(64)];
+    for cluster in clusters {
+        if let Ok(at) = names.binary_search(cluster) {
+            bits[at / 64] |= 1 << (at % 64);
+        }
+    }
+    bits
 }
 
 /// Joins all decisions and adds the dependencies.
@@ -25,21 +46,28 @@ pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>) -> Decided {
         all.placements.extend(one.placements);
         all.findings.extend(one.findings);
     }
-    let mut needed = needed(plane, &all.placements);
+    let names: BTreeSet<&ClusterName> =
+        all.placements.iter().flat_map(|p| p.clusters.iter().map(|placed| &placed.name)).collect();
+    let names: Vec<ClusterName> = names.into_iter().cloned().collect();
+    let mut needed = needed(plane, &all.placements, &names);
     for placement in &mut all.placements {
         if let Some(needed) = needed.remove(&placement.object) {
-            join(placement, needed);
+            join(placement, needed, &names);
         }
     }
     for (object, needed) in needed {
         let mut placement = Placement::new(NAME, object, None);
-        join(&mut placement, needed);
+        join(&mut placement, needed, &names);
         all.placements.push(placement);
     }
     all
 }
 
-fn needed(plane: &Karmadas<'_>, placements: &[Placement]) -> BTreeMap<ObjectRef, Needed> {
+fn needed(
+    plane: &Karmadas<'_>,
+    placements: &[Placement],
+    names: &[ClusterName],
+) -> BTreeMap<ObjectRef, Needed> {
     let mut needed: BTreeMap<ObjectRef, Needed> = BTreeMap::new();
     for placement in placements.iter().filter(|p| !p.clusters.is_empty()) {
         if !plane.policy(placement).is_some_and(|p| p.spec.propagate_deps) {
@@ -47,11 +75,12 @@ fn needed(plane: &Karmadas<'_>, placements: &[Placement]) -> BTreeMap<ObjectRef,
         }
         let Some(referrer) = plane.template(&placement.object) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
+            let clusters = bits(names, clusters);
             for dependency in dependencies::dependencies(body) {
                 for object in existing(plane, &dependency) {
                     let entry = needed.entry(object.id.clone()).or_default();
                     entry.by.insert(placement.object.clone());
-                    entry.on.extend(clusters.iter().copied().cloned());
+                    entry.add(&clusters);
                 }
             }
         }
@@ -87,9 +116,10 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
     }
 }
 
-fn join(placement: &mut Placement, needed: Needed) {
-    let own = placement.clusters.clone();
-    let added = needed.on.into_iter().filter(|name| !own.has(name));
-    placement.clusters.extend(added.map(|name| Placed { name, replicas: None }));
+fn join(placement: &mut Placement, needed: Needed, names: &[ClusterName]) {
+    let own = bits(names, placement.clusters.iter().map(|p| &p.name));
+    let has = |bits: &[u64], at: usize| bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+    let added = (0..).zip(names).filter(|(at, _)| has(&needed.on, *at) && !has(&own, *at));
+    placement.clusters.extend(added.map(|(_, name)| Placed { name: name.clone(), replicas: None }));
     placement.required_by = needed.by.into_iter().collect();
 }

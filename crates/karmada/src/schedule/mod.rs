@@ -13,6 +13,7 @@ use super::workload::Workload;
 use federate_kubernetes::{Cluster, ClusterName};
 
 mod assign;
+mod combination;
 mod estimate;
 mod pdqsort;
 mod region;

@@ -1,11 +1,11 @@
 //! Spreading by region: which combination of regions, and which clusters in them.
 //!
-//! Facts: a region weighs what its first clusters can take of the replicas; combinations of regions
-//! are built depth first, the heaviest wins, and a shorter combination that begins the winner is
-//! preferred to it.
+//! Facts: a region weighs what its first clusters can take of the replicas. `combination` says which regions
+//! are taken then.
 
 use std::cmp::Reverse;
 
+use super::combination::{self, Wanted};
 use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::api::SpreadConstraint;
 
@@ -16,20 +16,6 @@ struct Region<'s> {
     weight: i64,
 }
 
-/// Bounds on the number of groups.
-#[derive(Clone, Copy)]
-struct Bounds {
-    min: usize,
-    max: usize,
-}
-
-/// A recorded combination: indices of regions, heaviest first.
-struct Path {
-    regions: Vec<usize>,
-    weight: i64,
-    clusters: usize,
-}
-
 pub(super) fn select(
     round: &Round<'_>,
     regions: &SpreadConstraint,
@@ -37,19 +23,20 @@ pub(super) fn select(
     candidates: Vec<Candidate>,
     trace: &mut Trace,
 ) -> Result<Vec<Candidate>, Failure> {
-    let bounds = Bounds { min: count(regions.min_groups), max: count(regions.max_groups) };
     let at_least = clusters.map_or(0, |c| count(c.min_groups));
+    let wanted =
+        Wanted { min: count(regions.min_groups), max: count(regions.max_groups), clusters: at_least };
     let at_most = clusters.map_or(0, |c| count(c.max_groups));
     let mut groups = group(round, candidates);
-    if groups.len() < bounds.min {
+    if groups.len() < wanted.min {
         return Err(Failure::scheduler(format!(
             "the feasible clusters are in {} regions, but the spread constraint asks for at least {}",
             groups.len(),
-            bounds.min
+            wanted.min
         )));
     }
     for region in &mut groups {
-        region.weight = weigh(round, &region.members, bounds.min, at_least);
+        region.weight = weigh(round, &region.members, wanted.min, at_least);
         trace.step(|| {
             format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
         });
@@ -58,14 +45,26 @@ pub(super) fn select(
         let key = |r: &Region<'_>| (r.members.len(), Reverse(r.weight));
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(b.name))
     });
-    let Some(path) = best(combinations(&groups, bounds, at_least)) else {
+    let known: Vec<_> = groups
+        .iter()
+        .map(|g| combination::Region { name: g.name, clusters: g.members.len(), weight: g.weight })
+        .collect();
+    let found = combination::best(&known, wanted).map_err(|_| {
+        Failure::scheduler(format!(
+            "choosing {} to {} of {} regions with at least {at_least} clusters is too large a search: lower `maxGroups`, or the clusters that are asked for",
+            wanted.min,
+            wanted.max,
+            groups.len()
+        ))
+    })?;
+    let Some(path) = found else {
         return Err(Failure::scheduler(format!(
             "no {} to {} regions hold at least {at_least} feasible clusters together",
-            bounds.min, bounds.max
+            wanted.min, wanted.max
         )));
     };
     trace.step(|| {
-        let names: Vec<&str> = path.regions.iter().map(|r| groups[*r].name).collect();
+        let names: Vec<&str> = path.iter().map(|r| groups[*r].name).collect();
         format!("regions chosen: {}", names.join(", "))
     });
     none_is_an_error(take(&groups, &path, at_most))
@@ -125,68 +124,11 @@ fn as_i64(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Every combination that satisfies both bounds, in the order in which depth-first search finds them.
-fn combinations(groups: &[Region<'_>], bounds: Bounds, at_least: usize) -> Vec<Path> {
-    let mut search = Search { groups, bounds, at_least, chosen: Vec::new(), found: Vec::new() };
-    search.extend(0, 0);
-    search.found
-}
-
-struct Search<'s, 'g> {
-    groups: &'s [Region<'g>],
-    bounds: Bounds,
-    at_least: usize,
-    chosen: Vec<usize>,
-    found: Vec<Path>,
-}
-
-impl Search<'_, '_> {
-    fn extend(&mut self, clusters: usize, next: usize) {
-        let length = self.chosen.len();
-        if clusters >= self.at_least && length >= self.bounds.min && length <= self.bounds.max {
-            return self.record(clusters);
-        }
-        if length >= self.bounds.max {
-            return;
-        }
-        for index in next..self.groups.len() {
-            self.chosen.push(index);
-            self.extend(clusters + self.groups[index].members.len(), index + 1);
-            self.chosen.pop();
-            if self.groups.len() == self.bounds.min {
-                break;
-            }
-        }
-    }
-
-    fn record(&mut self, clusters: usize) {
-        let mut regions = self.chosen.clone();
-        let key = |r: &usize| (Reverse(self.groups[*r].weight), self.groups[*r].name);
-        regions.sort_by(|a, b| key(a).cmp(&key(b)));
-        let weight = regions.iter().map(|r| self.groups[*r].weight).sum();
-        self.found.push(Path { regions, weight, clusters });
-    }
-}
-
-/// The heaviest path, then the one with most clusters, then the first found; or a later one that is
-/// a proper prefix of it.
-fn best(mut paths: Vec<Path>) -> Option<Path> {
-    paths.sort_by_key(|p| (Reverse(p.weight), Reverse(p.clusters)));
-    let mut paths = paths.into_iter();
-    let mut best = paths.next()?;
-    for path in paths {
-        if path.regions.len() < best.regions.len() && best.regions.starts_with(&path.regions) {
-            best = path;
-        }
-    }
-    Some(best)
-}
-
 /// The head of every chosen region, then the best of the remaining clusters up to `at_most`.
-fn take(groups: &[Region<'_>], path: &Path, at_most: usize) -> Vec<Candidate> {
+fn take(groups: &[Region<'_>], path: &[usize], at_most: usize) -> Vec<Candidate> {
     let mut chosen = Vec::new();
     let mut pool = Vec::new();
-    for region in &path.regions {
+    for region in path {
         let mut members = groups[*region].members.iter().copied();
         chosen.extend(members.next());
         pool.extend(members);
