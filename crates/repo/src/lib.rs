@@ -230,8 +230,13 @@ impl Loaded<'_> {
             repo.report(jinja.iter().map(left_out).collect());
             return repo;
         }
-        let renderer = template::Renderer::new(clusters, &repo.config, &scopes, &claims);
+        let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
         let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
+        if let Some(exceeded) = renderer.total().exceeded() {
+            // How far each file came differs from run to run.
+            repo.report(vec![exceeded]);
+            return repo;
+        }
         let mut findings = Vec::new();
         for (mut templates, mut wrong) in expanded {
             repo.templates.append(&mut templates);
@@ -277,16 +282,10 @@ impl Repo {
     /// exists, or the object's first line.
     pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
-        let mut pointer = pointer;
-        while let Some(text) = self.texts.get(&origin.file) {
-            if let Some(at) = federate_yaml::locate(text, origin.document, &format!("{prefix}{pointer}")) {
-                return at;
-            }
-            match pointer.rfind('/') {
-                Some(end) => pointer = &pointer[..end],
-                None => break,
-            }
-        }
-        Position { line: origin.line, column: 1 }
+        let text = self.texts.get(&origin.file);
+        let found = text.and_then(|text| {
+            federate_yaml::locate_nearest(text, origin.document, &format!("{prefix}{pointer}"))
+        });
+        found.unwrap_or(Position { line: origin.line, column: 1 })
     }
 }

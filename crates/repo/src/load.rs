@@ -132,7 +132,32 @@ fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     };
     let id = ObjectRef { api_version: api_version.clone(), kind: kind.clone(), namespace, name };
     check_names(&id)?;
+    check_counts(value, group, kind)?;
     Ok(Some(id))
+}
+
+/// Counts of pods that an API server takes as 32 bits and not below 0, by group and kind.
+const COUNTS: [(&str, &str, &str); 6] = [
+    ("apps", "Deployment", "/spec/replicas"),
+    ("apps", "ReplicaSet", "/spec/replicas"),
+    ("apps", "StatefulSet", "/spec/replicas"),
+    ("", "ReplicationController", "/spec/replicas"),
+    ("batch", "Job", "/spec/parallelism"),
+    ("batch", "Job", "/spec/completions"),
+];
+
+/// Refuses counts as an API server does: no control plane would ever see them.
+fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
+    for (_, _, pointer) in COUNTS.into_iter().filter(|(g, k, _)| *g == group && *k == kind) {
+        let Some(Value::Number(count)) = value.pointer(pointer) else { continue };
+        let whole = count.is_i64() || count.is_u64();
+        if whole && count.as_u64().is_none_or(|count| i32::try_from(count).is_err()) {
+            let field = pointer.trim_start_matches('/').replace('/', ".");
+            let message = format!("`{field}` is {count}, but an API server takes 0 to {} only", i32::MAX);
+            return Err(Invalid { code: "invalid-object", pointer, message, help: None });
+        }
+    }
+    Ok(())
 }
 
 fn half_an_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
@@ -264,6 +289,22 @@ mod tests {
             ),
         ] {
             assert_eq!(codes(value), [("invalid-object", pointer.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn counts_that_no_api_server_takes_are_refused() {
+        let object = |version: &str, kind: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        for (value, pointer) in [
+            (object("apps/v1", "Deployment", json!({"replicas": -1})), Some("/spec/replicas")),
+            (object("apps/v1", "Deployment", json!({"replicas": 2_147_483_648_u32})), Some("/spec/replicas")),
+            (object("apps/v1", "StatefulSet", json!({"replicas": u64::MAX})), Some("/spec/replicas")),
+            (object("batch/v1", "Job", json!({"completions": -1})), Some("/spec/completions")),
+            (object("apps/v1", "Deployment", json!({"replicas": 2_147_483_647})), None),
+            (object("example.org/v1", "Deployment", json!({"replicas": -1})), None),
+        ] {
+            let expected: Vec<_> = pointer.map(|at| ("invalid-object", at.to_owned())).into_iter().collect();
+            assert_eq!(codes(value), expected);
         }
     }
 

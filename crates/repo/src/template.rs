@@ -1,18 +1,19 @@
 //! `*.j2` files: minijinja templates, rendered once for each cluster.
 //!
 //! They run in a sandbox: a template sees the cluster and the values of `federate.yaml`, nothing else
-//! (no includes, no files, no environment, no clock), an undefined value is an error, and the steps,
-//! the depth and the output of a rendering are limited. A line that holds nothing but a block tag
-//! leaves nothing in the output.
+//! (no includes, no files, no environment, no clock), and an undefined value is an error. Depth
+//! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and what all renderings
+//! take together (`template/total.rs`) are limited. A line that holds nothing but a block tag leaves nothing
+//! in the output.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use minijinja::machinery::{self, CodeGenerator, Instructions};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value as Jinja;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use rayon::prelude::*;
-use serde_json::Value;
 
 use super::source::File;
 use super::uniform::{self, Variant};
@@ -20,20 +21,42 @@ use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 use federate_yaml::Position;
 
+mod context;
+mod depth;
+mod filters;
+mod guard;
+mod lines;
+mod measure;
+mod total;
+
+use total::{Amount, Total};
+
+/// The most bytes that a template may have.
+const MAX_SOURCE: usize = 1 << 20;
+
 /// The steps of one rendering.
-const FUEL: u64 = 1_000_000;
+const FUEL: u64 = 2_000_000;
 
 /// The depth of macros and blocks.
 const DEPTH: usize = 100;
 
 /// The most bytes one rendering may give.
-const MAX_OUTPUT: usize = 16 << 20;
+const MAX_OUTPUT: usize = 8 << 20;
+
+/// Clusters that one file is rendered for before what it took is looked at.
+const AT_ONCE: usize = 8;
+
+/// Handling so many bytes counts as a step.
+const BYTES_A_STEP: u64 = 16;
 
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
     environment: Environment<'static>,
+    syntax: SyntaxConfig,
     /// Every cluster with what templates see for it, sorted by name.
     clusters: Vec<(ClusterName, Jinja)>,
+    /// What all renderings may take together.
+    total: Total,
     scopes: &'a sort::Scopes,
     claims: &'a sort::Claiming<'a>,
 }
@@ -42,12 +65,21 @@ impl<'a> Renderer<'a> {
     pub(crate) fn new(
         clusters: &[Cluster],
         config: &Config,
+        templates: usize,
         scopes: &'a sort::Scopes,
         claims: &'a sort::Claiming<'a>,
     ) -> Self {
-        let mut clusters: Vec<_> = clusters.iter().map(|c| (c.name.clone(), context(c, config))).collect();
+        let mut clusters: Vec<_> =
+            clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();
         clusters.sort_by(|a, b| a.0.cmp(&b.0));
-        Self { environment: environment(), clusters, scopes, claims }
+        let (environment, syntax) = environment();
+        let total = Total::new(templates, clusters.len());
+        Self { environment, syntax, clusters, total, scopes, claims }
+    }
+
+    /// What all files together have taken.
+    pub(crate) fn total(&self) -> &Total {
+        &self.total
     }
 
     /// The templates that a file gives. With an error in it, it gives none.
@@ -63,48 +95,86 @@ impl<'a> Renderer<'a> {
         let source = std::str::from_utf8(&file.bytes)
             .map_err(|_| vec![invalid(file, None, "the template is not UTF-8".to_owned())])?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        let texts: Result<Vec<_>, _> = self
-            .clusters
-            .par_iter()
-            .map(|(cluster, context)| Ok((cluster, self.render(file, source, cluster, context)?)))
-            .collect();
-        let mut texts = texts.map_err(|finding: Box<Finding>| vec![*finding])?;
-        texts.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.0.cmp(b.0)));
-        let mut variants: Vec<(Vec<ClusterName>, &str)> = Vec::new();
-        for (cluster, text) in &texts {
-            match variants.last_mut().filter(|(_, same)| same == text) {
-                Some((clusters, _)) => clusters.push((*cluster).clone()),
-                None => variants.push((vec![(*cluster).clone()], text)),
-            }
-        }
+        let compiled = self.compile(file, source).map_err(|finding| vec![*finding])?;
+        let texts = self.texts(&compiled, file, source)?;
+        let mut variants: Vec<_> = texts.into_iter().map(|(text, clusters)| (clusters, text)).collect();
         variants.sort();
-        variants.into_par_iter().map(|(clusters, text)| self.read(file, source, clusters, text)).collect()
+        variants.into_par_iter().map(|(clusters, text)| self.read(file, source, clusters, &text)).collect()
     }
 
-    fn render(
+    /// What the file gives, and for which clusters. The first cluster in order that fails is reported.
+    fn texts(
         &self,
+        compiled: &Compiled<'_>,
         file: &File,
         source: &str,
-        cluster: &str,
-        context: &Jinja,
-    ) -> Result<String, Box<Finding>> {
-        let mut output = Bounded(Vec::new());
-        let rendered = self
-            .environment
-            .template_from_named_str(&file.path, source)
-            .and_then(|template| template.render_captured_to(context.clone(), &mut output).map(drop));
-        match rendered {
-            Ok(()) => Ok(String::from_utf8_lossy(&output.0).into_owned()),
-            Err(e) => {
-                let why = match (e.kind(), e.detail()) {
-                    (ErrorKind::WriteFailure, _) => format!("it gives more than {} MiB", MAX_OUTPUT >> 20),
-                    (kind, Some(detail)) => format!("{kind}: {detail}"),
-                    (kind, None) => kind.to_string(),
+    ) -> Result<BTreeMap<String, Vec<ClusterName>>, Vec<Finding>> {
+        let refuse = |at, message| Err(vec![invalid(file, at, message)]);
+        let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
+        let mut taken = Amount::default();
+        for clusters in self.clusters.chunks(AT_ONCE) {
+            let rendered: Vec<_> =
+                clusters.par_iter().map(|(_, context)| self.render(compiled, context)).collect();
+            let before = taken;
+            for ((cluster, _), result) in clusters.iter().zip(rendered) {
+                let (text, work) = match result {
+                    Ok(rendered) => rendered,
+                    Err(e) => {
+                        let message = format!("cannot be rendered for cluster {cluster}: {}", why(&e));
+                        return refuse(place(&e, source), message);
+                    }
                 };
-                let message = format!("cannot be rendered for cluster {cluster}: {why}");
-                Err(Box::new(invalid(file, place(&e, source), message)))
+                taken.work += work;
+                if !texts.contains_key(&text) {
+                    taken.output += u64::try_from(text.len()).unwrap_or(u64::MAX);
+                }
+                texts.entry(text).or_default().push(cluster.clone());
+            }
+            let goes_on = self
+                .total
+                .add(Amount { work: taken.work - before.work, output: taken.output - before.output });
+            if let Some(what) = self.total.part_exceeded(taken) {
+                return refuse(None, format!("rendering it for all clusters takes {what}"));
+            }
+            if !goes_on {
+                return Err(Vec::new());
             }
         }
+        Ok(texts)
+    }
+
+    fn compile<'s>(&self, file: &'s File, source: &'s str) -> Result<Compiled<'s>, Box<Finding>> {
+        if source.len() > MAX_SOURCE {
+            let message = format!("the template is larger than {} MiB: split it", MAX_SOURCE >> 20);
+            return Err(Box::new(invalid(file, None, message)));
+        }
+        depth::check(source, &self.syntax).map_err(|depth::TooDeep { at, message }| {
+            let at = Position { line: at.start_line.into(), column: u32::from(at.start_col) + 1 };
+            Box::new(invalid(file, Some(at), message))
+        })?;
+        let parsed = machinery::parse(source, &file.path, self.syntax.clone()).map_err(|e| {
+            Box::new(invalid(file, place(&e, source), format!("cannot be rendered: {}", why(&e))))
+        })?;
+        let mut generator = CodeGenerator::new(&file.path, source);
+        generator.compile_stmt(&guard::statement(&parsed));
+        let (instructions, blocks) = generator.finish();
+        Ok(Compiled { instructions, blocks })
+    }
+
+    /// What the template gives for a cluster, and the work that took.
+    fn render(&self, compiled: &Compiled<'_>, context: &Jinja) -> Result<(String, u64), minijinja::Error> {
+        let mut text = String::new();
+        let mut output = machinery::make_string_output(&mut text);
+        let Compiled { instructions, blocks } = compiled;
+        let none = AutoEscape::None;
+        let (_, state) =
+            machinery::eval(&self.environment, instructions, context.clone(), blocks, &mut output, none)?;
+        let (steps, _) = state.fuel_levels().unwrap_or_default();
+        let work = steps + measure::handled(&state) / BYTES_A_STEP;
+        if text.len() > MAX_OUTPUT {
+            return Err(measure::limit(format!("it gives more than {} MiB", MAX_OUTPUT >> 20)));
+        }
+        Ok((text, work))
     }
 
     /// Reads one rendering; `Err` when anything in it is wrong.
@@ -129,7 +199,7 @@ impl<'a> Renderer<'a> {
                 Finding::in_file(Severity::Error, "invalid-yaml", &file.path, None, message)
             })
             .collect();
-        let lines = document_lines(source, text);
+        let lines = lines::DocumentLines::new(source, text);
         for document in &mut stream.documents {
             document.line = lines.of(document.line);
         }
@@ -162,71 +232,58 @@ impl<'a> Renderer<'a> {
     }
 }
 
-fn environment() -> Environment<'static> {
+/// A template as the engine runs it.
+struct Compiled<'s> {
+    instructions: Instructions<'s>,
+    blocks: BTreeMap<&'s str, Instructions<'s>>,
+}
+
+fn environment() -> (Environment<'static>, SyntaxConfig) {
     let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(DEPTH);
     // Only so that errors know their place.
     environment.set_debug(true);
     environment.remove_global("debug");
+    filters::limited(&mut environment);
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
     // The delimiters are the default ones, which are valid.
-    environment.set_syntax(syntax.unwrap_or_default());
-    environment
+    let syntax = syntax.unwrap_or_default();
+    environment.set_syntax(syntax.clone());
+    (environment, syntax)
 }
 
-/// What templates see for a cluster.
-fn context(cluster: &Cluster, config: &Config) -> Jinja {
-    let text = |text: &str| Jinja::from(text);
-    let zones: Vec<Jinja> = cluster.zones.iter().map(|zone| text(zone)).collect();
-    let map = |entries: &std::collections::BTreeMap<String, String>| {
-        Jinja::from_pairs(entries.iter().map(|(k, v)| (k.clone(), Jinja::from(v.as_str()))))
+/// What the engine says about operators and types; other messages may show values.
+const WITHOUT_VALUES: [&str; 3] = ["tried to use ", "value of type ", "strings can only be multiplied"];
+
+/// Why a rendering failed, without values: they may be secret.
+fn why(e: &minijinja::Error) -> String {
+    if let Some(limit) = measure::reached(e) {
+        return limit.to_string();
+    }
+    let shown = match (e.kind(), e.detail()) {
+        (
+            ErrorKind::SyntaxError
+            | ErrorKind::UndefinedError
+            | ErrorKind::UnknownFilter
+            | ErrorKind::UnknownFunction
+            | ErrorKind::UnknownTest
+            | ErrorKind::UnknownMethod
+            | ErrorKind::TemplateNotFound
+            | ErrorKind::MissingArgument,
+            detail,
+        ) => detail,
+        (_, Some(detail)) if WITHOUT_VALUES.iter().any(|start| detail.starts_with(start)) => Some(detail),
+        _ => None,
     };
-    let of_cluster = [
-        ("name", text(&cluster.name)),
-        ("labels", map(&cluster.labels)),
-        ("provider", text(&cluster.provider)),
-        ("region", text(&cluster.region)),
-        ("zone", text(cluster.zones.first().map_or("", |zone| zone))),
-        ("zones", Jinja::from(zones)),
-        ("properties", map(&cluster.properties)),
-    ];
-    let values = Value::Object(config.values_for(&cluster.name));
-    Jinja::from_pairs([("cluster", Jinja::from_pairs(of_cluster)), ("values", jinja(&values))])
-}
-
-fn jinja(value: &Value) -> Jinja {
-    match value {
-        Value::Null => Jinja::from(()),
-        Value::Bool(b) => Jinja::from(*b),
-        Value::Number(n) => match (n.as_i64(), n.as_u64()) {
-            (Some(n), _) => Jinja::from(n),
-            (None, Some(n)) => Jinja::from(n),
-            (None, None) => Jinja::from(n.as_f64().unwrap_or_default()),
-        },
-        Value::String(text) => Jinja::from(text.as_str()),
-        Value::Array(items) => items.iter().map(jinja).collect(),
-        Value::Object(map) => Jinja::from_pairs(map.iter().map(|(k, v)| (k.clone(), jinja(v)))),
-    }
-}
-
-/// A buffer that refuses to grow beyond [`MAX_OUTPUT`].
-struct Bounded(Vec<u8>);
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len().saturating_add(bytes.len()) > MAX_OUTPUT {
-            return Err(io::ErrorKind::FileTooLarge.into());
+    match shown {
+        Some(detail) => format!("{}: {}", e.kind(), detail.chars().take(300).collect::<String>()),
+        None if e.detail().is_some_and(|detail| detail.contains("recursion")) => {
+            "the recursion is too deep".to_owned()
         }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        None => e.kind().to_string(),
     }
 }
 
@@ -241,32 +298,6 @@ fn place(e: &minijinja::Error, source: &str) -> Option<Position> {
     let (lines, start) = (before.matches('\n').count() + 1, before.rsplit('\n').next().unwrap_or_default());
     let column = if Ok(line) == u32::try_from(lines) { start.chars().count() + 1 } else { 1 };
     Some(Position { line, column: u32::try_from(column).unwrap_or(1) })
-}
-
-/// Finds the lines of a template that give the documents of a rendering.
-struct DocumentLines {
-    template: Vec<u32>,
-    rendered: Vec<u32>,
-}
-
-impl DocumentLines {
-    /// The line after the `---` in the template that a document follows, if template and rendering
-    /// have the same number of them; otherwise the first line.
-    fn of(&self, line: u32) -> u32 {
-        let before = self.rendered.iter().filter(|separator| **separator <= line).count();
-        let same = self.rendered.len() == self.template.len();
-        match before.checked_sub(1).and_then(|last| self.template.get(last)) {
-            Some(separator) if same => separator + 1,
-            _ => 1,
-        }
-    }
-}
-
-fn document_lines(source: &str, text: &str) -> DocumentLines {
-    let separators = |text: &str| {
-        (1..).zip(text.lines()).filter(|(_, line)| line.trim_end() == "---").map(|(n, _)| n).collect()
-    };
-    DocumentLines { template: separators(source), rendered: separators(text) }
 }
 
 #[cfg(test)]

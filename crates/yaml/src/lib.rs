@@ -72,7 +72,12 @@ pub fn read(bytes: &[u8]) -> Stream {
 /// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a
 /// mapping's entry. `None` when there is no such value.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    locate::locate(bytes, index, pointer)
+    locate::locate(bytes, index, pointer, false)
+}
+
+/// The same, or the place of the closest parent that there is.
+pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
+    locate::locate(bytes, index, pointer, true)
 }
 
 /// Whether [`write()`] puts a text down as it is, without quotes; it is read back as that text then.

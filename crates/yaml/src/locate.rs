@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 /// Merge keys that one search may look into.
 const MAX_MERGES: u32 = 10_000;
 
-/// See [`super::locate`].
-pub(super) fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
+/// See [`super::locate`] and, with `nearest`, [`super::locate_nearest`].
+pub(super) fn locate(bytes: &[u8], index: u32, pointer: &str, nearest: bool) -> Option<Position> {
     let mut next = 0;
     for chunk in stream::chunks(bytes) {
         let first = next;
         stream::read_chunk(&chunk, &mut next, &mut Stream::default());
         if index < next {
-            return locate_in(&chunk, index - first, pointer);
+            return locate_in(&chunk, index - first, pointer, nearest);
         }
     }
     None
 }
 
-fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str) -> Option<Position> {
+fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str, nearest: bool) -> Option<Position> {
     let text = stream::text(chunk).ok()?;
     let nth = usize::try_from(nth).ok()?;
     let (text, first_line, nth) = match json::read(text) {
@@ -43,7 +43,7 @@ fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str) -> Option<Position> {
     }
     let (event, span) = tree.event()?;
     let root = tree.node(&event, &span)?;
-    tree.follow(root, pointer)
+    tree.follow(root, pointer, nearest)
 }
 
 /// The nodes of a document, by number.
@@ -148,22 +148,29 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The place of the value at `pointer` below `root`.
-    fn follow(&mut self, root: usize, pointer: &str) -> Option<Position> {
+    /// The place of the value at `pointer` below `root`, or with `nearest` of its closest parent.
+    fn follow(&mut self, root: usize, pointer: &str, nearest: bool) -> Option<Position> {
         let mut at = self.nodes.get(root)?.at;
         let mut node = root;
         for step in pointer.split('/').skip(1) {
-            let step = step.replace("~1", "/").replace("~0", "~");
-            node = self.target(node)?;
-            (at, node) = match &self.nodes.get(node)?.kind {
-                Kind::Sequence(items) => {
-                    let item = *items.get(step.parse::<usize>().ok()?)?;
-                    (self.nodes.get(item)?.at, item)
-                }
-                _ => self.entry(node, &step, 0)?,
-            };
+            match self.step(node, &step.replace("~1", "/").replace("~0", "~")) {
+                Some(found) => (at, node) = found,
+                None if nearest => break,
+                None => return None,
+            }
         }
         Some(at)
+    }
+
+    fn step(&mut self, node: usize, step: &str) -> Option<(Position, usize)> {
+        let node = self.target(node)?;
+        match &self.nodes.get(node)?.kind {
+            Kind::Sequence(items) => {
+                let item = *items.get(step.parse::<usize>().ok()?)?;
+                Some((self.nodes.get(item)?.at, item))
+            }
+            _ => self.entry(node, step, 0),
+        }
     }
 
     /// The node that an alias stands for, or the node itself.

@@ -49,6 +49,11 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
 
 pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     let first = *index;
+    if chunk.bytes.trim_ascii().is_empty() {
+        // Files may have millions of these.
+        *index += 1;
+        return;
+    }
     match text(chunk) {
         Ok(text) => match json::read(text) {
             Some(values) => {
@@ -173,7 +178,7 @@ fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
         if tail.is_empty() || tail.starts_with(b"#") {
             return Some((from, from + length));
         }
-        from += 3;
+        from += length;
     }
 }
 

@@ -1,0 +1,187 @@
+//! Filters that could make much of little: what they would give is estimated before they run.
+
+use std::sync::LazyLock;
+
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, Output, State, filters};
+
+use super::guard::{MEASURE, TIMES};
+use super::measure::{MAX_VALUE, charge, limit, measure, size, too_large};
+
+/// The largest count or width that a filter takes.
+const MAX_COUNT: usize = 10_000;
+
+/// What a call would cost.
+struct Estimate {
+    /// The size of its result.
+    result: usize,
+    /// What it would handle on the way.
+    work: usize,
+}
+
+impl From<usize> for Estimate {
+    fn from(result: usize) -> Self {
+        Self { result, work: result }
+    }
+}
+
+/// Puts the limits on an environment.
+pub(super) fn limited(environment: &mut Environment<'static>) {
+    bounded(environment, "indent", Value::from_function(filters::indent), indent);
+    bounded(environment, "tojson", Value::from_function(filters::tojson), tojson);
+    bounded(environment, "batch", Value::from_function(filters::batch), by_count);
+    bounded(environment, "slice", Value::from_function(filters::slice), by_count);
+    bounded(environment, "round", Value::from_function(filters::round), by_count);
+    bounded(environment, "replace", Value::from_function(filters::replace), replace);
+    bounded(environment, "join", Value::from_function(filters::join), join);
+    bounded(environment, "format", Value::from_function(filters::format), format);
+    bounded(environment, "map", Value::from_function(filters::map), each);
+    bounded(environment, "select", Value::from_function(filters::select), each);
+    bounded(environment, "reject", Value::from_function(filters::reject), each);
+    bounded(environment, "selectattr", Value::from_function(filters::selectattr), each);
+    bounded(environment, "rejectattr", Value::from_function(filters::rejectattr), each);
+    environment.add_filter(MEASURE, |state: &mut State, value: &Value| measure(state, value));
+    environment.add_filter(TIMES, times);
+    environment.set_formatter(|out: &mut Output, state: &mut State, value: &Value| {
+        let value = measure(state, value)?;
+        minijinja::escape_formatter(out, state, &value)
+    });
+}
+
+/// Puts an estimate before a filter. The filter itself gets no other name: `map` takes names as text.
+fn bounded(
+    environment: &mut Environment<'static>,
+    name: &'static str,
+    own: Value,
+    estimate: fn(&[Value]) -> Result<Estimate, Error>,
+) {
+    environment.add_filter(name, move |state: &mut State, arguments: Rest<ValueOrKwargs>| {
+        let arguments = arguments.into_values();
+        let Estimate { result, work } = estimate(&arguments)?;
+        if result > MAX_VALUE {
+            return Err(too_large());
+        }
+        charge(state, work)?;
+        own.call(state, &arguments)
+    });
+}
+
+/// All arguments but the value that is filtered, those with a name last.
+fn options(arguments: &[Value]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for argument in arguments.iter().skip(1) {
+        if argument.is_kwargs() {
+            let names = argument.try_iter().into_iter().flatten();
+            all.extend(names.filter_map(|name| argument.get_item(&name).ok()));
+        } else {
+            all.push(argument.clone());
+        }
+    }
+    all
+}
+
+/// The largest number among the options, which counts or widths are.
+fn count(arguments: &[Value]) -> Result<usize, Error> {
+    let mut largest = 0;
+    for option in options(arguments) {
+        if option.kind() == ValueKind::Number {
+            let number = i128::try_from(option).map_or(u128::MAX, i128::unsigned_abs);
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            if number > MAX_COUNT {
+                return Err(limit(format!("a filter's argument is larger than {MAX_COUNT}")));
+            }
+            largest = largest.max(number);
+        }
+    }
+    Ok(largest)
+}
+
+fn by_count(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), size)?;
+    Ok((input + count(arguments)? * 32).into())
+}
+
+fn lines(value: Option<&Value>) -> usize {
+    value.and_then(Value::as_str).map_or(1, |text| text.matches('\n').count() + 1)
+}
+
+fn indent(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), size)?;
+    let width = count(arguments)?.max(4);
+    Ok(input.saturating_add(lines(arguments.first()).saturating_mul(width)).into())
+}
+
+fn tojson(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), size)?;
+    // A node counts 16 at least, and is indented once for each level above it.
+    Ok(input.saturating_add(input / 16 * count(arguments)? * 8).into())
+}
+
+fn replace(arguments: &[Value]) -> Result<Estimate, Error> {
+    let text = |at: usize| arguments.get(at).and_then(Value::as_bytes).map_or(0, <[u8]>::len);
+    let (value, from, to) = (text(0), text(1), text(2));
+    let times = value.checked_div(from).unwrap_or(value + 1);
+    Ok(value.saturating_add(times.saturating_mul(to)).into())
+}
+
+fn join(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), size)?;
+    let items = arguments.first().and_then(Value::len).unwrap_or(input);
+    let joiner = options(arguments).iter().filter_map(Value::as_bytes).map(<[u8]>::len).max();
+    Ok(input.saturating_add(items.saturating_mul(joiner.unwrap_or(0))).into())
+}
+
+/// Every conversion may show the largest argument, at every width that the text names.
+fn format(arguments: &[Value]) -> Result<Estimate, Error> {
+    let text = arguments.first().and_then(Value::as_str).unwrap_or_default();
+    let (mut widths, mut number) = (0usize, 0usize);
+    for byte in text.bytes() {
+        number = match byte {
+            b'0'..=b'9' => number.saturating_mul(10).saturating_add(usize::from(byte - b'0')),
+            _ => 0,
+        };
+        widths = widths.saturating_add(number);
+    }
+    let mut largest = 0;
+    for option in options(arguments) {
+        largest = largest.max(size(&option)?);
+    }
+    if text.contains('*') {
+        widths = widths.saturating_add(text.matches('*').count().saturating_mul(count(arguments)?));
+    }
+    let shown = text.matches('%').count().saturating_mul(largest);
+    Ok(text.len().saturating_add(widths).saturating_add(shown).into())
+}
+
+/// A filter or test for each item.
+fn each(arguments: &[Value]) -> Result<Estimate, Error> {
+    let items = arguments.first().and_then(Value::len).unwrap_or(0);
+    let mut work = 0;
+    for option in options(arguments) {
+        work += size(&option)?;
+    }
+    Ok(Estimate { result: 0, work: items.saturating_mul(work) })
+}
+
+/// Multiplies as the engine does, if what is repeated does not become too large.
+fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
+    static OPERATOR: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
+    let repeated = |value: &Value, count: &Value| -> Result<usize, Error> {
+        let count = count.as_usize().unwrap_or(1);
+        let once = match (value.kind(), value.as_bytes()) {
+            (ValueKind::Number, _) => 0,
+            (_, Some(text)) => text.len(),
+            (_, None) => size(value)?,
+        };
+        Ok(once.saturating_mul(count))
+    };
+    let most = repeated(left, right)?.max(repeated(right, left)?);
+    if most > MAX_VALUE {
+        return Err(too_large());
+    }
+    charge(state, most)?;
+    let operands = minijinja::context! { left => left, right => right };
+    let product = OPERATOR.compile_expression("left * right")?.eval(operands);
+    // Its place would be that in the expression above.
+    product.map_err(|e| Error::new(e.kind(), e.detail().unwrap_or_default().to_owned()))
+}

@@ -1,0 +1,44 @@
+//! Finds the lines of a template that give the documents of a rendering.
+
+/// The separator lines of a template and of what it gives.
+pub(super) struct DocumentLines {
+    template: Vec<u32>,
+    rendered: Vec<u32>,
+}
+
+impl DocumentLines {
+    pub(super) fn new(template: &str, rendered: &str) -> Self {
+        let separators = |text: &str| {
+            (1..).zip(text.lines()).filter(|(_, line)| line.trim_end() == "---").map(|(n, _)| n).collect()
+        };
+        Self { template: separators(template), rendered: separators(rendered) }
+    }
+
+    /// The line after the `---` in the template that a document follows, if template and rendering
+    /// have the same number of them; otherwise the first line.
+    pub(super) fn of(&self, line: u32) -> u32 {
+        let before = self.rendered.partition_point(|separator| *separator <= line);
+        let same = self.rendered.len() == self.template.len();
+        match before.checked_sub(1).and_then(|last| self.template.get(last)) {
+            Some(separator) if same => separator + 1,
+            _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_found_in_the_template() {
+        let source = "{% set a = 1 %}\na: 1\n---\n{% if true %}\nb: 1\n{% endif %}\n---\nc: 1\n";
+        let lines = DocumentLines::new(source, "a: 1\n---\nb: 1\n---\nc: 1\n");
+        assert_eq!([1, 3, 5].map(|line| lines.of(line)), [1, 4, 8]);
+        let other = DocumentLines::new(
+            "{% for z in cluster.zones %}\n---\na: 1\n{% endfor %}",
+            "---\na: 1\n---\na: 1\n",
+        );
+        assert_eq!(other.of(4), 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! The size of values, and what a rendering may do with them.
+
+use std::fmt;
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind, State};
+
+/// The most that one value may hold.
+pub(super) const MAX_VALUE: usize = 4 << 20;
+
+/// The most that one rendering may handle.
+pub(super) const MAX_WORK: usize = 64 << 20;
+
+/// How deep values may be nested.
+const MAX_DEPTH: usize = 100;
+
+/// What a node of a value counts, whatever it holds.
+const NODE: usize = 16;
+
+/// Why a rendering was stopped; tells our own limits from what the engine says.
+#[derive(Debug)]
+pub(super) struct Limit(String);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Limit {}
+
+/// The error of a limit.
+pub(super) fn limit(message: impl Into<String>) -> Error {
+    Error::from(ErrorKind::InvalidOperation).with_source(Limit(message.into()))
+}
+
+/// The limit that an error comes from, if it does.
+pub(super) fn reached(error: &Error) -> Option<&Limit> {
+    let mut source = std::error::Error::source(error);
+    while let Some(e) = source {
+        if let Some(limit) = e.downcast_ref() {
+            return Some(limit);
+        }
+        source = e.source();
+    }
+    None
+}
+
+pub(super) fn too_large() -> Error {
+    limit(format!("a value is larger than {} MiB", MAX_VALUE >> 20))
+}
+
+/// What the rendering has handled so far.
+#[derive(Default)]
+struct Work(usize);
+
+/// How many bytes a rendering has handled.
+pub(super) fn handled(state: &State<'_, '_>) -> u64 {
+    let work = state.get_extension().map_or(0, |Work(work)| *work);
+    u64::try_from(work).unwrap_or(u64::MAX)
+}
+
+/// Counts `size` as handled.
+pub(super) fn charge(state: &mut State<'_, '_>, size: usize) -> Result<(), Error> {
+    let work = state.get_or_insert_extension_with(Work::default);
+    work.0 = work.0.saturating_add(size);
+    if work.0 > MAX_WORK {
+        return Err(limit(format!("it handles more than {} MiB of data", MAX_WORK >> 20)));
+    }
+    Ok(())
+}
+
+/// Measures a value, counts it as handled, and gives it back; what would be computed each time that it is
+/// looked at is computed now.
+pub(super) fn measure(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    let value = if value.kind() == ValueKind::Iterable { collect(value)? } else { value.clone() };
+    charge(state, size(&value)?)?;
+    Ok(value)
+}
+
+fn collect(value: &Value) -> Result<Value, Error> {
+    let mut items = Vec::new();
+    for item in value.try_iter()? {
+        if items.len() >= MAX_VALUE / NODE {
+            return Err(too_large());
+        }
+        items.push(item);
+    }
+    Ok(Value::from(items))
+}
+
+/// The size of a value that is within the limits.
+pub(super) fn size(value: &Value) -> Result<usize, Error> {
+    let mut size = 0;
+    add(value, 0, &mut size)?;
+    Ok(size)
+}
+
+fn add(value: &Value, depth: usize, size: &mut usize) -> Result<(), Error> {
+    *size += NODE + value.as_bytes().map_or(0, <[u8]>::len);
+    if *size > MAX_VALUE {
+        return Err(too_large());
+    }
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
+        return Ok(());
+    }
+    if depth == MAX_DEPTH {
+        return Err(limit(format!("a value is nested deeper than {MAX_DEPTH} levels")));
+    }
+    let map = value.kind() == ValueKind::Map;
+    for item in value.try_iter()? {
+        add(&item, depth + 1, size)?;
+        if map {
+            add(&value.get_item(&item)?, depth + 1, size)?;
+        }
+    }
+    Ok(())
+}

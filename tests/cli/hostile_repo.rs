@@ -1,0 +1,131 @@
+//! Repos of about 1 MB that are made to take time and memory: each ends soon, with a result or an error.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{CLUSTERS, Sandbox};
+
+/// What an optimised build needs is 2 seconds at most; tests are not optimised, and share the machine.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Checks a repo and gives what was printed.
+fn check(repo: &Sandbox) -> String {
+    let began = Instant::now();
+    let ran = repo.run("check");
+    let took = began.elapsed();
+    assert!((0..=2).contains(&ran.code), "{ran:#?}");
+    assert!(took < LONGEST, "took {took:?}");
+    ran.out + &ran.err
+}
+
+fn clusters(count: usize, regions: usize) -> String {
+    (0..count).fold(String::new(), |mut text, n| {
+        write!(
+            text,
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: m{n:04}}}\n\
+             spec: {{region: r{:03}}}\n",
+            n % regions
+        )
+        .unwrap();
+        text
+    })
+}
+
+#[test]
+fn texts_that_repeat_take_no_longer_than_their_bytes() {
+    for text in [
+        "---\n".repeat(260_000),
+        "---\n# a\n".repeat(130_000),
+        "a\n---\n".repeat(160_000),
+        "-".repeat(1_000_000),
+        "- \"/\"\n".repeat(160_000),
+        "{}".repeat(500_000),
+        format!("[{}", "1,".repeat(500_000)),
+        "? ".repeat(500_000),
+        "[".repeat(1_000_000),
+        "- ".repeat(500_000),
+        "a: &a\n".repeat(160_000),
+        "%YAML 1.1\n---\n".repeat(60_000),
+        "\"\\\n".repeat(300_000),
+        "#a\n'\n".repeat(160_000),
+    ] {
+        check(&Sandbox::new().file("clusters.yaml", CLUSTERS).file("a.yaml", text));
+    }
+}
+
+#[test]
+fn maps_with_many_keys_are_read() {
+    let mut keys =
+        String::from("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: a}\ndata:\n");
+    for n in 0..80_000 {
+        writeln!(keys, "  k{n}: a").unwrap();
+    }
+    check(&Sandbox::web().file("a.yaml", keys));
+}
+
+#[test]
+fn findings_in_great_numbers_are_placed() {
+    let mut text = String::new();
+    for n in 0..10_000 {
+        writeln!(text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: '{n} x', namespace: [{n}]}}")
+            .unwrap();
+    }
+    let repo = Sandbox::web().file("a.yaml", text);
+    let began = Instant::now();
+    repo.run("check -o json");
+    assert!(began.elapsed() < LONGEST, "took {:?}", began.elapsed());
+}
+
+#[test]
+fn spread_over_many_regions_is_decided() {
+    let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {name: p}\n\
+                  spec:\n  resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]\n  placement:\n    spreadConstraints:\n    \
+                  - {spreadByField: region, minGroups: 20, maxGroups: 40}\n    \
+                  - {spreadByField: cluster, minGroups: 70, maxGroups: 120}\n";
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: a}\n";
+    let repo = Sandbox::new()
+        .file("clusters.yaml", clusters(120, 40))
+        .file("policy.yaml", policy)
+        .file("a.yaml", template);
+    check(&repo);
+    let plan = repo.run("plan -o json").out;
+    assert!(plan.matches("\"m0").count() >= 70, "{plan}");
+}
+
+#[test]
+fn dependencies_of_many_are_followed() {
+    let mut text = String::from(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterPropagationPolicy\nmetadata: {name: p}\n\
+         spec: {propagateDeps: true, resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]}\n",
+    );
+    for n in 0..100 {
+        write!(text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}, namespace: a}}\n")
+            .unwrap();
+        write!(text, "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d{n}, namespace: a}}\n")
+            .unwrap();
+        text.push_str("spec: {template: {spec: {containers: [{name: a, envFrom: [");
+        for m in 0..100 {
+            write!(text, "{{configMapRef: {{name: c{m}}}}},").unwrap();
+        }
+        text.push_str("]}]}}}\n");
+    }
+    let repo = Sandbox::new().file("clusters.yaml", clusters(200, 5)).file("a.yaml", text);
+    check(&repo);
+}
+
+#[test]
+fn templates_have_limits_together() {
+    let mut repo = Sandbox::new().file("clusters.yaml", clusters(200, 5));
+    for n in 0..20 {
+        let text = "{% for i in range(99999) %}{% if cluster.name == i %}{% endif %}{% endfor %}a: 1\n";
+        repo = repo.file(&format!("t{n}.yaml.j2"), text);
+    }
+    let told = check(&repo);
+    assert!(told.contains("steps") && told.contains("for all clusters"), "{told}");
+    let large =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ cluster.name * 500000 }}}\n";
+    let told = check(&Sandbox::new().file("clusters.yaml", clusters(200, 5)).file("a.yaml.j2", large));
+    assert!(told.contains("a.yaml.j2") && told.contains("MiB of output"), "{told}");
+    let documents = "{% for i in range(60000) %}\n---\na: {{ i }}\n{% endfor %}\n";
+    check(&Sandbox::new().file("clusters.yaml", clusters(2, 1)).file("a.yaml.j2", documents));
+}
