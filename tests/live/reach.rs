@@ -347,6 +347,27 @@ fn commands_that_fail_are_not_quoted() {
 }
 
 #[test]
+fn a_kubeconfig_that_does_not_parse_is_not_quoted() {
+    let sandbox = Sandbox::new(&["m1"]);
+    for text in [
+        "users:\n- name: a\n  user: {token: hunter2\n",
+        "users: [{name: a, user: {token: [hunter2]}}]\n",
+        "users: hunter2\n",
+        "users:\n- name: a\n  user:\n    token: \"hunter2\n",
+        "hunter2",
+        "users:\n- name: a\n  user:\n    token: *hunter2\n",
+        "users:\n- name: a\n  user:\n  \ttoken: hunter2\n",
+        "{\"users\": [{\"name\": \"a\", \"user\": {\"token\": \"hunter2\" \"b\"}}]}",
+        "users:\n- name: a\n  user:\n    exec: hunter2\n",
+    ] {
+        fs::write(sandbox.path("kubeconfig"), text).unwrap();
+        let ran = sandbox.apply("-v").code(2);
+        assert!(ran.err.contains("the kubeconfig"), "{text}: {ran:#?}");
+        assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2"), "{text}: {ran:#?}");
+    }
+}
+
+#[test]
 fn requests_are_made_as_somebody_else() {
     let sandbox = Sandbox::new(&["m1"]);
     {

@@ -30,6 +30,19 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
     })
 }
 
+/// Whether a kind of that name is known here, whatever its group.
+///
+/// ```
+/// use federate_kubernetes::kinds::is_known;
+/// assert!(is_known("Deployment") && is_known("PropagationPolicy"));
+/// assert!(!is_known("Secrett"));
+/// ```
+pub fn is_known(kind: &str) -> bool {
+    KINDS.iter().any(|(_, cluster, namespaced)| {
+        [cluster, namespaced].iter().any(|k| k.split_whitespace().any(|k| k == kind))
+    })
+}
+
 /// KubeFed gives a federated type the scope of its target, except that `FederatedNamespace` lives in
 /// the namespace it federates. Targets that are not known here are taken as namespaced.
 fn federated(kind: &str) -> Option<Scope> {

@@ -78,7 +78,7 @@ impl Access {
                 return Err(Error::Access(why.to_owned()));
             }
             Err(error) if self.kubeconfig.is_some() || !is_missing(&error) => {
-                return Err(Error::Access(format!("the kubeconfig: {error}")));
+                return Err(Error::Access(format!("the kubeconfig {}", wrong(&error))));
             }
             Err(_) if self.hub.is_some() => {
                 return Err(Error::Access(
@@ -114,6 +114,17 @@ fn pod(wanted: usize) -> Result<Source, Error> {
         )));
     }
     Ok(Source::Pod)
+}
+
+/// What is wrong with a kubeconfig, without any of its text: the parser quotes the line, token and all.
+fn wrong(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(at) => format!("is not valid at line {}, column {}", at.line(), at.column()),
+            None => "is not valid".to_owned(),
+        },
+        error => format!("cannot be used: {error}"),
+    }
 }
 
 fn is_missing(error: &KubeconfigError) -> bool {

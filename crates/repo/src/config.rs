@@ -116,7 +116,7 @@ impl Config {
             return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
         }
         serde_path_to_error::deserialize(value).map_err(|e| {
-            let message = e.inner().to_string();
+            let message = without_value(&e.inner().to_string());
             let mut pointer: String = e.path().iter().map(pointer_segment).collect();
             // An unknown key is reported for the mapping that holds it.
             let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
@@ -147,6 +147,26 @@ fn error(at: Option<Position>, message: &str) -> Finding {
         format!("invalid configuration: {message}"),
     )
     .help("`federate help` lists the keys of federate.yaml")
+}
+
+/// What serde says is wrong, without the value that is: it could be secret.
+///
+/// Its messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
+fn without_value(message: &str) -> String {
+    let quoted = |kind: &str| {
+        let said = message.strip_prefix(kind)?;
+        let (_, expected) = said.rsplit_once(", expected ")?;
+        Some((said.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
+    };
+    if let Some((found, expected)) = quoted("invalid type: ") {
+        return format!("invalid type: {found}, expected {expected}");
+    }
+    for kind in ["invalid value: ", "unknown variant `"] {
+        if let Some((_, expected)) = quoted(kind) {
+            return format!("invalid value, expected {expected}");
+        }
+    }
+    message.to_owned()
 }
 
 fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {

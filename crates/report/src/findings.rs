@@ -6,6 +6,7 @@ use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Rendere
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::quote;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Repo;
 use federate_yaml::Position;
@@ -13,8 +14,8 @@ use federate_yaml::Position;
 /// Findings shown in full; the rest is counted.
 pub const SHOWN: usize = 20;
 
-/// A longer source line is not shown.
-const LONGEST_LINE: usize = 400;
+/// Bytes that are read again to find the places of findings; beyond, an object's first line stands for them.
+const SEARCH: usize = 64 << 20;
 
 /// A finding for machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -59,8 +60,9 @@ pub fn sort(findings: &mut Vec<Finding>) {
 
 /// The findings for machines.
 pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
+    let mut search = SEARCH;
     let row = |finding: &Finding| {
-        let at = position(repo, finding);
+        let at = position(repo, finding, &mut search);
         Row {
             severity: finding.severity,
             code: finding.code,
@@ -79,8 +81,9 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
 pub fn text(repo: &Repo, findings: &[Finding], styled: bool) -> String {
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
+    let mut search = SEARCH;
     for finding in findings.iter().take(SHOWN) {
-        out.push_str(&one(repo, finding, &renderer));
+        out.push_str(&one(repo, finding, &renderer, &mut search));
         out.push_str("\n\n");
     }
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
@@ -97,18 +100,28 @@ pub fn text(repo: &Repo, findings: &[Finding], styled: bool) -> String {
     out
 }
 
-fn position(repo: &Repo, finding: &Finding) -> Option<Position> {
+/// Where a finding is; `search` is how many bytes may still be read again for that.
+fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Position> {
     let origin = finding.origin.as_ref()?;
     if origin.line == 0 {
         return None;
     }
     Some(match finding.column {
         Some(column) => Position { line: origin.line, column },
-        None => repo.locate(origin, &finding.pointer),
+        None => {
+            let size = repo.texts.get(&origin.file).map_or(0, |text| text.len());
+            match search.checked_sub(size) {
+                Some(rest) => {
+                    *search = rest;
+                    repo.locate(origin, &finding.pointer)
+                }
+                None => Position { line: origin.line, column: 1 },
+            }
+        }
     })
 }
 
-fn one(repo: &Repo, finding: &Finding, renderer: &Renderer) -> String {
+fn one(repo: &Repo, finding: &Finding, renderer: &Renderer, search: &mut usize) -> String {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -116,7 +129,7 @@ fn one(repo: &Repo, finding: &Finding, renderer: &Renderer) -> String {
     let mut group =
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
-        let at = position(repo, finding);
+        let at = position(repo, finding, search);
         let line = at.and_then(|at| source_line(repo, &origin.file, at.line));
         group = match (at, line) {
             (Some(at), Some(line)) => group.element(snippet(&origin.file, at, line)),
@@ -144,18 +157,5 @@ fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snipp
 }
 
 fn source_line(repo: &Repo, file: &str, number: u32) -> Option<String> {
-    let bytes = repo.texts.get(file)?;
-    if holds_secret(bytes) {
-        return None;
-    }
-    let line = bytes.split(|b| *b == b'\n').nth(number.checked_sub(1)? as usize)?;
-    let line = String::from_utf8_lossy(line);
-    let line = line.trim_end_matches('\r').trim_start_matches('\u{feff}');
-    (line.len() <= LONGEST_LINE).then(|| line.to_owned())
-}
-
-/// A file with a Secret in it is never quoted, whatever its lines look like.
-fn holds_secret(bytes: &[u8]) -> bool {
-    let has = |line: &[u8], word: &[u8]| line.windows(word.len()).any(|w| w == word);
-    bytes.split(|b| *b == b'\n').any(|line| has(line, b"kind") && has(line, b"Secret"))
+    quote::line(file, repo.texts.get(file)?, number)
 }

@@ -5,4 +5,5 @@ pub mod actions;
 pub mod diff;
 pub mod explanation;
 pub mod findings;
+mod quote;
 pub mod table;

@@ -1,0 +1,161 @@
+//! Which lines of a repo's files a message may quote: those that cannot hold a credential.
+//!
+//! A file is quoted only where every object in it is of a kind that is known, and none is a Secret: a
+//! mistyped `kind` must not show what a Secret holds. Near anything that is named like a credential nothing
+//! is quoted, and of `federate.yaml`, whose values are anybody's, only keys.
+
+use federate_kubernetes::kinds;
+use federate_repo::config;
+
+/// A longer line is not shown.
+const LONGEST: usize = 400;
+
+/// Lines above and below that must not speak of credentials either: an entry of a list of variables has
+/// its name on one line and its value on the next.
+const NEAR: usize = 3;
+
+/// Parts of names of credentials, in small letters and without `-`, `_` and `.`.
+const CREDENTIALS: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "token",
+    "secret",
+    "credential",
+    "apikey",
+    "privatekey",
+    "accesskey",
+    "authorization",
+    "bearer",
+    "connectionstring",
+];
+
+/// The line of a file, from 1, if it may be shown.
+pub(crate) fn line(file: &str, bytes: &[u8], number: u32) -> Option<String> {
+    let at = (number as usize).checked_sub(1)?;
+    if file == config::FILE {
+        return key(&text(bytes.split(|b| *b == b'\n').nth(at)?));
+    }
+    if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes) {
+        return None;
+    }
+    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
+    let line = lines.get(at).filter(|line| line.len() <= LONGEST)?;
+    let near = lines.get(at.saturating_sub(NEAR)..)?;
+    (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at)).then(|| text(line))
+}
+
+fn text(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    line.trim_end_matches('\r').trim_start_matches('\u{feff}').to_owned()
+}
+
+/// The key of a line, without its value.
+fn key(line: &str) -> Option<String> {
+    let (key, value) = line.split_once(':')?;
+    let name = key.trim_start_matches([' ', '-']);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    if name.is_empty() || !name.chars().all(plain) || line.len() > LONGEST {
+        return None;
+    }
+    Some(if value.trim().is_empty() { line.to_owned() } else { format!("{key}: …") })
+}
+
+/// Whether kinds are named, and all of them are known and hold no credentials.
+fn harmless(bytes: &[u8]) -> bool {
+    let mut named = false;
+    for line in bytes.split(|b| *b == b'\n') {
+        for kind in kinds_of(line) {
+            if !kinds::is_known(&kind) || kind.contains("Secret") {
+                return false;
+            }
+            named = true;
+        }
+    }
+    named
+}
+
+/// What stands after each `kind:` of a line.
+fn kinds_of(line: &[u8]) -> Vec<String> {
+    let line = String::from_utf8_lossy(line);
+    let after = line.match_indices("kind").filter_map(|(at, word)| {
+        let rest = line.get(at + word.len()..)?.trim_start_matches(['"', '\'']).trim_start();
+        let value = rest.strip_prefix(':')?.trim_start().trim_start_matches(['"', '\'']);
+        let end = value.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(value.len());
+        Some(value.get(..end)?.to_owned())
+    });
+    after.collect()
+}
+
+fn contains(line: &[u8], word: &[u8]) -> bool {
+    line.windows(word.len()).any(|window| window == word)
+}
+
+fn is_credential(line: &[u8]) -> bool {
+    let small: String = String::from_utf8_lossy(line)
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    CREDENTIALS.iter().any(|word| small.contains(word)) || small.contains("begin")
+}
+
+/// Whether a line stands below a key that is named like a credential.
+fn within_credential(lines: &[&[u8]], at: usize) -> bool {
+    let indent = |line: &[u8]| line.iter().take_while(|b| matches!(b, b' ' | b'-')).count();
+    let blank = |line: &[u8]| line.trim_ascii().is_empty();
+    let mut least = lines.get(at).map_or(0, |line| indent(line));
+    for line in lines.iter().take(at).rev().filter(|line| !blank(line)) {
+        if indent(line) < least {
+            least = indent(line);
+            if is_credential(line) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, number: u32) -> Option<String> {
+        line("a.yaml", text.as_bytes(), number)
+    }
+
+    #[test]
+    fn lines_of_known_kinds_are_shown() {
+        let text = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: x\n";
+        assert_eq!(shown(text, 4).as_deref(), Some("  replicas: x"));
+        assert_eq!(shown("{\"kind\": \"ConfigMap\"}", 1).as_deref(), Some("{\"kind\": \"ConfigMap\"}"));
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for (text, number) in [
+            ("kind: Secret\nstringData: {a: hunter2}\n", 2),
+            ("kind: Secrett\nstringData: {a: hunter2}\n", 2),
+            ("kind: \"Secret\"\nx: hunter2\n", 2),
+            ("stringData: {a: hunter2}\n", 1),
+            ("{\"kind\":\"Sekret\",\"data\":{\"a\":\"hunter2\"}}\n", 1),
+            ("kind: ConfigMap\n---\nkind: Sekret\nx: hunter2\n", 4),
+            ("kind: Pod\npassword: hunter2\n", 2),
+            ("kind: Pod\nenv:\n- name: DB_PASSWORD\n  value: hunter2\n", 4),
+            ("kind: Pod\ndb-password: |\n  a\n  b\n  c\n  d\n  hunter2\n", 7),
+            ("kind: Pod\ntls:\n  a: |\n    -----BEGIN KEY-----\n    hunter2\n", 5),
+        ] {
+            assert_eq!(shown(text, number), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_show_their_keys_alone() {
+        let settings = |text: &str| line(config::FILE, text.as_bytes(), 1);
+        assert_eq!(settings("values: {a: hunter2}").as_deref(), Some("values: …"));
+        assert_eq!(settings("  paths:").as_deref(), Some("  paths:"));
+        assert_eq!(settings("hunter2"), None);
+        assert_eq!(settings("\"hunter2\": 1"), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! Mistakes that could make a message show a credential: no command prints the value.
+
+use crate::sandbox::Sandbox;
+
+/// What no output may have.
+const PLANTED: &str = "hunter2";
+
+/// Files with a mistake, each with the planted value in a place where people keep credentials.
+const MISTAKES: [(&str, &str); 60] = [
+    // Secrets that do not parse, or whose kind is mistyped.
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2\n"),
+    (
+        "s.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  a: hunter2\n  a: hunter2\n",
+    ),
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  a: \"hunter2\n"),
+    (
+        "s.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  a: *hunter2\n  b: hunter2: x\n",
+    ),
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: hunter2\n"),
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: [hunter2]\n"),
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: S_x}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "kind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "apiVersion: v1\nkind: Secrett\nmetadata: {name: s}\nstringData: {a: hunter2, a: hunter2}\n"),
+    ("s.yaml", "apiVersion: v1\nkind: Sercet\nmetadata: {}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "apiVersion: v1\nKind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "apiVersion: v1\nkind: [Secret]\nmetadata: {name: s}\nstringData: {a: hunter2}\n"),
+    ("s.yaml", "{apiVersion: v1, kind: Sercet, metadata: {}, stringData: {a: hunter2}}\n"),
+    (
+        "s.json",
+        "{\"apiVersion\":\"v1\",\"kind\":\"Sercet\",\"metadata\":{},\"stringData\":{\"a\":\"hunter2\"}}",
+    ),
+    (
+        "s.json",
+        "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{},\"stringData\":{\"a\":\"hunter2\"}}",
+    ),
+    (
+        "s.json",
+        "{\"apiVersion\":\"v1\",\"kind\":\"Sercet\",\"stringData\":{\"a\":\"hunter2\",\"a\":\"hunter2\"}}",
+    ),
+    ("s.json", "{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"stringData\":{\"a\":\"hunter2\"},}"),
+    ("s.yaml", "apiVersion: v1\nkind: List\nitems:\n- {kind: Secret, stringData: {a: hunter2}}\n"),
+    ("s.yaml", "apiVersion: v1\nkind: SecretList\nitems:\n- {stringData: {a: hunter2}}\n"),
+    (
+        "s.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: Secret\nstringData: {a: hunter2}\n",
+    ),
+    ("s.yaml", "stringData: {a: hunter2\n"),
+    ("s.yaml", "a: hunter2\n\tb: hunter2\n"),
+    ("s.yaml", "apiVersion: bitnami.com/v1\nkind: Vault\nmetadata: {}\nspec: {a: hunter2}\n"),
+    (
+        "s.yaml",
+        "apiVersion: bitnami.com/v1\nkind: Vault\nmetadata: {name: v}\nspec: {a: hunter2, a: hunter2}\n",
+    ),
+    // Credentials in other objects.
+    (
+        "d.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - env:\n    - name: DB_PASSWORD\n      value: hunter2\n      value: hunter2\n",
+    ),
+    (
+        "d.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p}\ndata:\n  password: hunter2\n  password: hunter2\n",
+    ),
+    (
+        "d.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p}\ndata:\n  api-key: |\n    hunter2\n   hunter2\n",
+    ),
+    ("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p}\ndata:\n  token: [hunter2\n"),
+    (
+        "d.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p, name: p}\ndata: {dbPassword: hunter2}\n",
+    ),
+    // Settings.
+    ("federate.yaml", "values: hunter2\n"),
+    ("federate.yaml", "values: {a: hunter2}\nvalue: {a: hunter2}\n"),
+    ("federate.yaml", "values: {a: hunter2\n"),
+    ("federate.yaml", "values: {a: hunter2, a: hunter2}\n"),
+    ("federate.yaml", "clusterValues: {m1: hunter2}\n"),
+    ("federate.yaml", "clusterValues: hunter2\n"),
+    ("federate.yaml", "paths: hunter2\n"),
+    ("federate.yaml", "paths: {a: hunter2}\n"),
+    ("federate.yaml", "apiVersion: hunter2\n"),
+    ("federate.yaml", "kind: hunter2\n"),
+    ("federate.yaml", "values:\n  a: |\n    x\n  hunter2\n"),
+    ("federate.yaml", "values: {a: 1}\n---\nvalues: {a: hunter2}\n"),
+    ("federate.yaml", "dialects: {karmada: hunter2}\n"),
+    ("federate.yaml", "drift: {ignore: [hunter2]}\n"),
+    ("federate.yaml", "contexts: [hunter2]\n"),
+    ("federate.yaml", "- hunter2\n"),
+    ("federate.yaml", "values: \"hunter2\n"),
+    // Templates.
+    ("t.yaml.j2", "{% set password = 'hunter2' %}a: {{ password + 1 }}\n"),
+    ("t.yaml.j2", "a: {{ 'hunter2' | int }}\n"),
+    ("t.yaml.j2", "{% set password = 'hunter2' %}a: {{ range(password) }}\n"),
+    ("t.yaml.j2", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2\n"),
+    ("t.yaml.j2", "apiVersion: v1\nkind: Secret\nstringData: {a: hunter2}\n"),
+    (
+        "t.yaml.j2",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s, labels: {a: '{{ cluster.name }}'}}\nstringData: {a: hunter2}\n",
+    ),
+    (
+        "t.yaml.j2",
+        "apiVersion: v1\nkind: Sercet\nmetadata: {name: s}\nspec: {a: hunter2, resources: {a: 'hunter2{{ cluster.name }}'}}\n",
+    ),
+    (
+        "t.yaml.j2",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2, a: hunter2}\n",
+    ),
+    // Policies that carry values.
+    (
+        "o.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders:\n      plaintext:\n      - {path: /spec/none/x, operator: replace, value: hunter2}\n",
+    ),
+    (
+        "o.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders: {plaintext: {password: hunter2}}\n",
+    ),
+    (
+        "o.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders: {plaintext: [{path: /a, operator: add, password: hunter2}]}\n",
+    ),
+    (
+        "o.yaml",
+        "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders: {jsonpatch: [{path: /a, operator: {token: hunter2}}]}\n",
+    ),
+    (
+        "f.yaml",
+        "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedSecret\nmetadata: {name: s, namespace: shop}\nspec: {template: {stringData: hunter2, stringData: hunter2}}\n",
+    ),
+];
+
+#[test]
+fn mistakes_show_no_credentials() {
+    let mut shown = Vec::new();
+    for (path, text) in MISTAKES {
+        let repo = Sandbox::web().file(path, text);
+        for line in
+            ["check", "check -o json", "plan -v", "render --out out", "explain Deployment/web -n shop"]
+        {
+            let ran = repo.run(line);
+            if ran.out.contains(PLANTED) || ran.err.contains(PLANTED) {
+                shown.push(format!("federate {line}\n{path}:\n{text}\n{}{}", ran.out, ran.err));
+            }
+        }
+    }
+    assert!(shown.is_empty(), "{} outputs\n{}", shown.len(), shown.join("\n\n"));
+}
+
+/// Where nothing is secret, messages still show the line.
+#[test]
+fn harmless_mistakes_are_quoted() {
+    let repo = Sandbox::web().file("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a]\n");
+    let ran = repo.run("check");
+    assert!(ran.out.contains("  name: [a]") || ran.err.contains("  name: [a]"), "{ran:#?}");
+}
