@@ -45,3 +45,10 @@ update:
 
 bench:
     cargo bench
+
+# Runs every fuzz target for so many seconds each: `just fuzz`, and `just fuzz-long` for hours.
+fuzz seconds="60" *targets="":
+    fuzz/run {{seconds}} {{targets}}
+
+fuzz-long hours="1":
+    fuzz/run $(({{hours}} * 3600))
