@@ -111,7 +111,7 @@ pub fn json_patch(bytes: &[u8]) {
     }
 }
 
-/// A repo of any dialect is planned, rendered, explained and checked; its plan is read back as it was.
+/// A repo of any dialect is planned, rendered, explained and checked; its plan is read back as it was written.
 pub fn plan(bytes: &[u8]) {
     let options = Options { strict_inventory: true, ..Options::default() };
     let session = session(files(bytes), options);
@@ -119,7 +119,8 @@ pub fn plan(bytes: &[u8]) {
     let plan = session.plan();
     let text = federate_engine::previous::write(plan);
     let again = federate_engine::previous::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    assert_eq!(&again, plan);
+    // Which rows are implicit is not remembered.
+    assert_eq!(federate_engine::previous::write(&again), text);
     for placement in plan.placements.iter().take(20) {
         session.engine().explain(&placement.object, plan);
     }

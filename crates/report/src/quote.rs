@@ -42,6 +42,10 @@ pub(crate) fn line(file: &str, bytes: &[u8], number: u32) -> Option<String> {
     }
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
     let line = lines.get(at).filter(|line| line.len() <= LONGEST)?;
+    if contains(line, b"value") && contains(bytes, b"Override") {
+        // What an override puts somewhere may be a credential, whatever its name.
+        return None;
+    }
     let near = lines.get(at.saturating_sub(NEAR)..)?;
     (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at)).then(|| text(line))
 }
@@ -142,6 +146,7 @@ mod tests {
             ("{\"kind\":\"Sekret\",\"data\":{\"a\":\"hunter2\"}}\n", 1),
             ("kind: ConfigMap\n---\nkind: Sekret\nx: hunter2\n", 4),
             ("kind: Pod\npassword: hunter2\n", 2),
+            ("kind: OverridePolicy\nx: {path: /a, value: hunter2}\n", 2),
             ("kind: Pod\nenv:\n- name: DB_PASSWORD\n  value: hunter2\n", 4),
             ("kind: Pod\ndb-password: |\n  a\n  b\n  c\n  d\n  hunter2\n", 7),
             ("kind: Pod\ntls:\n  a: |\n    -----BEGIN KEY-----\n    hunter2\n", 5),
