@@ -17,6 +17,7 @@ mod adoption;
 mod apply;
 mod drift;
 mod dry_run;
+mod fights;
 mod import;
 mod outcomes;
 mod reach;

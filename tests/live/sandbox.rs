@@ -276,7 +276,7 @@ impl Sandbox {
     }
 
     /// The code of a cluster's answer.
-    fn ask(
+    pub(crate) fn ask(
         &self,
         cluster: &str,
         method: &str,

@@ -11,12 +11,17 @@ use super::fields::FieldSet;
 use super::managed::{Managed, Operation};
 use super::typed::{compare, extract};
 
-/// What `write.manager` has to apply so that the live object becomes `target` and nothing else changes,
-/// neither fields nor their owners: what it has applied before, with what differs between the two.
-pub fn amendment(live: &Value, target: &Value, write: &Write<'_>) -> Value {
-    let (before, after) = (bare(live), bare(target));
-    let found = compare(write.schema(), &before, &after).without(&write.kind.untouched(write.subresource));
-    let named = owned(live, write).difference(&found.removed).union(found.changed());
+/// What `write.manager` has to apply so that the live object becomes `target` and nothing else changes:
+/// what it has applied before, with what differs between the two. `whole` is what the live object would become
+/// by an apply of everything that is wanted: what `target` has in common with it is applied as well, so that an
+/// apply of everything finds nothing left to own.
+pub fn amendment(live: &Value, target: &Value, whole: &Value, write: &Write<'_>) -> Value {
+    let (before, after, all) = (bare(live), bare(target), bare(whole));
+    let untouched = write.kind.untouched(write.subresource);
+    let found = compare(write.schema(), &before, &after).without(&untouched);
+    let left = compare(write.schema(), &after, &all).without(&untouched);
+    let same = owned(whole, write).difference(&left.changed());
+    let named = owned(live, write).difference(&found.removed).union(found.changed()).union(same);
     let mut body = only(&after, &named, write);
     for field in ["uid", "resourceVersion"] {
         if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
@@ -84,15 +89,18 @@ mod tests {
 
         let mut target = live.clone();
         target["data"]["a"] = json!("1");
-        let body = amendment(&live, &target, &write(&kind, "us"));
+        let all = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
+            "data": {"a": "1", "b": "1", "c": "1", "d": "2"}});
+        let whole = applied(Some(&live), &all, &write(&kind, "us")).unwrap();
+        let body = amendment(&live, &target, &whole, &write(&kind, "us"));
         assert_eq!(
             body,
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1"},
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1", "d": "2"},
                 "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}})
         );
         let after = applied(Some(&live), &body, &write(&kind, "us")).unwrap();
         assert_eq!(after["data"], json!({"a": "1", "b": "2", "c": "1", "d": "2"}));
-        assert_eq!(owners(&after, "us"), r#"{"f:data":{"f:a":{},"f:c":{}}}"#);
+        assert_eq!(owners(&after, "us"), r#"{"f:data":{"f:a":{},"f:c":{},"f:d":{}}}"#);
         assert_eq!(owners(&after, "edit"), r#"{"f:data":{"f:b":{},"f:d":{}}}"#);
     }
 }

@@ -68,6 +68,7 @@ pub use amend::{amendment, part};
 pub use apply::{Write, apply, update};
 pub use complete::complete;
 pub use custom::Custom;
+pub use defaults::encode_string_data;
 pub use failure::{Cause, Failure};
 pub use kinds::Kind;
 pub use validate::invalid_name;

@@ -157,13 +157,17 @@ fn binding(object: &mut Value) {
     }
 }
 
-/// What is written as text becomes data, and is not seen afterwards.
-fn secret(object: &mut Value) {
+/// Makes data of what is written as text in a Secret.
+pub fn encode_string_data(object: &mut Value) {
     let written = object.as_object_mut().and_then(|map| map.shift_remove("stringData"));
     for (key, value) in written.iter().filter_map(Value::as_object).flatten() {
         let bytes = value.as_str().unwrap_or_default().as_bytes();
         below(object, "data")[key] = Value::from(base64(bytes));
     }
+}
+
+fn secret(object: &mut Value) {
+    encode_string_data(object);
     default(object, "type", || json!("Opaque"));
 }
 

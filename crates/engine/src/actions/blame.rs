@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::ownership::is_ours;
 use super::steps::{Step, steps, text};
 use federate_apiserver::fields::{Element, FieldSet};
 use federate_apiserver::managed::{Managed, Owner};
@@ -32,6 +33,18 @@ impl Blame {
         let steps = steps(path);
         let owns = |fields: &FieldSet| depth(fields, &steps) == steps.len() || atomic(fields, &steps);
         self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
+    }
+
+    /// Whether somebody other than federate owns a field.
+    pub(super) fn others(&self, path: &str) -> bool {
+        self.owners(path).iter().any(|owner| !is_ours(owner))
+    }
+
+    /// Whether a field belongs to others only, and none of them is a person with `kubectl`.
+    pub(super) fn taken(&self, path: &str) -> bool {
+        let owners = self.owners(path);
+        let other = |owner: &&Owner| !is_ours(owner) && !owner.manager.starts_with("kubectl");
+        !owners.is_empty() && owners.iter().all(other)
     }
 }
 

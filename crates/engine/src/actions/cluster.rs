@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use serde_json::Value;
 
+use super::autoscaled::Autoscalers;
+use super::controlled::remove_controlled;
 use super::decide::{Decision, Fresh, Rules, Send, Wanted, decide};
 use super::drift::{Drift, Known};
 use super::ownership;
@@ -34,14 +36,30 @@ pub struct Desired {
     fresh: Fresh,
 }
 
-/// Reads what is rendered, once for all clusters that share it.
+/// Reads what is rendered, as it is sent, once for all clusters that share it.
 pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
     let read = |manifest: &Manifest| {
-        let body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+        let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
+        prepare(&mut body);
         let clusters = manifest.clusters.clone();
         Some(Desired { object: manifest.object.clone(), clusters, body, fresh: Fresh::default() })
     };
     manifests.par_iter().filter_map(read).collect()
+}
+
+/// Makes of a rendered object what is sent. Text of a Secret is sent as data: of what a server makes of
+/// `stringData` it does not remember the owner, so that a key would stay when it is no longer rendered.
+pub(super) fn prepare(body: &mut Value) {
+    remove_controlled(body);
+    let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
+    let texts = body.get("stringData").and_then(Value::as_object);
+    // What is not text the API server refuses.
+    if is("kind", "Secret")
+        && is("apiVersion", "v1")
+        && texts.is_some_and(|t| t.values().all(Value::is_string))
+    {
+        federate_apiserver::encode_string_data(body);
+    }
 }
 
 /// What may be deleted.
@@ -128,12 +146,16 @@ impl Deciding<'_> {
         let is_wanted = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
         let wanted: Vec<&Desired> = self.desired.iter().filter(is_wanted).collect();
         let known = Known { cluster, live, kind, rules: self.rules };
+        let rendered = wanted.iter().map(|desired| (&desired.object, &desired.body));
+        let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
+        let autoscalers = Autoscalers::of(there.chain(rendered));
         let mut decisions: Vec<Decision> = wanted
             .par_iter()
             .filter_map(|desired| {
                 let id = &desired.object;
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-                let decision = self.one(cluster, desired, placements.get(id).copied(), there, &kind(id));
+                let decision =
+                    self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers));
                 match self.drift {
                     Some(drift) => drift.wanted(decision, &known),
                     None => Some(decision),
@@ -190,7 +212,7 @@ impl Deciding<'_> {
         desired: &Desired,
         placement: Option<&Placement>,
         there: Option<&Object>,
-        kind: &Kind,
+        (kind, autoscalers): (&Kind, &Autoscalers),
     ) -> Decision {
         let act = |ours: bool| self.act(cluster, placement?, there, ours);
         let wanted = Wanted {
@@ -199,6 +221,7 @@ impl Deciding<'_> {
             body: &desired.body,
             kind,
             fresh: &desired.fresh,
+            autoscalers,
             act: &act,
         };
         decide(&wanted, there.map(|object| &object.body), self.rules)

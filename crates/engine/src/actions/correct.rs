@@ -3,9 +3,9 @@
 //! To apply the whole object would also put back what an ignore rule leaves to others. A JSON patch of the
 //! drifted fields would not; but what a patch writes belongs to federate as one who updates, beside
 //! federate as one who applies, and would stay for ever once it is no longer rendered. So what is applied
-//! is what we have applied before, with the values that run, and the drifted fields with those that are
-//! rendered ([`amendment`]): no field changes but these, and each has one owner afterwards, as after
-//! `apply`. The resource version goes with it, so that what somebody changed after it was read is
+//! is what we have applied before and what runs as it is rendered, with the values that run, and the drifted
+//! fields with those that are rendered ([`amendment`]): no field changes but these, and each is ours afterwards,
+//! as after `apply`. The resource version goes with it, so that what somebody changed after it was read is
 //! decided about anew.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub(super) fn corrected(
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
     let amended = applied(Some(live), body, &write).and_then(|whole| {
         let target = partly(live, &whole, &|path| drifted.contains(path));
-        let body = amendment(live, &target, &write);
+        let body = amendment(live, &target, &whole, &write);
         Ok((applied(Some(live), &body, &write)?, body))
     });
     match amended {

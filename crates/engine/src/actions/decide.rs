@@ -4,6 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
+use super::autoscaled::Autoscalers;
+use super::cluster::prepare;
 use super::ownership::{Whose, handed_over, whose};
 use super::restart::restarts_pods;
 use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked};
@@ -75,6 +77,8 @@ pub struct Wanted<'w> {
     pub kind: &'w Kind,
     /// What it is where it is new.
     pub fresh: &'w Fresh,
+    /// Who scales what in the cluster.
+    pub(super) autoscalers: &'w Autoscalers,
     /// What its control plane does about it, if the live object is its own (or is not known to be).
     pub act: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
 }
@@ -196,7 +200,9 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     if let Some(reason) = held_back(action.as_ref()) {
         return nothing(wanted, Deed::Skip, reason);
     }
-    let body = rules.inventory.labelled(&retained(wanted, action.as_ref(), live));
+    let mut body = retained(wanted, action.as_ref(), live);
+    let note = wanted.autoscalers.leave(wanted.object, live, &mut body);
+    let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
         Err(failure) => {
@@ -204,12 +210,19 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
         }
     };
     if deed == Deed::Update && result == *live {
-        return shown(wanted, Deed::Unchanged, live, result, None, rules);
+        return noted(shown(wanted, Deed::Unchanged, live, result, None, rules), note);
     }
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
     let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
-    shown(wanted, deed, live, result, Some(Send::Apply { body: Arc::new(body), owners }), rules)
+    let send = Some(Send::Apply { body: Arc::new(body), owners });
+    noted(shown(wanted, deed, live, result, send, rules), note)
+}
+
+/// A decision with what there is to say about it.
+fn noted(mut decision: Decision, note: Option<String>) -> Decision {
+    decision.action.reason = note;
+    decision
 }
 
 /// The object is not ours.
@@ -275,7 +288,9 @@ fn retained(wanted: &Wanted<'_>, action: Option<&federate_dialect::Action>, live
     let Some(action) = action else { return wanted.body.clone() };
     match &action.deed {
         federate_dialect::Deed::Update(sent) | federate_dialect::Deed::Create(sent) => {
-            project(wanted.body, &plain(sent))
+            let mut sent = plain(sent);
+            prepare(&mut sent);
+            project(wanted.body, &sent)
         }
         // It would send what is there.
         federate_dialect::Deed::Nothing => project(wanted.body, &plain(live)),
@@ -315,18 +330,7 @@ fn shown(
 
 /// The fields of the result that are rendered.
 fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
-    let mut part = part(result, &rules.write(wanted.kind));
-    // What is rendered as text a server keeps encoded.
-    let texts = wanted.body.get("stringData").and_then(Value::as_object);
-    for key in texts.filter(|_| wanted.kind.is("Secret")).into_iter().flat_map(Map::keys) {
-        if let Some(value) = result.pointer("/data").and_then(|data| data.get(key)) {
-            if !part["data"].is_object() {
-                part["data"] = Value::Object(Map::new());
-            }
-            part["data"][key.as_str()] = value.clone();
-        }
-    }
-    part
+    part(result, &rules.write(wanted.kind))
 }
 
 fn readable(mut object: Value, key: &DigestKey) -> Value {

@@ -1,14 +1,13 @@
 //! Drift: what runs otherwise than it is rendered, and is nobody's good right to have changed.
 //!
-//! Facts: horizontal autoscalers write `spec.replicas` through the subresource `scale`; so does `kubectl
-//! scale`, which is a person. What others add (defaults, sidecars, annotations such as `restartedAt`) is in
+//! Facts: what autoscalers decide about is not applied ([`autoscaled`](super::autoscaled)). What others add (defaults, sidecars, annotations such as `restartedAt`) is in
 //! no rendered field and never differs.
 
 use serde_json::Value;
 
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
-use super::{Deed, FieldDiff, Outcome, blame, steps, unmarked};
+use super::{Deed, FieldDiff, Outcome, steps, unmarked};
 use federate_apiserver::{Kind, complete};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
@@ -87,13 +86,11 @@ impl Drift<'_> {
     fn fields(&self, mut decision: Decision, known: &Known<'_>) -> Option<Decision> {
         let id = decision.action.object.clone();
         let there = known.object(&id)?;
-        let scaled = !known.rules.full && is_scaled(known, there);
         let kind = (known.kind)(&id);
         let diffs = std::mem::take(&mut decision.action.diffs).into_iter().filter_map(unmarked);
         let counts = |diff: &FieldDiff| {
-            let scaled = scaled && diff.path == "/spec/replicas";
             let told = !filled(&kind, diff) && !is_nothing(diff);
-            !scaled && told && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
+            told && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
         };
         decision.action.diffs = diffs.filter(counts).collect();
         if decision.action.diffs.is_empty() {
@@ -157,24 +154,4 @@ fn ignores(rule: &Ignore, live: &Object, diff: &FieldDiff) -> bool {
 /// An empty list names everything.
 fn any(list: &[String], is: &dyn Fn(&str) -> bool) -> bool {
     list.is_empty() || list.iter().any(|item| is(item))
-}
-
-/// Whether an autoscaler decides about the replicas.
-fn is_scaled(known: &Known<'_>, object: &Object) -> bool {
-    let (cluster, id) = (&known.cluster.name, &object.id);
-    let blame = blame::Blame::of(&object.body);
-    let scaled = blame
-        .owners("/spec/replicas")
-        .iter()
-        .any(|owner| owner.subresource.as_deref() == Some("scale") && !owner.manager.starts_with("kubectl"));
-    let targets = |scaler: &Object| {
-        let text = |field: &str| scaler.text(&["spec", "scaleTargetRef", field]);
-        let kind = text("kind");
-        // KEDA's default.
-        (kind == id.kind || (kind.is_empty() && id.kind == "Deployment")) && text("name") == id.name
-    };
-    let namespace = id.namespace.as_deref();
-    scaled
-        || known.live.list(cluster, "autoscaling", "HorizontalPodAutoscaler", namespace).iter().any(targets)
-        || known.live.list(cluster, "keda.sh", "ScaledObject", namespace).iter().any(targets)
 }

@@ -15,8 +15,10 @@ use crate::change::{DigestKey, hide, paths};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use ownership::PART_OF;
 
+mod autoscaled;
 pub mod blame;
 pub mod cluster;
+pub mod controlled;
 mod correct;
 pub mod decide;
 pub mod drift;
@@ -161,11 +163,7 @@ impl Actions {
     }
 }
 
-/// What the server keeps for itself: it is no difference.
-const SERVERS: [&str; 6] =
-    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"];
-
-/// An object without what the server keeps for itself, and without its status.
+/// An object without what is a controller's, and without its status.
 pub fn plain(object: &Value) -> Value {
     let mut object = specified(object);
     if let Some(map) = object.as_object_mut() {
@@ -174,12 +172,10 @@ pub fn plain(object: &Value) -> Value {
     object
 }
 
-/// An object without what the server keeps for itself.
+/// An object without what is a controller's.
 fn specified(object: &Value) -> Value {
     let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, _| !SERVERS.contains(&field.as_str()));
-    }
+    controlled::remove_controlled(&mut object);
     object
 }
 

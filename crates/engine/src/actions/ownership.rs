@@ -52,7 +52,7 @@ pub fn whose(live: &Value, set: &str) -> Whose {
     if managed.0.keys().any(is_ours) { Whose::Ours } else { Whose::Nobodys }
 }
 
-fn is_ours(owner: &Owner) -> bool {
+pub(super) fn is_ours(owner: &Owner) -> bool {
     owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 

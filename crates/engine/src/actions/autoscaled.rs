@@ -1,0 +1,184 @@
+//! Fields that an autoscaler decides about after the object is created: federate sets them once, and then
+//! leaves them as they run.
+//!
+//! Facts: autoscalers write `spec.replicas` through the subresource `scale`; so does `kubectl scale`, which is a
+//! person. A `HorizontalPodAutoscaler` names its target in `spec.scaleTargetRef`, as does a `ScaledObject` of
+//! KEDA, where the kind may be left out and is then `Deployment`. A `VerticalPodAutoscaler` names it in
+//! `spec.targetRef`; its own components change pods and not templates, but what others write into
+//! `resources` on its behalf is left as well. A field that an apply leaves out is set back to its default
+//! unless somebody else owns it by then.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::blame::Blame;
+use federate_kubernetes::ObjectRef;
+
+const REPLICAS: &str = "/spec/replicas";
+const CONTAINERS: &str = "/spec/template/spec/containers";
+
+/// The autoscalers of a cluster, those that are there and those that are rendered for it.
+#[derive(Debug, Default)]
+pub(super) struct Autoscalers {
+    /// By group, kind, namespace and name of what they scale.
+    replicas: BTreeMap<Target, String>,
+    resources: BTreeMap<Target, String>,
+}
+
+type Target = (String, String, Option<String>, String);
+
+impl Autoscalers {
+    /// Those among some objects.
+    pub(super) fn of<'o>(objects: impl Iterator<Item = (&'o ObjectRef, &'o Value)>) -> Self {
+        let mut all = Self::default();
+        for (id, body) in objects {
+            let name = || format!("{} {}", id.kind, id.name);
+            match (id.group(), id.kind.as_str()) {
+                ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
+                    all.replicas.extend(target(id, body, "scaleTargetRef").map(|target| (target, name())));
+                }
+                ("autoscaling.k8s.io", "VerticalPodAutoscaler") => {
+                    let off = body.pointer("/spec/updatePolicy/updateMode").is_some_and(|mode| mode == "Off");
+                    let target = target(id, body, "targetRef").filter(|_| !off);
+                    all.resources.extend(target.map(|target| (target, name())));
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// Leaves to autoscalers what is theirs of an object that is about to be applied over `live`, and says
+    /// what was left with another value than the one that is rendered.
+    pub(super) fn leave(&self, id: &ObjectRef, live: &Value, body: &mut Value) -> Option<String> {
+        if body.pointer(REPLICAS).is_none() && body.pointer(CONTAINERS).is_none() {
+            return None;
+        }
+        let blame = Blame::of(live);
+        let target = (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone());
+        let scaled = self.replicas.get(&target).cloned().or_else(|| scales(&blame));
+        let replicas = scaled.and_then(|who| leave_replicas(live, body, &blame, &who));
+        let sized = self.resources.get(&target);
+        replicas.or(sized.and_then(|who| leave_resources(live, body, &blame, who)))
+    }
+}
+
+/// What an autoscaler scales.
+fn target(id: &ObjectRef, body: &Value, field: &str) -> Option<Target> {
+    let of = |key: &str| body.pointer(&format!("/spec/{field}/{key}")).and_then(Value::as_str);
+    let kind = of("kind").filter(|kind| !kind.is_empty()).unwrap_or("Deployment");
+    let version = of("apiVersion").filter(|version| !version.is_empty()).unwrap_or("apps/v1");
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    Some((group.to_owned(), kind.to_owned(), id.namespace.clone(), of("name")?.to_owned()))
+}
+
+/// Who has scaled the object, other than a person.
+fn scales(blame: &Blame) -> Option<String> {
+    let owners = blame.owners(REPLICAS);
+    let scaler = owners.iter().find(|owner| {
+        owner.subresource.as_deref() == Some("scale") && !owner.manager.starts_with("kubectl")
+    })?;
+    Some(format!("{} (which scales it)", scaler.manager))
+}
+
+fn leave_replicas(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
+    let rendered = body.pointer(REPLICAS)?.clone();
+    let runs = live.pointer(REPLICAS)?.clone();
+    let spec = body.get_mut("spec").and_then(Value::as_object_mut)?;
+    if blame.others(REPLICAS) {
+        spec.shift_remove("replicas");
+    } else {
+        // Nobody else owns it yet: left out, it would become the default.
+        spec.insert("replicas".to_owned(), runs.clone());
+    }
+    (rendered != runs).then(|| {
+        format!(
+            "{who} decides about {REPLICAS}, which stays {runs}; remove {REPLICAS} from the template to hand it \
+             over for good"
+        )
+    })
+}
+
+/// Leaves amounts that somebody else has set.
+fn leave_resources(live: &Value, body: &mut Value, blame: &Blame, who: &str) -> Option<String> {
+    let mut left = None;
+    let runs = live.pointer(CONTAINERS)?.as_array()?;
+    for container in body.pointer_mut(CONTAINERS)?.as_array_mut()? {
+        let name = container.get("name")?.as_str()?.to_owned();
+        let Some(running) = runs.iter().find(|c| c.get("name").is_some_and(|n| *n == *name)) else {
+            continue;
+        };
+        for list in ["requests", "limits"] {
+            let amounts = container.pointer_mut(&format!("/resources/{list}"));
+            for (resource, amount) in amounts.and_then(Value::as_object_mut).into_iter().flatten() {
+                let path = format!("{CONTAINERS}[name={name}]/resources/{list}/{resource}");
+                let Some(other) = running.pointer(&format!("/resources/{list}/{resource}")) else { continue };
+                if other != amount && blame.taken(&path) {
+                    *amount = other.clone();
+                    left = Some(format!("{who} decides about {path}, which stays {other}"));
+                }
+            }
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(api_version: &str, kind: &str, name: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: Some("shop".into()),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn keda_scales_deployments_unless_it_says_otherwise() {
+        let scaler = id("keda.sh/v1alpha1", "ScaledObject", "s");
+        let body = json!({"spec": {"scaleTargetRef": {"name": "web"}}});
+        let all = Autoscalers::of([(&scaler, &body)].into_iter());
+        let live = json!({"spec": {"replicas": 5}});
+        let mut sent = json!({"spec": {"replicas": 2}});
+        let note = all.leave(&id("apps/v1", "Deployment", "web"), &live, &mut sent).unwrap();
+        assert!(note.starts_with("ScaledObject s decides about /spec/replicas, which stays 5"), "{note}");
+        assert_eq!(sent, live, "nobody else owns it");
+        let mut sent = json!({"spec": {"replicas": 2}});
+        assert_eq!(all.leave(&id("apps/v1", "StatefulSet", "web"), &live, &mut sent), None);
+        assert_eq!(sent["spec"]["replicas"], 2);
+    }
+
+    #[test]
+    fn amounts_that_others_set_under_a_vertical_autoscaler_stay() {
+        let scaler = id("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "v");
+        let body =
+            json!({"spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+        let all = Autoscalers::of([(&scaler, &body)].into_iter());
+        let with = |cpu: &str| {
+            json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "web", "resources": {"requests": {"cpu": cpu}}}]}}}})
+        };
+        let owned = |manager: &str, operation: &str| {
+            let mut live = with("2");
+            live["metadata"]["managedFields"] = json!([{"manager": manager, "operation": operation,
+                "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:template": {"f:spec":
+                {"f:containers": {"k:{\"name\":\"web\"}": {"f:resources": {"f:requests": {"f:cpu": {}}}}}}}}}}]);
+            live
+        };
+        let web = id("apps/v1", "Deployment", "web");
+        let mut sent = with("1");
+        assert!(all.leave(&web, &owned("vpa-updater", "Update"), &mut sent).is_some());
+        assert_eq!(sent, with("2"));
+        for (manager, operation) in [("federate", "Apply"), ("kubectl-edit", "Update")] {
+            let mut sent = with("1");
+            assert_eq!(all.leave(&web, &owned(manager, operation), &mut sent), None);
+            assert_eq!(sent, with("1"), "{manager}");
+        }
+    }
+}
