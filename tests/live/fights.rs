@@ -103,7 +103,8 @@ metadata: {name: shop-all}
 aggregationRule: {clusterRoleSelectors: [{matchLabels: {shop: 'yes'}}]}
 rules: []
 ";
-    let sandbox = sandbox().file("role.yaml", role);
+    // A real controller would replace what this test writes in its name.
+    let sandbox = Sandbox::new(&["m1"]).file("more.yaml", POLICY).file("role.yaml", role);
     sandbox.apply("").code(0);
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     sandbox.edit("m1", "clusterrole-aggregation-controller", ROLE, &json!({"rules": rules}));

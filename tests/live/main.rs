@@ -19,6 +19,7 @@ mod drift;
 mod dry_run;
 mod fights;
 mod import;
+mod order;
 mod outcomes;
 mod reach;
 mod trouble;

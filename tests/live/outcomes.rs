@@ -43,7 +43,11 @@ fn what_the_server_refuses_has_failed_and_what_waits_for_it_was_not_tried() {
     let hook = "apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: hook-shop}
-webhooks: []
+webhooks:
+- name: hook.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {name: hook, namespace: shop}}
 ";
     let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
     sandbox.write("b.yaml", &config("b", "1"));
@@ -56,7 +60,7 @@ webhooks: []
     let b = ran.action("m1", "ConfigMap", "b");
     assert!(b["error"].as_str().unwrap().contains("out of order"), "{b}");
     let hook = ran.action("m1", "ValidatingWebhookConfiguration", "hook-shop");
-    assert_eq!(hook["reason"], "not applied, because other objects could not be applied");
+    assert_eq!(hook["reason"], "not applied, because ConfigMap shop/b could not be, which may serve it");
     assert_eq!(clusters(&ran)[0]["outcome"], "failed");
 }
 

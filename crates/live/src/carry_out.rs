@@ -2,8 +2,8 @@
 //!
 //! The inventory's parent is written before anything else, with what was and what will be ours, and last
 //! with what is ours then: a run that ends in between leaves nothing that the next one does not find.
-//! Deletions come last, with the uid and the version that were decided about, and only where all else
-//! succeeded.
+//! Deletions come last, with the uid and the version that were decided about, and only where nothing failed
+//! that may depend on the object; but what holds something that another object asks for goes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::call::Call;
+use super::call::{Call, encoded};
 use super::client::Client;
+use super::depends::{Failed, in_the_way, live};
+use super::gates::Gates;
 use super::kinds::path_of;
 use super::order::{Phase, phase, phases};
 use super::read::{Seen, finished, parent_path};
@@ -57,16 +59,18 @@ impl Carried {
         Self(sent.map(|decision| (decision.action.object.clone(), Sent::Open)).collect())
     }
 
+    /// The objects that could not be changed, or were not because of others.
+    pub(super) fn undone(&self) -> impl Iterator<Item = &ObjectRef> {
+        let undone = |sent: &Sent| matches!(sent, Sent::Failed(_) | Sent::Held(_) | Sent::Late);
+        self.0.iter().filter(move |(_, sent)| undone(sent)).map(|(object, _)| object)
+    }
+
     fn is_clean(&self) -> bool {
-        !self.0.values().any(|sent| matches!(sent, Sent::Failed(_) | Sent::Held(_) | Sent::Late))
+        self.undone().next().is_none()
     }
 
-    fn note(&mut self, object: ObjectRef, sent: Sent) {
+    pub(super) fn note(&mut self, object: ObjectRef, sent: Sent) {
         self.0.insert(object, sent);
-    }
-
-    fn hold(&mut self, objects: impl Iterator<Item = ObjectRef>, why: &str) {
-        self.0.extend(objects.map(|object| (object, Sent::Held(why.to_owned()))));
     }
 
     /// The objects that are worth another round: another client was faster, or what they need was held up by that.
@@ -113,7 +117,7 @@ impl From<Result<(), Error>> for Sent {
 }
 
 /// Tells how many objects are done.
-struct Tally<'t> {
+pub(super) struct Tally<'t> {
     cluster: &'t ClusterName,
     progress: &'t dyn Progress,
     done: usize,
@@ -125,6 +129,11 @@ impl Tally<'_> {
         self.progress.at(self.cluster, Step::Applying { done: self.done, of: self.of });
     }
 
+    /// The same for objects that were counted already.
+    pub(super) fn again(&self) -> Self {
+        Self { done: 0, ..*self }
+    }
+
     fn one_more(&mut self) {
         self.done += 1;
         self.tell();
@@ -132,11 +141,13 @@ impl Tally<'_> {
 }
 
 /// The requests about one object, in order.
-struct Steps {
-    object: ObjectRef,
+pub(super) struct Steps {
+    pub(super) object: ObjectRef,
     calls: Vec<Call>,
     /// Where to ask whether a definition is in force.
     establishes: Option<Call>,
+    /// The `ServiceAccount` without which the object is deleted at once.
+    needs: Option<(Call, String)>,
     /// Whether it is no failure that the object is not there.
     may_be_gone: bool,
 }
@@ -167,10 +178,13 @@ pub(super) async fn carry_out(
     if of > 0 {
         tally.tell();
     }
+    let first = in_the_way(seen, &job.cluster, decisions);
     if how.dry_run == Some(DryRun::Server) {
         let mut tried = Vec::new();
         for (_, steps) in applied.into_iter().chain(deleted) {
-            match untried(seen, job, &steps.object) {
+            let room = first.iter().find(|(_, waiting)| ***waiting == steps.object);
+            let room = room.map(|(held, _)| format!("{held} is deleted first, which holds what it asks for"));
+            match untried(seen, job, &steps.object).or(room) {
                 Some(why) => carried.note(steps.object, Sent::Held(why)),
                 None => tried.push(steps),
             }
@@ -188,22 +202,27 @@ pub(super) async fn carry_out(
         run(client, first, carried, &mut tally).await?;
     }
     parent.announce(client).await?;
+    let (room, deleted): (Vec<_>, Vec<_>) =
+        deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
+    run(client, room.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally).await?;
+    let gates = Gates { client, job, seen, decisions, how };
     for (phase, steps) in waves {
-        // A webhook whose server does not run would keep everybody from everything.
-        if phase == Phase::Gates && !carried.is_clean() {
-            let held = steps.into_iter().map(|steps| steps.object);
-            carried.hold(held, "not applied, because other objects could not be applied");
-            continue;
-        }
+        let steps = if phase == Phase::Gates { gates.open(steps, carried).await? } else { steps };
         run(client, steps, carried, &mut tally).await?;
     }
-    if carried.is_clean() {
-        for (_, steps) in phases(deleted.into_iter()).into_iter().rev() {
-            run(client, steps, carried, &mut tally).await?;
-        }
-    } else {
-        let left = deleted.into_iter().map(|(_, steps)| steps.object);
-        carried.hold(left, "not deleted, because other objects could not be applied");
+    let deleted = gates.unblock(deleted, carried, &mut tally).await?;
+    let failed = Failed::of(carried.undone(), decisions, |object| live(seen, &job.cluster, object));
+    let (kept, gone): (Vec<_>, Vec<_>) =
+        deleted.into_iter().partition(|(_, steps)| failed.keeps(&steps.object).is_some());
+    for (_, Steps { object, .. }) in kept {
+        let other = failed.keeps(&object).map(ToString::to_string).unwrap_or_default();
+        carried.note(
+            object,
+            Sent::Held(format!("not deleted, because {other} could not be applied, which may need it")),
+        );
+    }
+    for (_, steps) in phases(gone.into_iter()).into_iter().rev() {
+        run(client, steps, carried, &mut tally).await?;
     }
     if carried.is_clean() {
         parent.settle(client).await?;
@@ -234,18 +253,20 @@ fn untried(seen: &Seen, job: &Job<'_>, object: &ObjectRef) -> Option<String> {
 }
 
 /// The requests for a decision; `None` where the kind is not known.
-fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
+pub(super) fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
     let kind = seen.kinds.of(object)?;
     let path = path_of(kind, object);
     let patch = || {
         let call = Call::new(Method::PATCH, path.clone()).query("fieldManager", MANAGER);
-        if kind.custom.is_some() && how.dry_run.is_none() { call.awaited() } else { call }
+        let awaited = kind.custom.is_some() || kind.is("Pod");
+        if awaited && how.dry_run.is_none() { call.awaited() } else { call }
     };
     let is_definition = object.kind == "CustomResourceDefinition" && how.dry_run.is_none();
     let mut steps = Steps {
         object: object.clone(),
         calls: Vec::new(),
         establishes: None,
+        needs: None,
         may_be_gone: matches!(send, Send::Delete { .. }),
     };
     match send {
@@ -259,6 +280,7 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
             }
             steps.calls.push(patch().query("force", "true").body(APPLY, body));
             steps.establishes = is_definition.then(|| Call::get(path));
+            steps.needs = account(object, body).filter(|_| how.dry_run.is_none());
         }
         Send::Delete { uid, resource_version } => {
             let options = json!({
@@ -271,9 +293,19 @@ fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<
     Some(steps)
 }
 
+/// The `ServiceAccount` whose token a Secret is to hold.
+fn account(object: &ObjectRef, body: &Value) -> Option<(Call, String)> {
+    let is_token = object.kind == "Secret"
+        && body.get("type").is_some_and(|kind| kind == "kubernetes.io/service-account-token");
+    let name = body.pointer("/metadata/annotations/kubernetes.io~1service-account.name")?.as_str()?;
+    let namespace = object.namespace.as_deref().filter(|_| is_token)?;
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}", encoded(namespace), encoded(name));
+    Some((Call::get(path), format!("{namespace}/{name}")))
+}
+
 /// Takes the steps of several objects at once. A cluster that does not answer for one of them is not asked
 /// about the others: each would have to be waited for.
-async fn run(
+pub(super) async fn run(
     client: &Client,
     all: Vec<Steps>,
     carried: &mut Carried,
@@ -308,9 +340,25 @@ async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
             result => drop(result?),
         }
     }
+    if let Some((call, name)) = &steps.needs {
+        needed(client, call, name).await?;
+    }
     match &steps.establishes {
         Some(call) => established(client, call).await,
         None => Ok(()),
+    }
+}
+
+/// Says that an object does not stay without its `ServiceAccount`. One that may not be read may be there.
+async fn needed(client: &Client, call: &Call, name: &str) -> Result<(), Error> {
+    match client.find(call).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(()),
+        found => match found? {
+            Some(_) => Ok(()),
+            None => Err(Error::Late(format!(
+                "the token controller deletes it, because ServiceAccount {name} does not exist"
+            ))),
+        },
     }
 }
 

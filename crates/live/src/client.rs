@@ -228,6 +228,11 @@ fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
     match code.as_u16() {
         429 | 503 | 504 => true,
         404 => call.awaited && status.pointer("/details/name").is_none(),
+        // A namespace is given its accounts a moment after it is made.
+        403 => {
+            let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
+            call.awaited && message.contains("error looking up service account")
+        }
         _ => false,
     }
 }
@@ -251,6 +256,8 @@ mod tests {
         }
         let awaited = call.awaited();
         assert!(again(404, Value::Null, &awaited), "a kind that is not served yet");
+        let early = "pods \"a\" is forbidden: error looking up service account shop/default: not found";
+        assert!(again(403, json!({"message": early}), &awaited) && !again(403, json!({}), &awaited));
         assert!(!again(404, json!({"details": {"name": "shop"}}), &awaited), "a namespace that is not there");
     }
 

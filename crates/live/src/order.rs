@@ -1,5 +1,9 @@
 //! The order in which a cluster is changed: what others need comes first, what can get in the way of others
 //! comes last, and deletions go the other way round.
+//!
+//! Facts: a Secret with the token of a `ServiceAccount` that is not there is deleted by the token controller; a
+//! pod is refused whose `ServiceAccount` is not there, and waits for the `ConfigMap`s, Secrets and claims that
+//! it mounts; variables about a Service are given to pods that start after it.
 
 use federate_kubernetes::ObjectRef;
 
@@ -8,22 +12,55 @@ use federate_kubernetes::ObjectRef;
 pub(super) enum Phase {
     /// Namespaces and definitions of kinds.
     Ground,
-    /// Everything else, by wave.
-    Wave(u32),
+    /// Everything else, by the wave of its control plane, and within it by what others need.
+    Wave(u32, Rank),
     /// Webhooks and further API servers: what they need must run.
     Gates,
+}
+
+/// What needs what: an object needs only objects of lower ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Classes, limits and accounts.
+    Basis,
+    /// What pods mount, and what roles allow.
+    Content,
+    /// Whom roles are bound to.
+    Bindings,
+    /// Services.
+    Services,
+    /// Workloads, custom resources, and everything else.
+    Rest,
 }
 
 /// When an object is applied, by its wave.
 pub(super) fn phase(object: &ObjectRef, wave: u32) -> Phase {
     match (object.group(), object.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Ground,
-        (
-            "admissionregistration.k8s.io",
-            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
-        )
-        | ("apiregistration.k8s.io", "APIService") => Phase::Gates,
-        _ => Phase::Wave(wave),
+        _ if is_webhook(object) => Phase::Gates,
+        ("apiregistration.k8s.io", "APIService") => Phase::Gates,
+        _ => Phase::Wave(wave, rank(object)),
+    }
+}
+
+/// Whether an object configures admission webhooks.
+pub(super) fn is_webhook(object: &ObjectRef) -> bool {
+    let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+    object.group() == "admissionregistration.k8s.io" && kinds.contains(&object.kind.as_str())
+}
+
+fn rank(object: &ObjectRef) -> Rank {
+    match (object.group(), object.kind.as_str()) {
+        ("", "ServiceAccount" | "LimitRange" | "ResourceQuota" | "PersistentVolume")
+        | ("scheduling.k8s.io", "PriorityClass")
+        | ("storage.k8s.io", "StorageClass" | "CSIDriver")
+        | ("node.k8s.io", "RuntimeClass")
+        | ("networking.k8s.io", "IngressClass" | "NetworkPolicy") => Rank::Basis,
+        ("", "Secret" | "ConfigMap" | "PersistentVolumeClaim")
+        | ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => Rank::Content,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => Rank::Bindings,
+        ("", "Service") => Rank::Services,
+        _ => Rank::Rest,
     }
 }
 
@@ -40,14 +77,22 @@ pub(super) fn phases<T>(things: impl Iterator<Item = (Phase, T)>) -> Vec<(Phase,
 mod tests {
     use super::*;
 
-    #[test]
-    fn grounds_then_waves_then_gates() {
-        let object = |api_version: &str, kind: &str| ObjectRef {
+    fn object(api_version: &str, kind: &str) -> ObjectRef {
+        ObjectRef {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             namespace: None,
             name: "a".to_owned(),
-        };
+        }
+    }
+
+    fn kinds(objects: &[(ObjectRef, u32)]) -> Vec<Vec<&str>> {
+        let sorted = phases(objects.iter().map(|(object, wave)| (phase(object, *wave), object)));
+        sorted.iter().map(|(_, objects)| objects.iter().map(|o| o.kind.as_str()).collect()).collect()
+    }
+
+    #[test]
+    fn grounds_then_waves_then_gates() {
         let objects = [
             (object("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"), 0),
             (object("apps/v1", "Deployment"), 7),
@@ -56,16 +101,38 @@ mod tests {
             (object("v1", "Namespace"), 9),
             (object("example.com/v1", "Namespace"), 2),
         ];
-        let sorted = phases(objects.iter().map(|(object, wave)| (phase(object, *wave), object)));
-        let kinds: Vec<Vec<&str>> =
-            sorted.iter().map(|(_, objects)| objects.iter().map(|o| o.kind.as_str()).collect()).collect();
         assert_eq!(
-            kinds,
+            kinds(&objects),
             [
                 vec!["CustomResourceDefinition", "Namespace"],
-                vec!["ConfigMap", "Namespace"],
+                vec!["ConfigMap"],
+                vec!["Namespace"],
                 vec!["Deployment"],
                 vec!["MutatingWebhookConfiguration"],
+            ]
+        );
+    }
+
+    #[test]
+    fn within_a_wave_what_others_need_comes_first() {
+        let rbac = "rbac.authorization.k8s.io/v1";
+        let objects = [
+            (object("v1", "Pod"), 0),
+            (object("v1", "Service"), 0),
+            (object(rbac, "RoleBinding"), 0),
+            (object(rbac, "Role"), 0),
+            (object("v1", "PersistentVolumeClaim"), 0),
+            (object("v1", "Secret"), 0),
+            (object("v1", "ServiceAccount"), 0),
+        ];
+        assert_eq!(
+            kinds(&objects),
+            [
+                vec!["ServiceAccount"],
+                vec!["Role", "PersistentVolumeClaim", "Secret"],
+                vec!["RoleBinding"],
+                vec!["Service"],
+                vec!["Pod"],
             ]
         );
     }

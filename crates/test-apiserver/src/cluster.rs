@@ -240,6 +240,7 @@ impl Cluster {
         if !target.subresource.is_empty() {
             return self.subresource(request, &kind, &target, &user);
         }
+        self.ask_webhooks(&target, verb)?;
         match (request.method.as_str(), target.name.is_empty()) {
             ("GET", true) => self.list(request, &kind, &target),
             ("GET", false) if request.flag("watch") && request.param("watch").is_some() => {

@@ -39,6 +39,7 @@ mod store;
 mod subresource;
 mod table;
 mod watch;
+mod webhooks;
 mod write;
 
 pub use auth::User;

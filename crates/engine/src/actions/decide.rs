@@ -306,8 +306,23 @@ fn project(shape: &Value, values: &Value) -> Value {
                 |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
             Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
         }
+        // Of items with names, those that others have added stay theirs.
+        (Value::Array(shape), Value::Array(values)) if named(shape) && named(values) => {
+            let item = |shape: &Value| {
+                let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
+                Some(project(shape, value))
+            };
+            Value::Array(shape.iter().filter_map(item).collect())
+        }
         _ => values.clone(),
     }
+}
+
+/// Whether the items of a list have names of their own.
+fn named(list: &[Value]) -> bool {
+    let names: Option<std::collections::BTreeSet<&str>> =
+        list.iter().map(|item| item.get("name")?.as_str()).collect();
+    names.is_some_and(|names| names.len() == list.len())
 }
 
 fn shown(

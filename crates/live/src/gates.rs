@@ -1,0 +1,286 @@
+//! Admission webhooks: one that may refuse everything is applied only when what serves it runs, and one that
+//! blocks other objects is named with what mends it.
+//!
+//! Facts: with `failurePolicy: Fail`, which is the default, an API server refuses each request that a webhook is
+//! asked about and does not answer, with code 500 and `failed calling webhook "NAME"`. The endpoints of a Service
+//! are in `EndpointSlice`s with the label `kubernetes.io/service-name`; one without `conditions.ready` counts as
+//! ready. Webhooks are not asked about their own configurations. API servers learn of a changed
+//! configuration within seconds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::call::{Call, encoded};
+use super::carry_out::{Carried, Sent, Steps, Tally, run, steps};
+use super::client::Client;
+use super::depends::{Failed, live};
+use super::order::{Phase, is_webhook};
+use super::read::Seen;
+use super::{Error, How, Job};
+use federate_engine::actions::{Decision, Send};
+use federate_kubernetes::ObjectRef;
+
+/// How long a webhook's Service may take to become ready where nobody says how long to wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an API server may take to learn of a changed configuration.
+const LEARNS: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A Service, by namespace and name.
+type Service = (String, String);
+
+/// The webhooks and API servers of a run, and what they keep from being done.
+pub(super) struct Gates<'r> {
+    pub(super) client: &'r Client,
+    pub(super) job: &'r Job<'r>,
+    pub(super) seen: &'r Seen,
+    pub(super) decisions: &'r [Decision],
+    pub(super) how: &'r How<'r>,
+}
+
+impl<'r> Gates<'r> {
+    /// Those that may be applied: those whose Services work, and those that mend what blocks others now.
+    pub(super) async fn open(&self, all: Vec<Steps>, carried: &mut Carried) -> Result<Vec<Steps>, Error> {
+        let blocked = carried.unanswered();
+        let failed = Failed::of(carried.undone(), self.decisions, |object| self.live(object));
+        let patience = self.how.wait.unwrap_or(PATIENCE);
+        let mut open = Vec::new();
+        for steps in all {
+            let services = self.applied(&steps.object).map(services).unwrap_or_default();
+            let broken = services.iter().find_map(|(namespace, _)| failed.breaks(namespace));
+            let held = match broken {
+                _ if self.blocks(&steps.object, &blocked) => None,
+                Some(other) => Some(format!("not applied, because {other} could not be, which may serve it")),
+                // What is there already blocks no more than before.
+                None if self.live(&steps.object).is_some() || !is_webhook(&steps.object) => None,
+                None => unserved(self.client, &services, patience).await?.map(|(namespace, name)| {
+                    format!(
+                        "not applied, because nothing serves Service {namespace}/{name} after {} s, and the API server \
+                         would refuse every request that the webhook is about; apply again when its pods are ready",
+                        patience.as_secs()
+                    )
+                }),
+            };
+            match held {
+                Some(why) => carried.note(steps.object, Sent::Held(why)),
+                None => open.push(steps),
+            }
+        }
+        Ok(open)
+    }
+
+    /// Tries again what a webhook blocked that this run mends or deletes, and names what mends the others. Returns
+    /// what is still to be deleted.
+    pub(super) async fn unblock(
+        &self,
+        deleted: Vec<(Phase, Steps)>,
+        carried: &mut Carried,
+        tally: &mut Tally<'_>,
+    ) -> Result<Vec<(Phase, Steps)>, Error> {
+        let blocked = carried.unanswered();
+        if blocked.is_empty() {
+            return Ok(deleted);
+        }
+        let (guilty, deleted): (Vec<_>, Vec<_>) =
+            deleted.into_iter().partition(|(_, steps)| self.blocks(&steps.object, &blocked));
+        let applied = |decision: &Decision| matches!(decision.send, Some(Send::Apply { .. }));
+        let mends = |decision: &Decision| applied(decision) && self.blocks(&decision.action.object, &blocked);
+        let mended = !guilty.is_empty() || self.decisions.iter().any(mends);
+        run(self.client, guilty.into_iter().map(|(_, steps)| steps).collect(), carried, tally).await?;
+        let end = Instant::now() + LEARNS;
+        while mended && !carried.unanswered().is_empty() && Instant::now() < end {
+            sleep(PAUSE).await;
+            let again = |decision: &Decision| {
+                let object = &decision.action.object;
+                carried.unanswered_of(object)?;
+                steps(self.seen, object, decision.send.as_ref()?, self.how)
+            };
+            let again = self.decisions.iter().filter_map(again).collect();
+            run(self.client, again, carried, &mut tally.again()).await?;
+        }
+        for decision in self.decisions {
+            let object = &decision.action.object;
+            let Some(name) = carried.unanswered_of(object).map(str::to_owned) else { continue };
+            if let Some(why) = blocker(self.client, &name, self.job).await? {
+                carried.note(object.clone(), Sent::Failed(format!("webhook {name} blocks it: {why}")));
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn live(&self, object: &ObjectRef) -> Option<&'r Value> {
+        live(self.seen, &self.job.cluster, object)
+    }
+
+    /// What is applied of an object.
+    fn applied(&self, object: &ObjectRef) -> Option<&'r Value> {
+        let decision = self.decisions.iter().find(|decision| decision.action.object == *object)?;
+        match &decision.send {
+            Some(Send::Apply { body, .. }) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Whether an object, as it runs, configures one of these webhooks.
+    fn blocks(&self, object: &ObjectRef, webhooks: &BTreeSet<String>) -> bool {
+        let there = self.live(object).filter(|_| is_webhook(object));
+        there.is_some_and(|live| names(live).iter().any(|name| webhooks.contains(*name)))
+    }
+}
+
+impl Carried {
+    /// The webhooks that the API server could not ask.
+    fn unanswered(&self) -> BTreeSet<String> {
+        self.0.keys().filter_map(|object| self.unanswered_of(object)).map(str::to_owned).collect()
+    }
+
+    /// The webhook that the API server could not ask about an object.
+    fn unanswered_of(&self, object: &ObjectRef) -> Option<&str> {
+        match self.0.get(object) {
+            Some(Sent::Failed(message)) => unanswered(message),
+            _ => None,
+        }
+    }
+}
+
+/// The Services that a webhook configuration or an `APIService` needs. Webhooks that may be left out of a
+/// decision (`failurePolicy: Ignore`) block nothing.
+fn services(body: &Value) -> BTreeSet<Service> {
+    let service = |service: &Value| {
+        let text = |key: &str| service.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some((text("namespace")?, text("name")?))
+    };
+    let hooks = body.get("webhooks").and_then(Value::as_array).into_iter().flatten();
+    let blocking = hooks.filter(|hook| hook.get("failurePolicy").is_none_or(|policy| policy != "Ignore"));
+    let hooks = blocking.filter_map(|hook| service(hook.pointer("/clientConfig/service")?));
+    hooks.chain(body.pointer("/spec/service").and_then(service)).collect()
+}
+
+/// The names of the webhooks of a configuration.
+fn names(body: &Value) -> BTreeSet<&str> {
+    let hooks = body.get("webhooks").and_then(Value::as_array).into_iter().flatten();
+    hooks.filter_map(|hook| hook.get("name")?.as_str()).collect()
+}
+
+/// The webhook that an API server could not ask, by the words in which it refuses.
+fn unanswered(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("failed calling webhook \"")?;
+    rest.split('"').next()
+}
+
+/// Waits until something serves each of these Services, and names one that nothing serves by then.
+async fn unserved(
+    client: &Client,
+    services: &BTreeSet<Service>,
+    patience: Duration,
+) -> Result<Option<Service>, Error> {
+    let end = Instant::now() + patience;
+    for service in services {
+        while !is_served(client, service).await? {
+            if Instant::now() >= end {
+                return Ok(Some(service.clone()));
+            }
+            sleep(PAUSE.min(end.saturating_duration_since(Instant::now()))).await;
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a Service has an endpoint that is ready; also where that may not be read.
+async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool, Error> {
+    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", encoded(namespace));
+    let call = Call::get(path).query("labelSelector", &format!("kubernetes.io/service-name={name}"));
+    let slices = match client.find(&call).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(true),
+        slices => slices?.unwrap_or_default(),
+    };
+    let items = slices.get("items").and_then(Value::as_array).into_iter().flatten();
+    let mut endpoints = items.filter_map(|slice| slice.get("endpoints")?.as_array()).flatten();
+    Ok(endpoints.any(|endpoint| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false))))
+}
+
+/// What is known of a webhook that blocks objects: its configuration, and what it needs.
+async fn blocker(client: &Client, name: &str, job: &Job<'_>) -> Result<Option<String>, Error> {
+    for (plural, kind) in [
+        ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    ] {
+        let list = client.find(&Call::get(format!("/apis/admissionregistration.k8s.io/v1/{plural}"))).await;
+        let list = match list {
+            Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(None),
+            list => list?.unwrap_or_default(),
+        };
+        let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        for configuration in items.filter(|item| names(item).contains(name)) {
+            let own = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            return Ok(Some(explained(&format!("{kind} {own}"), configuration, name, job)));
+        }
+    }
+    Ok(None)
+}
+
+/// Why a webhook does not answer, as far as that can be told, and what would mend it.
+fn explained(what: &str, configuration: &Value, name: &str, job: &Job<'_>) -> String {
+    let hooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
+    let mut services = hooks
+        .filter(|hook| hook.get("name").is_some_and(|own| own == name))
+        .filter_map(|hook| hook.pointer("/clientConfig/service"));
+    let Some(service) = services.next() else {
+        return format!("{what} asks a webhook that does not answer; mend it, or delete {what}");
+    };
+    let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, service) = (text("namespace"), text("name"));
+    let advice = match behind(namespace, service, job) {
+        Some(workload) => format!(
+            "{workload} serves it: where that is blocked as well, exempt it by the webhook's `namespaceSelector` or \
+             `objectSelector`, or delete {what} for the time being"
+        ),
+        None => format!("nothing in the repo serves it: mend it there where it is kept, or delete {what}"),
+    };
+    format!("{what} asks Service {namespace}/{service}, which does not answer; {advice}")
+}
+
+/// The workload whose pods a wanted Service selects.
+fn behind<'j>(namespace: &str, service: &str, job: &'j Job<'_>) -> Option<&'j ObjectRef> {
+    let is_service = |id: &ObjectRef| id.kind == "Service" && id.group().is_empty() && id.name == service;
+    let inside = || job.wanted.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
+    let (_, body) = inside().find(|(id, _)| is_service(id))?;
+    let selector = body.pointer("/spec/selector").and_then(Value::as_object)?;
+    let selects = |body: &Value| {
+        let labels = body.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+        labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
+    };
+    inside().find(|(_, body)| selects(body)).map(|(id, _)| *id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_webhooks_that_may_block_need_their_services() {
+        let service = |name: &str| json!({"service": {"namespace": "shop", "name": name}});
+        let body = json!({"webhooks": [
+            {"name": "a", "clientConfig": service("a")},
+            {"name": "b", "clientConfig": service("b"), "failurePolicy": "Ignore"},
+            {"name": "c", "clientConfig": {"url": "https://c"}, "failurePolicy": "Fail"},
+        ]});
+        assert_eq!(services(&body), [("shop".to_owned(), "a".to_owned())].into());
+        assert_eq!(names(&body), ["a", "b", "c"].into());
+        let api = json!({"spec": {"service": {"namespace": "shop", "name": "api"}}});
+        assert_eq!(services(&api).len(), 1);
+    }
+
+    #[test]
+    fn an_unanswered_webhook_is_known_by_the_servers_words() {
+        let words = "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: \
+                     Post \"https://hook.shop.svc:443/?timeout=10s\": service \"hook\" not found";
+        assert_eq!(unanswered(words), Some("hook.example.com"));
+        assert_eq!(unanswered("admission webhook \"a\" denied the request"), None);
+    }
+}
