@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use federate_engine::{Engine, Settings};
-use federate_kubernetes::Cluster;
-use federate_repo::{Config, File, Repo};
+use federate_dialect::Previous;
+use federate_repo::source::Entry;
+use federate_repo::{Config, File, Source};
+use federate_session::{Options, Session};
 
 fn main() {
     divan::main();
@@ -53,30 +54,30 @@ fn app(index: usize) -> File {
     file(format!("apps/{index}.yaml"), &text)
 }
 
-fn fleet(scheduling: &str, apps: usize) -> (Repo, Vec<Cluster>) {
+fn fleet(scheduling: &str, apps: usize) -> Session {
     let policy = format!(
         "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement: {{replicaScheduling: {scheduling}}}\n"
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
-    let (clusters, findings) =
-        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
-    assert!(findings.is_empty());
-    let repo = loaded.expand(&clusters);
-    (repo, clusters)
+    Session::of_files(files, Config::default(), Options::default())
+}
+
+/// The only decision of a dialect, policies compiled beforehand.
+fn decide(bencher: Bencher<'_, '_>, dialect: &str, session: &Session) {
+    assert!(!session.plan().placements[0].clusters.is_empty());
+    let engine = session.engine();
+    let plane = engine.plane(dialect).unwrap();
+    let subject = plane.subjects().remove(0).object;
+    let previous = Previous::default();
+    bencher.bench_local(|| black_box(plane.decide(black_box(&subject), &previous)));
 }
 
 /// One decision: 2,000 replicas with requests over 1,000 clusters.
 #[divan::bench(args = SCHEDULING.map(|(name, _)| name))]
 fn one_decision(bencher: Bencher<'_, '_>, name: &str) {
     let scheduling = SCHEDULING.iter().find(|(known, _)| *known == name).unwrap().1;
-    let (repo, clusters) = fleet(scheduling, 1);
-    let settings = Settings::default();
-    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-    let id = &repo.templates[0].object.id;
-    assert!(!engine.plan().plan.placements[0].clusters.is_empty());
-    bencher.bench_local(|| black_box(engine.place(black_box(id))));
+    decide(bencher, "karmada", &fleet(scheduling, 1));
 }
 
 const KUBEADMIRAL: [(&str, &str); 4] = [
@@ -112,16 +113,7 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     let mut files: Vec<File> = (0..CLUSTERS).map(federated_cluster).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
-    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
-    let (clusters, findings) =
-        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
-    assert!(findings.is_empty());
-    let repo = loaded.expand(&clusters);
-    let settings = Settings::default();
-    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-    let id = &repo.templates[0].object.id;
-    assert!(!engine.plan().plan.placements[0].clusters.is_empty());
-    bencher.bench_local(|| black_box(engine.place(black_box(id))));
+    decide(bencher, "kubeadmiral", &Session::of_files(files, Config::default(), Options::default()));
 }
 
 const FLEET: [(&str, &str); 3] = [
@@ -155,23 +147,39 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let mut files: Vec<File> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
-    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
-    let (clusters, findings) =
-        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &Settings::default());
-    assert!(findings.is_empty());
-    let repo = loaded.expand(&clusters);
-    let settings = Settings::default();
-    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-    let plan = engine.plan().plan;
-    let row = plan.placements.iter().find(|p| p.object.kind == "ClusterResourcePlacement").unwrap();
-    assert!(!row.clusters.is_empty());
-    bencher.bench_local(|| black_box(engine.place(black_box(&row.object))));
+    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), Options::default()));
 }
 
 /// Everything but reading files: compile policies and decide about 1,000 workloads on 1,000 clusters.
 #[divan::bench]
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
-    let (repo, clusters) = fleet(SCHEDULING[2].1, 1000);
-    let settings = Settings::default();
-    bencher.bench_local(|| Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings).plan());
+    let session = fleet(SCHEDULING[2].1, 1000);
+    bencher.bench_local(|| session.engine().plan());
+}
+
+/// One template of 10,000 edited, 1,000 clusters: the new plan.
+#[divan::bench(sample_count = 20)]
+fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
+    let mut session = fleet(SCHEDULING[2].1, 10_000);
+    let mut turn = 0;
+    bencher.bench_local(|| {
+        turn += 1;
+        session.update(&Edited(turn), &["apps/7.yaml".to_owned()]);
+        black_box(session.plan().placements.len())
+    });
+}
+
+/// A source of which one file is read again, with other replicas each time.
+struct Edited(usize);
+
+impl Source for Edited {
+    fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+        Err("only one file is read".to_owned())
+    }
+
+    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+        let text = String::from_utf8_lossy(&app(7).bytes)
+            .replace("replicas: 2007", &format!("replicas: {}", self.0));
+        Ok(text.into_bytes())
+    }
 }

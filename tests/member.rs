@@ -9,9 +9,9 @@
 )]
 
 use federate_dialect::{Action, Deed};
-use federate_engine::{Engine, Settings};
 use federate_kubernetes::{Live, Object};
 use federate_repo::{Config, File};
+use federate_session::{Options, Session};
 use serde_json::{Value, json};
 
 /// What is done in `cluster` about the object of `kind`, of which `live` is there.
@@ -21,18 +21,13 @@ fn act(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Ac
 
 fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
     let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
-    let settings = Settings { live: all, ..Settings::default() };
-    let loaded = federate_repo::load_bytes(vec![file], Config::default(), &federate_session::DIALECTS);
-    let (clusters, findings) =
-        federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &settings);
-    assert!(findings.is_empty(), "{findings:?}");
-    let repo = loaded.expand(&clusters);
-    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-    let plan = engine.plan().plan;
+    let options = Options { observed: all, ..Options::default() };
+    let session = Session::of_files(vec![file], Config::default(), options);
+    let plan = session.plan();
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
-    let cluster = clusters.iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
+    let cluster = session.clusters().iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
     let live = live.map(|body| Object::of(body.clone(), "live"));
-    engine.act(row, cluster, live.as_ref())
+    session.engine().act(row, cluster, live.as_ref())
 }
 
 fn created(action: Option<Action>) -> Value {

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use federate_engine::{Engine, Settings};
 use federate_repo::{Config, File};
+use federate_session::{Options, Session};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -102,33 +102,28 @@ proptest! {
             }
             *objects.pointer_mut(&all[place.index(all.len())]).unwrap() = odd(sort);
         }
-        let mut settings = Settings { strict_inventory: true, ..Settings::default() };
+        let mut previous = federate_dialect::Plan::default();
         for _ in 0..2 {
-            let loaded = federate_repo::load_bytes(files(&objects), Config::default(), &federate_session::DIALECTS);
-            let (clusters, _) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, &settings);
-            let repo = loaded.expand(&clusters);
-            let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-            let rendering = engine.render();
-            engine.unused_overrides(&rendering);
-            let plan = rendering.plan;
-            for placement in &plan.placements {
-                engine.explain(&placement.object, &plan);
-                for cluster in &clusters {
-                    engine.act(placement, cluster, repo.template(&placement.object).map(|t| &t.object));
+            let options = Options { strict_inventory: true, previous, ..Options::default() };
+            let session = Session::of_files(files(&objects), Config::default(), options);
+            session.check();
+            let engine = session.engine();
+            for placement in &session.plan().placements {
+                session.explain(&placement.object);
+                for cluster in session.clusters() {
+                    let template = session.repo().template(&placement.object);
+                    engine.act(placement, cluster, template.map(|t| &t.object));
                 }
             }
-            drop(engine);
-            settings.previous = plan;
+            previous = session.plan().clone();
         }
     }
 }
 
 /// Where every object goes.
-fn places_of(objects: &Value, settings: &Settings) -> (federate_dialect::Plan, Vec<String>) {
-    let loaded = federate_repo::load_bytes(files(objects), Config::default(), &federate_session::DIALECTS);
-    let (clusters, _) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
-    let repo = loaded.expand(&clusters);
-    let plan = Engine::new(federate_session::DIALECTS, &repo, &clusters, settings).plan().plan;
+fn places_of(objects: &Value, previous: federate_dialect::Plan) -> (federate_dialect::Plan, Vec<String>) {
+    let options = Options { strict_inventory: true, previous, ..Options::default() };
+    let plan = Session::of_files(files(objects), Config::default(), options).plan().clone();
     // KubeFed's replica scheduler keeps what runs before it divides the rest, which may move once more.
     let divided = |p: &&federate_dialect::Placement| {
         p.policy.as_ref().is_some_and(|policy| policy.kind == "ReplicaSchedulingPreference")
@@ -144,10 +139,8 @@ fn places_of(objects: &Value, settings: &Settings) -> (federate_dialect::Plan, V
 fn a_plan_of_a_plan_moves_nothing() {
     let mut moved = Vec::new();
     for case in CASES.iter() {
-        let mut settings = Settings { strict_inventory: true, ..Settings::default() };
-        let (plan, first) = places_of(&case["files"], &settings);
-        settings.previous = plan;
-        let (_, second) = places_of(&case["files"], &settings);
+        let (plan, first) = places_of(&case["files"], federate_dialect::Plan::default());
+        let (_, second) = places_of(&case["files"], plan);
         if first != second {
             moved.push(case["id"].to_string());
         }

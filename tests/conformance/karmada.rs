@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Previous;
 use federate_dialect::{Placement, Plan};
 use federate_engine::Settings;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
@@ -11,7 +12,8 @@ use crate::diff::compare;
 use crate::run::{previous, run};
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
-    let settings = Settings { strict_inventory: true, previous: previous(case), ..Settings::default() };
+    let settings =
+        Settings { strict_inventory: true, previous: Previous::new(previous(case)), ..Settings::default() };
     let ran = run(&case["files"], &settings);
     let want = &case["expect"];
     let mut got = Map::new();

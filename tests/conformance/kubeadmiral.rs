@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Previous;
 use federate_dialect::{Action, Deed, Placement, Plan};
 use federate_engine::{Engine, Settings};
 use federate_kubernetes::{Cluster, ObjectRef};
@@ -33,12 +34,13 @@ fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran
         strict_inventory: true,
         // The cases' times are long past or far away.
         now: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
-        previous: previous(case),
+        previous: Previous::new(previous(case)),
         live: live(case),
         ..Settings::default()
     };
     if let Some(applied) = case.get("applied") {
-        settings.previous = run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan;
+        settings.previous =
+            Previous::new(run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan);
     }
     run_with(&case["files"], &settings, config(case), look)
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::Previous;
 use federate_dialect::{Explanation, Placement, Plan};
 use federate_engine::Settings;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
@@ -17,7 +18,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let settings = Settings {
         strict_inventory: true,
-        previous: previous(case),
+        previous: Previous::new(previous(case)),
         live: live(case),
         hosts: serde_json::from_value(case["hosts"].clone()).unwrap_or_default(),
         ..Settings::default()

@@ -1,5 +1,6 @@
 //! `KubeFleet`'s cases: where placements go with scores and rejections, and what admission refuses.
 
+use federate_dialect::Previous;
 use federate_dialect::{Explanation, Placement};
 use federate_engine::Settings;
 use federate_kubernetes::{Finding, Severity};
@@ -23,7 +24,7 @@ fn scheduled(case: &Value, admitted: bool) -> Result<(), String> {
     let settings = Settings {
         strict_inventory: true,
         now: case["now"].as_str().map(|now| now.parse().expect("a time")),
-        previous: previous(case),
+        previous: Previous::new(previous(case)),
         ..Settings::default()
     };
     let want = &case["expect"]["placements"][0];

@@ -15,9 +15,9 @@ use std::io::Read;
 use federate_apiserver::{Kind, Write, applied};
 use federate_engine::import::importer;
 use federate_engine::import::live::{self, Wish};
-use federate_engine::{Engine, Settings};
 use federate_kubernetes::Object;
 use federate_repo::{Config, File, Repo};
+use federate_session::{Options, Session};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -31,26 +31,22 @@ struct Answer {
     text: String,
 }
 
-fn load(files: Vec<File>, settings: &Settings) -> (Repo, Vec<federate_kubernetes::Cluster>) {
-    let loaded = federate_repo::load_bytes(files, Config::default(), &federate_session::DIALECTS);
-    let (clusters, findings) = federate_engine::inventory(federate_session::DIALECTS, &loaded.repo, settings);
-    assert!(findings.is_empty(), "{findings:?}");
-    let repo = loaded.expand(&clusters);
-    assert!(repo.findings.is_empty(), "{:?}", repo.findings);
-    (repo, clusters)
+fn session(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
+    let session = Session::of_files(files, Config::default(), Options { previous, ..Options::default() });
+    let errors: Vec<_> =
+        session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    session
 }
 
 fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
-    let settings = Settings { previous, ..Settings::default() };
-    let (repo, clusters) = load(files, &settings);
-    let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-    let rendering = engine.render();
-    let mut text = federate_engine::previous::write(&rendering.plan);
-    for manifest in &rendering.manifests {
+    let session = session(files, previous);
+    let mut text = federate_engine::previous::write(session.plan());
+    for manifest in &session.rendering().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
-    text.push_str(&format!("{:?}", rendering.findings));
-    Answer { plan: rendering.plan, text }
+    text.push_str(&format!("{:?}", session.findings()));
+    Answer { plan: session.plan().clone(), text }
 }
 
 proptest! {
@@ -101,10 +97,8 @@ proptest! {
 
     #[test]
     fn every_placed_cluster_receives_exactly_one_manifest(fleet in fleet()) {
-        let settings = Settings::default();
-        let (repo, clusters) = load(fleet.files(), &settings);
-        let engine = Engine::new(federate_session::DIALECTS, &repo, &clusters, &settings);
-        let federate_engine::Rendering { plan, manifests, .. } = engine.render();
+        let session = session(fleet.files(), Default::default());
+        let (clusters, federate_engine::Rendering { plan, manifests, .. }) = (session.clusters(), session.rendering());
         // A KubeFleet placement has a row of its own, and sends only what it selects.
         for row in plan.placements.iter().filter(|row| row.object.kind != "ClusterResourcePlacement") {
             let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.clone()).collect();

@@ -151,16 +151,14 @@ pub trait ControlPlane: Sync {
     /// concerned out of every decision, as admission would.
     fn check(&self) -> Vec<Finding>;
 
-    /// How many independent decisions there are.
-    fn units(&self) -> usize;
+    /// What is decided about, each independently of the others. The order does not matter; each object is there
+    /// once.
+    fn subjects(&self) -> Vec<Subject>;
 
-    /// Which decision is about an object.
-    fn unit(&self, object: &ObjectRef) -> Option<usize>;
+    /// Decides about one of the [`subjects`](Self::subjects); nothing of any other object.
+    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided;
 
-    /// Takes decision number `unit` (below [`units`](Self::units)).
-    fn place(&self, unit: usize, previous: &Previous) -> Decided;
-
-    /// Completes all decisions, given in order, with what depends on other placements.
+    /// Completes the decisions about all subjects, in their order, with what depends on other placements.
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
 
     /// What each cluster of a placement receives: clusters that receive the same stand together.
@@ -193,7 +191,7 @@ pub trait ControlPlane: Sync {
 }
 
 /// The previous plan, by object.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Previous {
     by_object: std::collections::BTreeMap<ObjectRef, Placement>,
     shared: std::collections::BTreeMap<String, Value>,
@@ -211,14 +209,38 @@ impl Previous {
         self.by_object.get(object)
     }
 
+    /// Whether what several placements remembered together is the same in another plan.
+    pub fn shares_with(&self, other: &Self) -> bool {
+        self.shared == other.shared
+    }
+
     /// What several placements remembered together, by its digest.
     pub fn shared(&self, digest: &str) -> Option<&Value> {
         self.shared.get(digest)
     }
 }
 
+/// What one decision is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The object of the repo: a template, or one that the dialect claims.
+    pub object: ObjectRef,
+    /// What of the repo's templates the decision looks at.
+    pub reads: Reads,
+}
+
+/// What of the repo's templates a decision looks at, besides policies, inventory and the previous plan. It says
+/// which decisions stay as they are when templates change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Only the subject, and of the previous plan only its row.
+    Subject,
+    /// Any of them.
+    Templates,
+}
+
 /// The outcome of decisions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Decided {
     /// Placements, in any order.
     pub placements: Vec<Placement>,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Plan, Previous};
+use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Previous};
 use federate_kubernetes::patch;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, ObjectRef};
 use federate_repo::{Repo, Role};
@@ -15,11 +15,13 @@ use federate_repo::{Repo, Role};
 pub mod actions;
 pub mod change;
 mod conflict;
+mod decisions;
 pub mod import;
 mod manifest;
 mod plan;
 pub mod previous;
 
+pub use decisions::Decisions;
 pub use manifest::{Held, Manifest, Rendering};
 pub use plan::Planned;
 
@@ -31,7 +33,7 @@ pub struct Settings {
     /// The clock for rules about age; without it they do not apply.
     pub now: Option<Timestamp>,
     /// The plan of an earlier run.
-    pub previous: Plan,
+    pub previous: Previous,
     /// What runs in the member clusters, as far as it is known.
     pub live: Live,
     /// What host names resolve to.
@@ -97,7 +99,7 @@ pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
-    previous: Previous,
+    previous: &'a Previous,
 }
 
 impl<'a> Engine<'a> {
@@ -115,10 +117,11 @@ impl<'a> Engine<'a> {
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, planes, previous: Previous::new(settings.previous.clone()) }
+        Self { dialects, repo, planes, previous: &settings.previous }
     }
 
-    fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
+    /// The control plane of a dialect.
+    pub fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
         self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
     }
 }

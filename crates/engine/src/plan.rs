@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::{Engine, conflict};
-use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan};
+use super::{Decisions, Engine, conflict};
+use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
@@ -21,15 +21,23 @@ pub struct Planned {
 impl Engine<'_> {
     /// Decides where every template goes.
     pub fn plan(&self) -> Planned {
+        self.plan_with(None)
+    }
+
+    /// The same, with decisions that were kept from an earlier plan and are still right; new ones are added.
+    pub fn plan_again(&self, kept: &mut Decisions) -> Planned {
+        self.plan_with(Some(kept))
+    }
+
+    fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
         let mut shared = BTreeMap::new();
         findings.extend(super::unknown_settings(self.dialects, self.repo));
-        for (_, plane) in &self.planes {
+        for (dialect, plane) in &self.planes {
             findings.extend(plane.check());
-            let decided: Vec<Decided> =
-                (0..plane.units()).into_par_iter().map(|unit| plane.place(unit, &self.previous)).collect();
-            let all = plane.complete(decided, &self.previous);
+            let decided = self.decisions(dialect, plane.as_ref(), kept.as_deref_mut());
+            let all = plane.complete(decided, self.previous);
             placements.extend(all.placements);
             findings.extend(all.findings);
             shared.extend(all.shared);
@@ -43,14 +51,30 @@ impl Engine<'_> {
         Planned { plan: Plan { placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
-    /// Decides about one template alone: what depends on other placements is left out.
-    pub fn place(&self, object: &ObjectRef) -> Vec<Placement> {
-        let decide = |plane: &dyn ControlPlane| Some(plane.place(plane.unit(object)?, &self.previous));
-        self.planes
-            .iter()
-            .filter_map(|(_, plane)| decide(plane.as_ref()))
-            .flat_map(|d| d.placements)
-            .collect()
+    /// One control plane's decisions about all its subjects.
+    fn decisions(
+        &self,
+        dialect: &'static str,
+        plane: &dyn ControlPlane,
+        kept: Option<&mut Decisions>,
+    ) -> Vec<Decided> {
+        let subjects = plane.subjects();
+        let Some(kept) = kept else {
+            return subjects.par_iter().map(|subject| plane.decide(&subject.object, self.previous)).collect();
+        };
+        let decide = |subject: &Subject| match kept.get(dialect, &subject.object) {
+            Some(decided) => (decided.clone(), false),
+            None => (plane.decide(&subject.object, self.previous), subject.reads == Reads::Subject),
+        };
+        let decided: Vec<(Decided, bool)> = subjects.par_iter().map(decide).collect();
+        let mut all = Vec::with_capacity(decided.len());
+        for (subject, (decided, keep)) in subjects.into_iter().zip(decided) {
+            if keep {
+                kept.keep(dialect, subject.object, decided.clone());
+            }
+            all.push(decided);
+        }
+        all
     }
 
     /// Templates that no policy places; those that an error keeps from it are not unmatched.
@@ -75,8 +99,8 @@ impl Engine<'_> {
     /// first that has a say in it.
     pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
         match plan.placements.iter().find(|p| p.object == *object) {
-            Some(placed) => self.plane(&placed.dialect)?.explain(object, &self.previous, Some(placed)),
-            None => self.planes.iter().find_map(|(_, plane)| plane.explain(object, &self.previous, None)),
+            Some(placed) => self.plane(&placed.dialect)?.explain(object, self.previous, Some(placed)),
+            None => self.planes.iter().find_map(|(_, plane)| plane.explain(object, self.previous, None)),
         }
     }
 

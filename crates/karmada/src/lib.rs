@@ -13,7 +13,8 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Subject,
+    Variant,
 };
 
 mod affinity;
@@ -168,19 +169,15 @@ impl ControlPlane for Karmadas<'_> {
         findings
     }
 
-    fn units(&self) -> usize {
-        self.templates.len()
+    fn subjects(&self) -> Vec<Subject> {
+        let subject =
+            |template: &Template| Subject { object: template.object.id.clone(), reads: Reads::Subject };
+        self.templates.iter().map(subject).collect()
     }
 
-    fn unit(&self, object: &ObjectRef) -> Option<usize> {
-        self.templates.binary_search_by(|t| t.object.id.cmp(object)).ok()
-    }
-
-    fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        match self.templates.get(unit) {
-            Some(template) => decide::decide(self, &template.object, previous),
-            None => Decided::default(),
-        }
+    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+        self.template(subject)
+            .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
     fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {

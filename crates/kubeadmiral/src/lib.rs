@@ -16,7 +16,8 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Unschedulable, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Subject,
+    Unschedulable, Variant,
 };
 
 mod advice;
@@ -186,7 +187,7 @@ impl<'a> KubeAdmirals<'a> {
     }
 
     /// Decides about one template, without what depends on others.
-    fn decide(&self, template: &Object, previous: &Previous) -> Decided {
+    fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
         if !self.standing && !keys::addressed(template) {
             return decided;
@@ -235,16 +236,15 @@ impl ControlPlane for KubeAdmirals<'_> {
         self.findings.iter().cloned().chain(unknown).collect()
     }
 
-    fn units(&self) -> usize {
-        self.templates.len()
+    fn subjects(&self) -> Vec<Subject> {
+        let subject =
+            |template: &Template| Subject { object: template.object.id.clone(), reads: Reads::Subject };
+        self.templates.iter().map(subject).collect()
     }
 
-    fn unit(&self, object: &ObjectRef) -> Option<usize> {
-        self.templates.binary_search_by(|t| t.object.id.cmp(object)).ok()
-    }
-
-    fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        self.templates.get(unit).map_or_else(Decided::default, |t| self.decide(&t.object, previous))
+    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+        self.template(subject)
+            .map_or_else(Decided::default, |template| self.decide_template(&template.object, previous))
     }
 
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {

@@ -18,7 +18,7 @@ use federate_repo::{Declared, Role, Template};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Removal, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Removal, Variant,
 };
 
 mod api;
@@ -133,7 +133,9 @@ struct KubeFeds<'a> {
     sent: Vec<&'a Object>,
     /// The templates of Federation v1.
     templates: Vec<&'a Template>,
-    /// Decisions by the object that they are about.
+    /// Numbers of subjects by their own identity.
+    subjects: BTreeMap<ObjectRef, usize>,
+    /// Numbers of subjects by the object of the plan that they decide about.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
 }
@@ -172,6 +174,7 @@ impl<'a> KubeFeds<'a> {
             templates: Vec::new(),
             config,
             federated,
+            subjects: BTreeMap::new(),
             about: BTreeMap::new(),
             findings,
         };
@@ -213,9 +216,23 @@ impl<'a> KubeFeds<'a> {
         for (unit, id) in (self.federated.len()..).zip(others) {
             self.about.entry(id).or_insert(unit);
         }
+        let own = |(unit, subject): (usize, Subject<'_, '_>)| (subject.object().id.clone(), unit);
+        self.subjects = self.all().enumerate().map(own).collect();
     }
 
-    /// Decision number `unit`.
+    /// Everything that is decided about.
+    fn all(&self) -> impl Iterator<Item = Subject<'_, 'a>> {
+        let federated = self.federated.iter().map(Subject::Federated);
+        let records = self.records.iter().map(|record| Subject::Record(record));
+        federated.chain(records).chain(self.templates.iter().map(|template| Subject::Template(template)))
+    }
+
+    /// The subject that decides about an object of the plan.
+    fn about(&self, object: &ObjectRef) -> Option<Subject<'_, 'a>> {
+        self.subject(*self.about.get(object)?)
+    }
+
+    /// Subject number `unit`.
     fn subject(&self, unit: usize) -> Option<Subject<'_, 'a>> {
         let federated = || self.federated.get(unit).map(Subject::Federated);
         let record = |at: usize| self.records.get(at).map(|record| Subject::Record(record));
@@ -253,34 +270,45 @@ enum Subject<'p, 'a> {
     Template(&'a Template),
 }
 
+impl<'p> Subject<'p, '_> {
+    /// The object of the repo.
+    fn object(&self) -> &'p Object {
+        match *self {
+            Self::Federated(federated) => federated.object,
+            Self::Record(record) => record,
+            Self::Template(template) => &template.object,
+        }
+    }
+}
+
 impl ControlPlane for KubeFeds<'_> {
     fn check(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
-        if self.units() > 0 {
+        if !self.subjects.is_empty() {
             findings.extend(validate::useless(self));
         }
         findings
     }
 
-    fn units(&self) -> usize {
-        self.federated.len() + self.records.len() + self.templates.len()
+    fn subjects(&self) -> Vec<federate_dialect::Subject> {
+        let subject = |subject: Subject<'_, '_>| federate_dialect::Subject {
+            object: subject.object().id.clone(),
+            reads: Reads::Subject,
+        };
+        self.all().map(subject).collect()
     }
 
-    fn unit(&self, object: &ObjectRef) -> Option<usize> {
-        self.about.get(object).copied()
-    }
-
-    fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        match self.subject(unit) {
-            Some(Subject::Federated(federated)) => {
+    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+        match self.subjects.get(subject).and_then(|unit| Some((*unit, self.subject(*unit)?))) {
+            Some((unit, Subject::Federated(federated))) => {
                 let mut decided = decide::decide(self, federated, previous);
                 if decide::inactive(self, federated).is_some() && !self.counts(unit, &federated.target) {
                     decided.placements.clear();
                 }
                 decided
             }
-            Some(Subject::Record(record)) => dns::decide(self, record),
-            Some(Subject::Template(template)) => v1::decide(self, template, previous),
+            Some((_, Subject::Record(record))) => dns::decide(self, record),
+            Some((_, Subject::Template(template))) => v1::decide(self, template, previous),
             None => Decided::default(),
         }
     }
@@ -295,7 +323,7 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        match self.unit(&placement.object).and_then(|unit| self.subject(unit)) {
+        match self.about(&placement.object) {
             Some(Subject::Federated(federated)) => manifest::variants(self, placement, federated),
             Some(Subject::Record(record)) => dns::variants(self, placement, record),
             Some(Subject::Template(template)) => v1::manifest::variants(placement, template),
@@ -304,7 +332,7 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        match self.subject(self.unit(&placement.object)?)? {
+        match self.about(&placement.object)? {
             Subject::Federated(federated) => member::act(self, placement, federated, cluster, live),
             Subject::Template(template) => v1::member::act(self, placement, template, cluster, live),
             Subject::Record(_) => None,
@@ -312,7 +340,7 @@ impl ControlPlane for KubeFeds<'_> {
     }
 
     fn removal(&self, object: &ObjectRef) -> Option<Removal> {
-        match self.subject(self.unit(object)?)? {
+        match self.about(object)? {
             Subject::Federated(federated) => member::removal::removal(self, federated),
             Subject::Record(_) | Subject::Template(_) => None,
         }
@@ -324,7 +352,7 @@ impl ControlPlane for KubeFeds<'_> {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        Some(match self.subject(self.unit(object)?)? {
+        Some(match self.about(object)? {
             Subject::Federated(federated) => explain::explain(self, federated, previous, placed),
             Subject::Record(record) => dns::explain(self, record, placed),
             Subject::Template(template) => v1::explain::explain(self, template, previous, placed),

@@ -19,7 +19,7 @@ use federate_repo::Role;
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Rendered,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Rendered,
     Variant, Withheld,
 };
 
@@ -211,7 +211,8 @@ impl<'a> KubeFleets<'a> {
 
     /// The placement of that identity.
     fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
-        self.placements.iter().find(|subject| subject.object.id == *id)
+        let subject = self.placements.get(*self.about.get(id)?)?;
+        (subject.object.id == *id).then_some(subject)
     }
 
     /// What clusters are sent of an object that a placement selects.
@@ -266,16 +267,16 @@ impl ControlPlane for KubeFleets<'_> {
         self.findings.clone()
     }
 
-    fn units(&self) -> usize {
-        self.placements.len()
+    fn subjects(&self) -> Vec<federate_dialect::Subject> {
+        let subject = |placement: &Subject<'_>| federate_dialect::Subject {
+            object: placement.object.id.clone(),
+            reads: Reads::Templates,
+        };
+        self.placements.iter().map(subject).collect()
     }
 
-    fn unit(&self, object: &ObjectRef) -> Option<usize> {
-        self.about.get(object).copied()
-    }
-
-    fn place(&self, unit: usize, previous: &Previous) -> Decided {
-        self.placements.get(unit).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
+    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+        self.subject(subject).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
     }
 
     fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
@@ -305,7 +306,7 @@ impl ControlPlane for KubeFleets<'_> {
         previous: &Previous,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        let subject = self.placements.get(self.unit(object)?)?;
+        let subject = self.placements.get(*self.about.get(object)?)?;
         Some(explain::explain(self, subject, object, previous, placed))
     }
 }

@@ -21,11 +21,13 @@ mod sort;
 pub mod source;
 mod template;
 mod uniform;
+pub mod update;
 pub mod walk;
 
 pub use config::Config;
 pub use live::live;
 pub use source::{File, Nothing, Source};
+pub use update::{Anew, ChangedFile};
 
 /// What an object is to a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -40,7 +40,7 @@ pub use provenance::Provenance;
 #[cfg(feature = "live")]
 pub use reconcile::ServerOptions;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
-pub use session::{Options, Session};
+pub use session::{Options, Session, Update};
 
 /// Every control plane that federate knows, in the order of the contract's table.
 pub const DIALECTS: Dialects = Dialects::new(&[

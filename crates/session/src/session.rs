@@ -1,14 +1,14 @@
 //! A repo that was read, with everything that follows from it.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
-use federate_dialect::{Dialects, Hosts, Plan, Variant};
-use federate_engine::{Engine, InventoryObject, Planned, Rendering, Settings};
+use federate_dialect::{Dialects, Hosts, Plan, Previous, Variant};
+use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
-use federate_repo::{Config, File, Loaded, Repo, Source};
+use federate_repo::{Anew, ChangedFile, Config, File, Loaded, Repo, Source};
 use federate_report::findings;
 
 use crate::DIALECTS;
@@ -61,10 +61,24 @@ pub struct Session {
     clusters: Vec<Cluster>,
     settings: Settings,
     errors: Vec<String>,
+    output: Option<String>,
+    /// What was found while the options were read.
+    given: Vec<Finding>,
     /// What was found while reading.
     read: Vec<Finding>,
+    /// Decisions to plan with again after an [update](Self::update); `None` until there was one.
+    kept: Mutex<Option<Decisions>>,
     planned: OnceLock<Planned>,
     rendering: OnceLock<Rendering>,
+}
+
+/// How much of a repo was read and decided again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Only these templates, which are new, gone or changed.
+    Templates(BTreeSet<ObjectRef>),
+    /// Everything, and why.
+    Everything(Anew),
 }
 
 impl Session {
@@ -83,15 +97,100 @@ impl Session {
     }
 
     fn of(loaded: Loaded<'_>, options: Options) -> Self {
-        let Options { dialects, strict_inventory, now, previous, observed, hosts, findings, errors, .. } =
-            options;
+        let Options {
+            dialects,
+            output,
+            strict_inventory,
+            now,
+            previous,
+            observed,
+            hosts,
+            findings: given,
+            errors,
+        } = options;
+        let previous = Previous::new(previous);
         let settings = Settings { strict_inventory, now, previous, live: observed, hosts };
         let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
         let mut repo = loaded.expand(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
-        read.extend(inventory.into_iter().chain(findings));
+        read.extend(inventory.into_iter().chain(given.iter().cloned()));
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
-        Self { dialects, repo, clusters, settings, errors, read, planned, rendering }
+        let kept = Mutex::new(None);
+        Self { dialects, repo, clusters, settings, errors, output, given, read, kept, planned, rendering }
+    }
+
+    /// Brings the session up to date after files of its source changed; `changed` are their paths. Where only
+    /// templates are concerned, only those files are read and only those templates decided about again. The
+    /// result is what a new session over the same files and with the same options would give.
+    pub fn update(&mut self, source: &dyn Source, changed: &[String]) -> Update {
+        let file = |path: &String| ChangedFile {
+            path: path.as_str().into(),
+            bytes: source.read(path).ok().map(Into::into),
+        };
+        let files: Vec<ChangedFile> = changed.iter().map(file).collect();
+        let folder = changed.iter().find(|path| source.list(path).is_ok());
+        let folder = folder.map(|path| Anew { path: path.clone(), why: "it is a folder" });
+        let update = match folder.or_else(|| self.unsettled(&files)) {
+            Some(anew) => Err(anew),
+            None => self.repo.update(&files, &self.dialects),
+        };
+        (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        match update {
+            Ok(templates) => {
+                if let Ok(kept) = self.kept.get_mut() {
+                    kept.get_or_insert_default().forget(&templates);
+                }
+                Update::Templates(templates)
+            }
+            Err(anew) => {
+                let previous = std::mem::take(&mut self.settings.previous);
+                let mut session = Self::open(source, self.options());
+                session.settings.previous = previous;
+                session.kept = Mutex::new(Some(Decisions::default()));
+                *self = session;
+                Update::Everything(anew)
+            }
+        }
+    }
+
+    /// Makes another plan the scheduler's memory.
+    pub fn remember(&mut self, previous: Plan) {
+        let previous = Previous::new(previous);
+        let before = std::mem::replace(&mut self.settings.previous, previous);
+        if let Ok(Some(kept)) = self.kept.get_mut() {
+            kept.remember(&before, &self.settings.previous);
+        }
+        (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// Why some findings of reading keep changed files from being read on their own.
+    fn unsettled(&self, files: &[ChangedFile]) -> Option<Anew> {
+        let twice = self.read.iter().find(|finding| finding.code == "duplicate-object");
+        if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
+            return Some(Anew {
+                path: origin.file.to_string(),
+                why: "it holds an object that is written twice",
+            });
+        }
+        let about = |file: &ChangedFile, finding: &Finding| {
+            finding.origin.as_ref().is_some_and(|origin| origin.file == file.path)
+        };
+        let file = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding)))?;
+        Some(Anew { path: file.path.to_string(), why: "something was wrong in it" })
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            dialects: self.dialects,
+            output: self.output.clone(),
+            strict_inventory: self.settings.strict_inventory,
+            now: self.settings.now,
+            previous: Plan::default(),
+            observed: self.settings.live.clone(),
+            hosts: self.settings.hosts.clone(),
+            findings: self.given.clone(),
+            errors: self.errors.clone(),
+        }
     }
 
     /// The control planes.
@@ -140,9 +239,9 @@ impl Session {
     /// Where everything goes, and what each cluster receives. The findings here are all there are but those of
     /// reading: [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {
-        self.rendering.get_or_init(|| match self.planned.get() {
-            Some(planned) => self.engine().manifests(planned.clone()),
-            None => self.engine().render(),
+        self.rendering.get_or_init(|| {
+            let fresh = self.planned.get().is_none() && self.lock().is_none();
+            if fresh { self.engine().render() } else { self.engine().manifests(self.planned().clone()) }
         })
     }
 
@@ -166,7 +265,14 @@ impl Session {
     }
 
     fn planned(&self) -> &Planned {
-        self.planned.get_or_init(|| self.engine().plan())
+        self.planned.get_or_init(|| match self.lock().as_mut() {
+            Some(kept) => self.engine().plan_again(kept),
+            None => self.engine().plan(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Decisions>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies [`Options::errors`], and sorts by place.

@@ -1,0 +1,177 @@
+//! A repo brought up to date after some of its files changed, without reading the others again.
+//!
+//! That works where nothing but plain templates is concerned, which is what people edit most. Everything else
+//! (policies, inventory, definitions of kinds, `*.j2` files, files with errors) can change what other files mean:
+//! then the repo is read anew, and [`Anew`] says why.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::sort::{Claiming, Scopes};
+use super::source::File;
+use super::{Claims, Repo, Template, config, ignore, load};
+use federate_kubernetes::{Object, ObjectRef};
+
+/// A file that changed.
+#[derive(Clone, Debug)]
+pub struct ChangedFile {
+    /// Its path.
+    pub path: Arc<str>,
+    /// Its bytes; `None` where it is gone.
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+/// Why a repo has to be read anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anew {
+    /// The file.
+    pub path: String,
+    /// What is special about it.
+    pub why: &'static str,
+}
+
+impl fmt::Display for Anew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
+}
+
+/// What a file's objects mean in the repo as it is.
+struct Meaning<'r> {
+    repo: &'r Repo,
+    scopes: Scopes,
+    claiming: Claiming<'r>,
+    claims: &'r dyn Claims,
+}
+
+impl Repo {
+    /// Takes over the new contents of files. Returns the templates that are new, gone or changed; or why the repo
+    /// has to be read anew, and is as it was.
+    pub fn update(
+        &mut self,
+        files: &[ChangedFile],
+        claims: &dyn Claims,
+    ) -> Result<BTreeSet<ObjectRef>, Anew> {
+        let mut new = Vec::new();
+        {
+            let meaning = Meaning::of(self, claims);
+            let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
+            for file in files {
+                let read = meaning.templates(file);
+                new.extend(read.map_err(|why| Anew { path: file.path.to_string(), why })?);
+            }
+            if let Some(twice) = meaning.twice(&new, &paths) {
+                let path = twice.origin.file.to_string();
+                return Err(Anew { path, why: "it holds an object that the repo has already" });
+            }
+        }
+        Ok(self.replace(files, new))
+    }
+
+    fn replace(&mut self, files: &[ChangedFile], new: Vec<Object>) -> BTreeSet<ObjectRef> {
+        let mut touched: BTreeSet<ObjectRef> = new.iter().map(|object| object.id.clone()).collect();
+        let is_changed =
+            |template: &Template| files.iter().any(|file| file.path == template.object.origin.file);
+        self.templates.retain(|template| {
+            let gone = is_changed(template);
+            if gone {
+                touched.insert(template.object.id.clone());
+            }
+            !gone
+        });
+        self.templates.extend(new.into_iter().map(|object| Template { object, per_cluster: None }));
+        self.templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        for file in files {
+            match &file.bytes {
+                Some(bytes) => drop(self.texts.insert(file.path.clone(), bytes.clone())),
+                None => drop(self.texts.remove(&file.path)),
+            }
+        }
+        touched
+    }
+}
+
+impl<'r> Meaning<'r> {
+    fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
+        let objects = repo.claimed.iter().map(|claimed| &claimed.object);
+        let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
+        // Where several objects define a kind, the first in the order of files counts.
+        let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
+        defining.sort_by(|a, b| a.origin.cmp(&b.origin));
+        let scopes = Scopes::of(defining.iter().copied(), claims);
+        Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
+    }
+
+    /// The templates of a changed file.
+    fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
+            return Err("it says how the repo is read");
+        }
+        let below =
+            |path: &Arc<str>| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/'));
+        if self.repo.texts.keys().any(below) {
+            return Err("it was a folder");
+        }
+        let read = self.repo.texts.contains_key(&file.path);
+        if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
+            // It came and went, as editors' own files do, or is not a manifest.
+            return Ok(Vec::new());
+        }
+        if ignore::format(&file.path) == Some(ignore::Format::Jinja) {
+            return Err("it is rendered for each cluster");
+        }
+        if !self.repo.texts.contains_key(&file.path) {
+            return Err("it is new");
+        }
+        let of_file = |object: &Object| object.origin.file == file.path;
+        if self.repo.claimed.iter().any(|claimed| of_file(&claimed.object)) {
+            return Err("it holds objects that a control plane reads");
+        }
+        let old = self.repo.templates.iter().map(|template| &template.object);
+        if old.filter(|object| of_file(object)).any(|object| defines(object, self.claims)) {
+            return Err("it defines kinds");
+        }
+        let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
+        let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
+        if !contents.findings.is_empty() {
+            return Err("something is wrong in it");
+        }
+        for object in &mut contents.objects {
+            if defines(object, self.claims) {
+                return Err("it defines kinds");
+            }
+            self.scopes.apply(object);
+            if self.claiming.role(object).is_some() {
+                return Err("it holds objects that a control plane reads");
+            }
+        }
+        Ok(contents.objects)
+    }
+
+    /// A new object that another file, or another place of the changed ones, has too.
+    fn twice<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+        let identity = |object: &Object| {
+            let id = &object.id;
+            (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
+        };
+        let kept = self.repo.templates.iter().map(|template| &template.object);
+        let kept = kept.filter(|object| !changed.contains(&*object.origin.file));
+        let kept = kept.chain(self.repo.claimed.iter().map(|claimed| &claimed.object));
+        let wanted: BTreeSet<_> = new.iter().map(identity).collect();
+        let names: BTreeSet<&str> = new.iter().map(|object| object.id.name.as_str()).collect();
+        let known: BTreeSet<_> = kept
+            .filter(|o| names.contains(o.id.name.as_str()))
+            .map(identity)
+            .filter(|id| wanted.contains(id))
+            .collect();
+        let mut seen = known;
+        new.iter().find(|object| !seen.insert(identity(object)))
+    }
+}
+
+/// Whether an object says what kinds are or whose they are.
+fn defines(object: &Object, claims: &dyn Claims) -> bool {
+    object.id.kind == "CustomResourceDefinition" || claims.declares(object).is_some()
+}

@@ -1,0 +1,187 @@
+//! A session that is told which files changed gives what a new session over the same files gives, byte for byte:
+//! over random edits, moves and deletions of templates, policies and inventory, in every dialect.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use federate_dialect::Plan;
+use federate_repo::Source;
+use federate_repo::source::{Entry, EntryKind};
+use federate_session::{Options, Session, Update};
+use proptest::prelude::*;
+
+/// A repo in memory.
+#[derive(Clone, Debug, Default)]
+struct Files(BTreeMap<String, String>);
+
+impl Source for Files {
+    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
+        let entries: BTreeSet<(String, bool)> = below
+            .map(|rest| match rest.split_once('/') {
+                Some((folder, _)) => (folder.to_owned(), true),
+                None => (rest.to_owned(), false),
+            })
+            .collect();
+        if entries.is_empty() && !folder.is_empty() {
+            return Err("no such folder".to_owned());
+        }
+        let entry =
+            |(name, folder)| Entry { name, kind: if folder { EntryKind::Folder } else { EntryKind::File } };
+        Ok(entries.into_iter().map(entry).collect())
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or_else(|| "no such file".to_owned())
+    }
+}
+
+/// An example's files.
+fn example(name: &str) -> Files {
+    fn add(files: &mut Files, root: &Path, folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                add(files, root, &entry);
+            } else if let Ok(text) = fs::read_to_string(&entry) {
+                let path = entry.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                files.0.insert(path, text);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    let mut files = Files::default();
+    add(&mut files, &root, &root);
+    // A few more templates than an example needs.
+    for number in 0..4 {
+        let text = format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: extra-{number}, namespace: shop, labels: {{app: web}}}}\n\
+             spec:\n  replicas: {number}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+             spec: {{containers: [{{name: c, image: nginx}}]}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+             metadata: {{name: extra-{number}, namespace: shop}}\ndata: {{k: v}}\n"
+        );
+        files.0.insert(format!("extra/{number}.yaml"), text);
+    }
+    files
+}
+
+/// A change of one file.
+#[derive(Clone, Debug)]
+enum Change {
+    /// Numbers of the file become others.
+    Number(u8),
+    /// A word becomes another: names, kinds, labels.
+    Word(prop::sample::Index, prop::sample::Index),
+    /// A document goes.
+    Document(prop::sample::Index),
+    /// The file goes.
+    Delete,
+    /// The file gets another name.
+    Move,
+    /// The file is no longer YAML.
+    Break,
+}
+
+const WORDS: [&str; 10] =
+    ["web", "shop", "default", "extra-1", "app", "ConfigMap", "Deployment", "replicas", "name", "prod"];
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => any::<u8>().prop_map(Change::Number),
+        3 => (any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(a, b)| Change::Word(a, b)),
+        1 => any::<prop::sample::Index>().prop_map(Change::Document),
+        1 => Just(Change::Delete),
+        1 => Just(Change::Move),
+        1 => Just(Change::Break),
+    ]
+}
+
+/// Makes a change; the paths that it concerns.
+fn apply(files: &mut Files, path: &str, change: &Change) -> Vec<String> {
+    let text = files.0[path].clone();
+    let mut paths = vec![path.to_owned()];
+    match change {
+        Change::Number(number) => {
+            let replaced = text.replace("replicas: ", &format!("replicas: {}", number % 10));
+            files.0.insert(path.to_owned(), replaced);
+        }
+        Change::Word(from, to) => {
+            let replaced = text.replacen(WORDS[from.index(WORDS.len())], WORDS[to.index(WORDS.len())], 1);
+            files.0.insert(path.to_owned(), replaced);
+        }
+        Change::Document(index) => {
+            let mut documents: Vec<&str> = text.split("---\n").collect();
+            documents.remove(index.index(documents.len()));
+            files.0.insert(path.to_owned(), documents.join("---\n"));
+        }
+        Change::Delete => drop(files.0.remove(path)),
+        Change::Move => {
+            files.0.remove(path);
+            let to = format!("moved/{path}");
+            paths.push(to.clone());
+            files.0.insert(to, text);
+        }
+        Change::Break => drop(files.0.insert(path.to_owned(), format!("{text}\n\tx: [\n"))),
+    }
+    paths
+}
+
+/// Plan, manifests and findings as one text.
+fn answer(session: &Session) -> String {
+    let mut text = federate_engine::previous::write(session.plan());
+    for manifest in &session.rendering().manifests {
+        text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
+    }
+    text + &format!("{:#?}", session.check())
+}
+
+const EXAMPLES: [&str; 4] = ["repo", "kubeadmiral", "kubefed", "kubefleet"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn an_updated_session_is_a_new_session(
+        example_of in 0..EXAMPLES.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), change(), any::<bool>()), 1..6),
+    ) {
+        let mut files = example(EXAMPLES[example_of]);
+        let mut session = Session::open(&files, Options::default());
+        let mut previous = Plan::default();
+        for (file, change, remember) in changes {
+            let paths: Vec<String> = files.0.keys().cloned().collect();
+            let changed = apply(&mut files, &paths[file.index(paths.len())], &change);
+            session.update(&files, &changed);
+            let fresh = Session::open(&files, Options { previous: previous.clone(), ..Options::default() });
+            prop_assert_eq!(answer(&session), answer(&fresh));
+            if remember {
+                previous = fresh.plan().clone();
+                session.remember(previous.clone());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_edited_template_is_all_that_is_decided_again() {
+    for name in EXAMPLES {
+        let mut files = example(name);
+        let mut session = Session::open(&files, Options::default());
+        session.plan();
+        let changed = apply(&mut files, "extra/2.yaml", &Change::Number(7));
+        match session.update(&files, &changed) {
+            Update::Templates(templates) => assert_eq!(templates.len(), 2, "{name}: {templates:?}"),
+            Update::Everything(anew) => panic!("{name}: {anew}"),
+        }
+        let decides = |text: &str| {
+            ["PropagationPolicy", "ResourcePlacement", "Federated"].iter().any(|kind| text.contains(kind))
+        };
+        let mut policies = files.0.iter().filter(|(path, text)| path.ends_with(".yaml") && decides(text));
+        let policy = policies.next().map(|(path, _)| path.clone());
+        let update = session.update(&files, &[policy.unwrap()]);
+        assert!(matches!(update, Update::Everything(_)), "{name}: {update:?}");
+    }
+}
