@@ -1,5 +1,6 @@
 //! `federate render`
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,12 +9,13 @@ use serde::Serialize;
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value, say};
+use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
 use federate_publish::summary::ClusterSummary;
 use federate_publish::{Folder, Summary, Tree};
 use federate_report::diff::{Diff as Report, text};
-use federate_session::RenderedState;
+use federate_session::{RenderedState, Session, Update};
 
 mod watch;
 
@@ -45,7 +47,7 @@ pub(super) struct Render {
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        if self.watch { self.keep_rendering() } else { Ok(self.once()?.0) }
+        if self.watch { self.keep_rendering() } else { Ok(self.once(&mut None, None)?.0) }
     }
 
     /// Renders whenever files change; ends only with an error that no edit mends.
@@ -58,7 +60,8 @@ impl Render {
         let folders = folders.map(real).collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
         let mut last: Option<RenderedState> = None;
-        watch::Watched { folders, out }.run(|| match self.once() {
+        let mut session = None;
+        watch::Watched { folders, out }.run(|changed| match self.once(&mut session, changed) {
             Ok((_, Some(state))) => {
                 let before = last.replace(state);
                 self.show_changes(before.as_ref(), last.as_ref())
@@ -85,26 +88,57 @@ impl Render {
     }
 
     /// Renders once. Returns what was written, if anything could be; a watch compares the next state with it.
-    fn once(&self) -> Result<(Exit, Option<RenderedState>), Fault> {
+    /// `kept` is the session of the time before, which only has to read what `changed` since.
+    fn once(
+        &self,
+        kept: &mut Option<Session>,
+        changed: Option<BTreeSet<PathBuf>>,
+    ) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
             .map_err(|e| Fault::Failed(e.to_string()))?;
-        let session = self.args.session(Some(&self.out), folder.previous())?;
+        let session = match (kept.take(), changed) {
+            (Some(session), Some(changed)) => self.updated(session, &changed, folder.previous())?,
+            _ => self.args.session(Some(&self.out), folder.previous())?,
+        };
+        let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
         let findings = session.findings();
-        self.args.report(&session, &findings);
+        self.args.report(session, &findings);
         if federate_engine::any_error(&findings) && !self.args.keep_going {
             say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
             return Ok((Exit::Error, None));
         }
         let manifests = self.files(session.rendering(), &folder);
-        let state = self.watch.then(|| RenderedState::with_manifests(&session, manifests.clone()));
+        let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = Tree::new(previous::write(session.plan()), manifests)
             .map_err(|e| Fault::Failed(e.to_string()))?;
         let summary = folder.publish(&tree).map_err(|e| Fault::Failed(e.to_string()))?;
         self.show(&summary)?;
         Ok((outcome(&findings), state))
+    }
+
+    /// A session after files have changed.
+    fn updated(
+        &self,
+        mut session: Session,
+        changed: &BTreeSet<PathBuf>,
+        previous: Option<&Plan>,
+    ) -> Result<Session, Fault> {
+        let opened = self.args.open()?;
+        let changed: Option<Vec<String>> = changed.iter().map(|path| opened.relative(path)).collect();
+        let Some(changed) = changed else {
+            // Something outside the repo, such as the observed objects.
+            return self.args.session(Some(&self.out), previous);
+        };
+        session.remember(self.args.memory(previous)?);
+        if let Update::Everything(anew) = session.update(opened.source(), &changed)
+            && self.args.verbose
+        {
+            say(&format!("read everything again: {anew}\n"));
+        }
+        Ok(session)
     }
 
     /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.

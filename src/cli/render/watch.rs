@@ -1,5 +1,6 @@
 //! `render --watch`: waits for the repo's files to change, and renders again.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -28,15 +29,19 @@ pub(super) struct Watched {
 type Events = Receiver<notify::Result<Event>>;
 
 impl Watched {
-    /// Calls `changed` whenever files have changed, until it fails.
-    pub(super) fn run(&self, mut changed: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Calls `changed` whenever files have changed, with their paths where these are known, until it fails.
+    pub(super) fn run(
+        &self,
+        mut changed: impl FnMut(Option<BTreeSet<PathBuf>>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let (_watcher, events) = self.start().map_err(|e| Fault::Failed(format!("cannot watch: {e}")))?;
         // What changed before the watch began would go unseen.
-        changed()?;
+        changed(None)?;
         while let Ok(event) = events.recv() {
             if self.matters(&event) {
-                settle(&events);
-                changed()?;
+                let mut all = vec![event];
+                settle(&events, &mut all);
+                changed(self.paths(&all))?;
             }
         }
         Ok(())
@@ -63,6 +68,18 @@ impl Watched {
         Ok(watcher)
     }
 
+    /// The files that events are about; `None` where events were lost.
+    fn paths(&self, events: &[notify::Result<Event>]) -> Option<BTreeSet<PathBuf>> {
+        let mut paths = BTreeSet::new();
+        for event in events {
+            let event = event.as_ref().ok().filter(|event| !event.need_rescan())?;
+            if !event.kind.is_access() {
+                paths.extend(event.paths.iter().filter(|path| self.is_input(path)).cloned());
+            }
+        }
+        Some(paths)
+    }
+
     /// Whether an event can change what is rendered. Reading is no change; what is hidden, companions of
     /// the output among it, is not read, nor is the output.
     fn matters(&self, event: &notify::Result<Event>) -> bool {
@@ -81,12 +98,13 @@ impl Watched {
     }
 }
 
-/// Waits until files have stopped changing.
-fn settle(events: &Events) {
+/// Waits until files have stopped changing, and collects the events.
+fn settle(events: &Events, all: &mut Vec<notify::Result<Event>>) {
     let first = Instant::now();
     while first.elapsed() < PATIENCE {
-        if let Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) = events.recv_timeout(QUIET) {
-            return;
+        match events.recv_timeout(QUIET) {
+            Ok(event) => all.push(event),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
         }
     }
 }

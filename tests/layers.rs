@@ -1,0 +1,141 @@
+//! The layers: a crate depends only on crates of lower layers, the core on nothing that reads or writes. The
+//! compiler holds the code to the manifests; this holds the manifests to `docs/architecture.md`. And what no
+//! compiler says: files stay short, every module says what it is for, and nothing is called util.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates by layer, the lowest first. Those of one layer do not depend on each other.
+const LAYERS: [&[&str]; 11] = [
+    &["yaml"],
+    &["kubernetes"],
+    &["repo", "apiserver"],
+    &["dialect", "source"],
+    &["karmada", "kubeadmiral", "kubefed", "kubefleet"],
+    &["engine"],
+    &["publish", "live", "report"],
+    &["session"],
+    &["sync"],
+    &["test-apiserver"],
+    &["federate"],
+];
+
+/// The first layer that may read, write, or look at the clock: below it are pure functions.
+const CORE: usize = 6;
+
+/// What nothing in the core may depend on.
+const IMPURE: [&str; 9] =
+    ["clap", "git2", "hyper", "indicatif", "kube", "notify", "rustix", "tempfile", "tokio"];
+
+/// Lines a file may have, tests included.
+const LONGEST: usize = 500;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder of each crate, by name.
+fn crates() -> Vec<(String, PathBuf)> {
+    let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> =
+        folders.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), path)).collect();
+    all.push(("federate".to_owned(), root().to_path_buf()));
+    all.sort();
+    all
+}
+
+/// The names below `[dependencies]`.
+fn dependencies(folder: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| Some(line.split(['.', ' ', '=']).next()?.to_owned()))
+        .filter(|n| !n.is_empty())
+        .collect()
+}
+
+fn layer(name: &str) -> usize {
+    LAYERS.iter().position(|layer| layer.contains(&name)).unwrap_or_else(|| panic!("{name} is in no layer"))
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn crates_depend_only_on_lower_layers() {
+    let mut wrong = Vec::new();
+    for (name, folder) in crates() {
+        for used in dependencies(&folder) {
+            let Some(used) = used.strip_prefix("federate-") else { continue };
+            if layer(used) >= layer(&name) {
+                wrong.push(format!("{name} depends on {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a crate may only depend on lower layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_core_reads_and_writes_nothing() {
+    let mut wrong = Vec::new();
+    for (name, folder) in crates().iter().filter(|(name, _)| layer(name) < CORE && name != "source") {
+        let used = dependencies(folder);
+        wrong.extend(
+            used.iter().filter(|used| IMPURE.contains(&used.as_str())).map(|u| format!("{name}: {u}")),
+        );
+        for path in sources(&folder.join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let impure = ["std::fs", "std::env", "SystemTime::now", "Instant::now", "Timestamp::now"];
+            wrong.extend(
+                impure.iter().filter(|i| code.contains(**i)).map(|i| format!("{}: {i}", path.display())),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "the core is a pure function of bytes:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn nothing_outside_a_dialect_names_its_fields() {
+    let dialects = LAYERS[4];
+    for (_, folder) in crates().iter().filter(|(name, _)| !dialects.contains(&name.as_str())) {
+        for path in sources(&folder.join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            for field in ["clusterAffinity", "spreadConstraints", "replicaScheduling", "overrideRules"] {
+                assert!(!text.contains(field), "{} names `{field}`", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    for (_, folder) in crates() {
+        for path in sources(&folder.join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            let lines = text.lines().count();
+            assert!(lines <= LONGEST, "{} has {lines} lines", path.display());
+            assert!(text.starts_with("//!"), "{} does not say what it is for", path.display());
+            let stem = path.file_stem().unwrap().to_string_lossy();
+            assert!(
+                !matches!(&*stem, "util" | "utils" | "common" | "helpers" | "misc"),
+                "{}",
+                path.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A control plane of our own, in one file and without a word of it anywhere else, is planned, rendered, explained
+//! and compared through the library's public types: what it takes to add a dialect.
+//!
+//! It has clusters (`Place`) and no policies: a template goes to the clusters whose name its label `to` begins.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
+
+use federate_dialect::{
+    ClusterVerdict, ControlPlane, Decided, Dialect, Dialects, Explanation, Input, Placed, Placement,
+    Previous, Reads, Rendered, Subject, Variant,
+};
+use federate_engine::change::DigestKey;
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_repo::{Config, File, Role};
+use federate_session::{Comparison, Options, Session};
+
+struct Toy;
+
+impl Dialect for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+        (api_version == "toy.example.com/v1" && kind == "Place").then_some(Role::Inventory)
+    }
+
+    fn cluster(&self, object: &Object, _: bool) -> Result<Cluster, Vec<Finding>> {
+        Ok(Cluster::of(object))
+    }
+
+    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+        Box::new(Toys(input))
+    }
+}
+
+struct Toys<'a>(Input<'a>);
+
+impl Toys<'_> {
+    fn wants(&self, object: &Object, cluster: &Cluster) -> bool {
+        object.label("to").is_some_and(|to| cluster.name.starts_with(to))
+    }
+}
+
+impl ControlPlane for Toys<'_> {
+    fn check(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn subjects(&self) -> Vec<Subject> {
+        let templates = self.0.repo.templates.iter().map(|template| template.object.id.clone());
+        templates.map(|object| Subject { object, reads: Reads::Subject }).collect()
+    }
+
+    fn decide(&self, subject: &ObjectRef, _: &Previous) -> Decided {
+        let mut decided = Decided::default();
+        let Some(template) = self.0.repo.template(subject) else { return decided };
+        let wanted = self.0.clusters.iter().filter(|cluster| self.wants(&template.object, cluster));
+        let mut placement = Placement::new("toy", subject.clone(), None);
+        placement.clusters = wanted.map(|c| Placed { name: c.name.clone(), replicas: None }).collect();
+        decided.placements.extend(Some(placement).filter(|placement| !placement.clusters.is_empty()));
+        decided
+    }
+
+    fn complete(&self, decided: Vec<Decided>, _: &Previous) -> Decided {
+        let placements = decided.into_iter().flat_map(|one| one.placements).collect();
+        Decided { placements, ..Decided::default() }
+    }
+
+    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+        let body = self.0.repo.template(&placement.object).unwrap().object.body.clone();
+        let clusters = placement.clusters.iter().map(|placed| placed.name.clone()).collect();
+        vec![Variant { clusters, rendered: Ok(Rendered { body, changes: Vec::new() }) }]
+    }
+
+    fn explain(&self, object: &ObjectRef, _: &Previous, placed: Option<&Placement>) -> Option<Explanation> {
+        let template = self.0.repo.template(object)?;
+        let verdict = |cluster: &Cluster| ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen: self.wants(&template.object, cluster),
+            refused_by: (!self.wants(&template.object, cluster)).then_some("Name"),
+            score: None,
+            replicas: None,
+            why: "by its name".to_owned(),
+        };
+        Some(Explanation {
+            dialect: "toy",
+            policy: Vec::new(),
+            steps: Vec::new(),
+            fulfilled: None,
+            clusters: self.0.clusters.iter().map(verdict).collect(),
+            placement: placed?.clone(),
+            rewritten: None,
+        })
+    }
+}
+
+fn session(to: &str) -> Session {
+    let cluster =
+        |name: &str| format!("{{apiVersion: toy.example.com/v1, kind: Place, metadata: {{name: {name}}}}}\n");
+    let template = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: web, namespace: shop, labels: {{to: {to}}}}}, data: {{k: v}}}}\n"
+    );
+    let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
+    let file = File { path: "all.yaml".into(), bytes: text.into_bytes().into() };
+    let options = Options { dialects: Dialects::new(&[&Toy]), ..Options::default() };
+    Session::of_files(vec![file], Config::default(), options)
+}
+
+#[test]
+fn a_dialect_is_one_file() {
+    let session = session("eu");
+    assert_eq!(session.check(), []);
+    let [row] = session.plan().placements.as_slice() else { panic!("one row: {:?}", session.plan()) };
+    let names: Vec<&str> = row.clusters.iter().map(|placed| placed.name.as_ref()).collect();
+    assert_eq!((row.dialect.as_str(), names), ("toy", vec!["eu-1", "eu-2"]));
+
+    let [manifest] = session.rendering().manifests.as_slice() else { panic!("one manifest") };
+    assert!(manifest.clusters.len() == 2 && manifest.text.contains("k: v"), "{manifest:?}");
+
+    let object = session.find("configmap", "web", None).unwrap();
+    let explained = session.explain(&object).unwrap();
+    let refused: Vec<_> = explained.explanation.clusters.iter().filter_map(|row| row.refused_by).collect();
+    assert_eq!(refused, ["Name"]);
+}
+
+#[test]
+fn its_renderings_are_compared() {
+    let (from, to) = (session("eu"), session("us"));
+    let changes = Comparison { from: &from, to: &to }.changes(&DigestKey::new(b"key"), &[]);
+    assert_eq!(changes.placements.len(), 1);
+    assert_eq!((changes.totals.from.manifests, changes.totals.to.manifests), (2, 1));
+}
