@@ -9,10 +9,10 @@ use federate_session::{Options, Session};
 use serde_json::Value;
 
 /// A target, and its name.
-pub type Target = (&'static str, fn(&[u8]));
+pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 8] = [
     ("yaml", yaml),
     ("settings", settings),
     ("load", load),
@@ -24,10 +24,10 @@ pub const TARGETS: [Target; 8] = [
 ];
 
 /// A line of this stands between the files of a repo.
-pub const BETWEEN: &str = "\n=====\n";
+pub(crate) const BETWEEN: &str = "\n=====\n";
 
 /// What was read is read the same again once it is written, and every key is found where it stands.
-pub fn yaml(bytes: &[u8]) {
+pub(crate) fn yaml(bytes: &[u8]) {
     for document in federate_yaml::read(bytes).documents {
         let mut text = String::new();
         federate_yaml::write(&document.value, &mut text);
@@ -41,7 +41,7 @@ pub fn yaml(bytes: &[u8]) {
 }
 
 /// `federate.yaml` is read or refused.
-pub fn settings(bytes: &[u8]) {
+pub(crate) fn settings(bytes: &[u8]) {
     let _ = Config::read(bytes);
 }
 
@@ -64,7 +64,7 @@ fn session(files: Vec<File>, options: Options) -> Session {
 }
 
 /// Identities are sorted, unique and safe as names of files, and do not depend on the order of files.
-pub fn load(bytes: &[u8]) {
+pub(crate) fn load(bytes: &[u8]) {
     let files = files(bytes);
     let one = session(files.clone(), Options::default());
     let repo = one.repo();
@@ -82,7 +82,7 @@ pub fn load(bytes: &[u8]) {
 }
 
 /// A template ends, and gives the same each time.
-pub fn template(bytes: &[u8]) {
+pub(crate) fn template(bytes: &[u8]) {
     const CLUSTERS: &str = "{\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"ClusterList\", \"items\": [
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m1\"}},
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m2\"}}]}";
@@ -96,7 +96,7 @@ pub fn template(bytes: &[u8]) {
 }
 
 /// Operations are applied or refused.
-pub fn json_patch(bytes: &[u8]) {
+pub(crate) fn json_patch(bytes: &[u8]) {
     let Ok(Value::Array(given)) = serde_json::from_slice::<Value>(bytes) else { return };
     for rules in [Rules::Exact, Rules::Lenient] {
         let mut document = given.first().cloned().unwrap_or_default();
@@ -112,7 +112,7 @@ pub fn json_patch(bytes: &[u8]) {
 }
 
 /// A repo of any dialect is planned, rendered, explained and checked; its plan is read back as it was written.
-pub fn plan(bytes: &[u8]) {
+pub(crate) fn plan(bytes: &[u8]) {
     let options = Options { strict_inventory: true, ..Options::default() };
     let session = session(files(bytes), options);
     session.findings();
@@ -127,7 +127,7 @@ pub fn plan(bytes: &[u8]) {
 }
 
 /// A plan is read or refused.
-pub fn previous(bytes: &[u8]) {
+pub(crate) fn previous(bytes: &[u8]) {
     if let Ok(plan) = federate_engine::previous::read(bytes) {
         let text = federate_engine::previous::write(&plan);
         assert!(federate_engine::previous::read(text.as_bytes()).is_ok(), "{text}");
@@ -152,6 +152,6 @@ impl Source for Dump<'_> {
 }
 
 /// Dumps of what runs in members are read or refused.
-pub fn observed(bytes: &[u8]) {
+pub(crate) fn observed(bytes: &[u8]) {
     federate_repo::live(&Dump(bytes), "observed");
 }

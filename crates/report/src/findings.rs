@@ -106,19 +106,15 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
     if origin.line == 0 {
         return None;
     }
-    Some(match finding.column {
-        Some(column) => Position { line: origin.line, column },
-        None => {
-            let size = repo.texts.get(&origin.file).map_or(0, |text| text.len());
-            match search.checked_sub(size) {
-                Some(rest) => {
-                    *search = rest;
-                    repo.locate(origin, &finding.pointer)
-                }
-                None => Position { line: origin.line, column: 1 },
-            }
-        }
-    })
+    if let Some(column) = finding.column {
+        return Some(Position { line: origin.line, column });
+    }
+    let size = repo.texts.get(&origin.file).map_or(0, |text| text.len());
+    let Some(rest) = search.checked_sub(size) else {
+        return Some(Position { line: origin.line, column: 1 });
+    };
+    *search = rest;
+    Some(repo.locate(origin, &finding.pointer))
 }
 
 fn one(repo: &Repo, finding: &Finding, renderer: &Renderer, search: &mut usize) -> String {

@@ -129,6 +129,8 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
             },
         )),
         Expr::UnaryOp(e) => {
+            // The engine's type is not `Copy`.
+            #[expect(clippy::needless_match, reason = "it is behind a reference")]
             let op = match e.op {
                 UnaryOpKind::Not => UnaryOpKind::Not,
                 UnaryOpKind::Neg => UnaryOpKind::Neg,
