@@ -42,7 +42,7 @@ fn tree(edit: &str) -> Tree {
         if number % 10 == 0 {
             let each = |c: &ClusterName| Manifest {
                 object: object.clone(),
-                clusters: vec![c.clone()],
+                clusters: [c.clone()].into(),
                 text: text(c),
                 changes: Vec::new(),
             };
@@ -51,7 +51,7 @@ fn tree(edit: &str) -> Tree {
             let clusters = clusters.clone();
             manifests.push(Manifest {
                 object: object.clone(),
-                clusters,
+                clusters: clusters.into(),
                 text: text(""),
                 changes: Vec::new(),
             });

@@ -158,7 +158,7 @@ impl Render {
     fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
         let mut manifests = rendering.standing(|object, cluster| folder.earlier(object, cluster));
         for manifest in &mut manifests {
-            manifest.clusters.retain(|cluster| self.args.wants(cluster));
+            manifest.narrow(|cluster| self.args.wants(cluster));
         }
         manifests
     }

@@ -46,7 +46,7 @@ pub(crate) fn run_with<T>(
     let mut sent = Vec::new();
     for manifest in &rendered.manifests {
         let body = federate_yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
-        for cluster in &manifest.clusters {
+        for cluster in manifest.clusters.iter() {
             manifests.entry(cluster.to_string()).or_default().push(body.clone());
             sent.push((manifest.object.clone(), cluster.to_string(), body.clone()));
         }

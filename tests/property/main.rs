@@ -101,13 +101,13 @@ proptest! {
         let (clusters, federate_engine::Rendering { plan, manifests, .. }) = (session.clusters(), session.rendering());
         // A KubeFleet placement has a row of its own, and sends only what it selects.
         for row in plan.placements.iter().filter(|row| row.object.kind != "ClusterResourcePlacement") {
-            let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.clone()).collect();
+            let mut got: Vec<_> = manifests.iter().filter(|m| m.object == row.object).flat_map(|m| m.clusters.to_vec()).collect();
             got.sort();
             let want: Vec<_> = row.clusters.iter().map(|c| c.name.clone()).collect();
             prop_assert_eq!(got, want);
         }
         for manifest in manifests.iter().filter(|m| m.object.kind == "Deployment") {
-            for name in &manifest.clusters {
+            for name in manifest.clusters.iter() {
                 let region = &clusters.iter().find(|c| c.name == *name).unwrap().labels["region"];
                 let other = manifest.text.contains(&format!("image: {REGISTRY}/nginx"));
                 prop_assert_eq!(region == "r1", other);

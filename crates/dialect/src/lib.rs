@@ -17,12 +17,14 @@ pub mod clean;
 pub mod gojson;
 pub mod health;
 pub mod import;
+mod lists;
 mod placed;
 pub mod plan;
 pub mod served;
 
 pub use health::{Health, HealthState};
-pub use placed::{Placed, PlacedClusters};
+pub use lists::SharedLists;
+pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Memory, Placement, Plan, Unschedulable};
 
 /// The control planes that a run knows. Where several have a row for one object, rows stand in this order.
@@ -254,7 +256,7 @@ pub struct Decided {
 #[derive(Debug)]
 pub struct Variant {
     /// They receive the same; sorted by name.
-    pub clusters: Vec<ClusterName>,
+    pub clusters: ClusterNames,
     /// The object, or why nothing (new) is sent.
     pub rendered: Result<Rendered, Withheld>,
 }

@@ -22,6 +22,9 @@ pub struct Placed {
     pub replicas: Option<i64>,
 }
 
+/// Clusters by name, in order: one list that all share who name the same.
+pub type ClusterNames = Arc<[ClusterName]>;
+
 /// The clusters of a placement, sorted by name. Clones share one list; an edit makes a list of its own.
 #[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Placed>")]
@@ -53,6 +56,15 @@ impl PlacedClusters {
         if added.peek().is_some() {
             *self = self.iter().cloned().chain(added).collect();
         }
+    }
+
+    /// Takes a list that is in order.
+    pub(crate) fn of_sorted(list: Arc<[Placed]>) -> Self {
+        Self(list)
+    }
+
+    pub(crate) fn list(&self) -> &Arc<[Placed]> {
+        &self.0
     }
 
     /// Whether both are the very same list, which is known without looking into it.

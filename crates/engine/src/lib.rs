@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Previous};
+use federate_dialect::{ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
 use federate_kubernetes::patch;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, ObjectRef};
 use federate_repo::{Repo, Role};
@@ -100,6 +100,8 @@ pub struct Engine<'a> {
     repo: &'a Repo,
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
+    /// What equal rows and manifests share.
+    lists: SharedLists,
 }
 
 impl<'a> Engine<'a> {
@@ -117,7 +119,7 @@ impl<'a> Engine<'a> {
             (dialect.name(), dialect.open(input))
         };
         let planes = dialects.iter().map(open).collect();
-        Self { dialects, repo, planes, previous: &settings.previous }
+        Self { dialects, repo, planes, previous: &settings.previous, lists: SharedLists::default() }
     }
 
     /// The control plane of a dialect.

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{Engine, Planned};
-use federate_dialect::{Action, OverrideChange, Placement, Plan, Variant, Withheld};
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
+use federate_dialect::{
+    Action, ClusterNames, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
+};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
 
 /// One object for some clusters.
@@ -17,11 +19,20 @@ pub struct Manifest {
     /// Its identity in the plan.
     pub object: ObjectRef,
     /// The clusters that receive exactly it, sorted by name.
-    pub clusters: Vec<ClusterName>,
+    pub clusters: ClusterNames,
     /// The manifest as YAML, shared by all of them.
     pub text: Arc<str>,
     /// The override rules that changed it.
     pub changes: Vec<OverrideChange>,
+}
+
+impl Manifest {
+    /// Leaves only some of its clusters.
+    pub fn narrow(&mut self, wants: impl Fn(&str) -> bool) {
+        if !self.clusters.iter().all(|name| wants(name)) {
+            self.clusters = self.clusters.iter().filter(|name| wants(name)).cloned().collect();
+        }
+    }
 }
 
 /// A plan with every manifest that it gives.
@@ -43,7 +54,7 @@ pub struct Held {
     /// Its identity in the plan.
     pub object: ObjectRef,
     /// The clusters concerned, sorted by name.
-    pub clusters: Vec<ClusterName>,
+    pub clusters: ClusterNames,
     /// The control plane's own word for why.
     pub status: &'static str,
 }
@@ -58,7 +69,7 @@ impl Rendering {
             let text = earlier(object, cluster)?;
             Some(Manifest {
                 object: object.clone(),
-                clusters: vec![cluster.clone()],
+                clusters: Arc::from([cluster.clone()]),
                 text,
                 changes: Vec::new(),
             })
@@ -82,7 +93,7 @@ impl Engine<'_> {
             .map(|placement| {
                 let plane = self.plane(&placement.dialect);
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
-                written(&placement.object, variants)
+                written(&placement.object, variants, &self.lists)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
@@ -128,22 +139,23 @@ impl Engine<'_> {
     }
 }
 
-fn written(object: &ObjectRef, variants: Vec<Variant>) -> Rendering {
+fn written(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> Rendering {
     let mut all = Rendering::default();
     for variant in variants {
+        let clusters = lists.share_names(&variant.clusters);
         match variant.rendered {
             Ok(rendered) => {
                 let mut text = String::new();
                 federate_yaml::write(&rendered.body, &mut text);
                 all.manifests.push(Manifest {
                     object: object.clone(),
-                    clusters: variant.clusters,
+                    clusters,
                     text: text.into(),
                     changes: rendered.changes,
                 });
             }
             Err(Withheld { status, finding }) => {
-                all.withheld.push(Held { object: object.clone(), clusters: variant.clusters, status });
+                all.withheld.push(Held { object: object.clone(), clusters, status });
                 all.findings.extend(finding);
             }
         }

@@ -37,7 +37,8 @@ impl Engine<'_> {
         for (dialect, plane) in &self.planes {
             findings.extend(plane.check());
             let decided = self.decisions(dialect, plane.as_ref(), kept.as_deref_mut());
-            let all = plane.complete(decided, self.previous);
+            let mut all = plane.complete(decided, self.previous);
+            all.placements.par_iter_mut().for_each(|row| self.share(row));
             placements.extend(all.placements);
             findings.extend(all.findings);
             shared.extend(all.shared);
@@ -60,11 +61,11 @@ impl Engine<'_> {
     ) -> Vec<Decided> {
         let subjects = plane.subjects();
         let Some(kept) = kept else {
-            return subjects.par_iter().map(|subject| plane.decide(&subject.object, self.previous)).collect();
+            return subjects.par_iter().map(|subject| self.decided(plane, subject)).collect();
         };
         let decide = |subject: &Subject| match kept.get(dialect, &subject.object) {
             Some(decided) => (decided.clone(), false),
-            None => (plane.decide(&subject.object, self.previous), subject.reads == Reads::Subject),
+            None => (self.decided(plane, subject), subject.reads == Reads::Subject),
         };
         let decided: Vec<(Decided, bool)> = subjects.par_iter().map(decide).collect();
         let mut all = Vec::with_capacity(decided.len());
@@ -75,6 +76,17 @@ impl Engine<'_> {
             all.push(decided);
         }
         all
+    }
+
+    /// One decision, its rows sharing their clusters with those that have the same.
+    fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
+        let mut decided = plane.decide(&subject.object, self.previous);
+        decided.placements.iter_mut().for_each(|row| self.share(row));
+        decided
+    }
+
+    fn share(&self, row: &mut Placement) {
+        row.clusters = self.lists.share_placed(&row.clusters);
     }
 
     /// Templates that no policy places; those that an error keeps from it are not unmatched.

@@ -231,9 +231,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
-        let placed =
-            |(index, replicas)| Placed { name: schedule::named(self.plane.clusters, index), replicas };
-        row.clusters = scheduled.clusters.into_iter().map(placed).collect();
+        row.clusters = self.plane.lists.placed(self.plane.clusters, &scheduled.clusters);
         match scheduled.affinity {
             Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),
             None => row.memory.shift_remove(AFFINITY),

@@ -13,7 +13,8 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Subject,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads,
+    SharedLists, Subject,
     Variant,
 };
 
@@ -104,6 +105,7 @@ struct Karmadas<'a> {
     rebalancers: Rebalancers<'a>,
     estimator: Estimator,
     served: Served<'a>,
+    lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
     standing: bool,
     findings: Vec<Finding>,
@@ -130,6 +132,7 @@ impl<'a> Karmadas<'a> {
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
             estimator: Estimator::new(input.clusters),
             served: Served::of(templates, input.clusters),
+            lists: SharedLists::default(),
             standing: input.standing,
             findings,
         }

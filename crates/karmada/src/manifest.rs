@@ -12,32 +12,37 @@ use super::decide::ties_descend;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
 use super::{Karmadas, prune, schedule};
-use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
+use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, finding};
+use federate_kubernetes::{Finding, Object, finding};
 use federate_repo::Template;
 
 /// A rule by policy and number within the policies of a group that match.
 type RuleIds = Vec<(usize, usize)>;
 
-/// Clusters by the rules of a group that apply to them.
-type ByRules<'c> = BTreeMap<RuleIds, Vec<&'c Placed>>;
+/// A cluster of a placement.
+#[derive(Clone, Copy)]
+struct Target<'p> {
+    placed: &'p Placed,
+    /// Its place in the inventory; `None` when it has left it.
+    index: Option<usize>,
+}
 
 /// The variants of a placement.
 pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
     let render = Render { plane, overwrite: overwrites(plane, placement) };
     let revisions = revisions(plane, placement, &template.object);
-    let mut classes: BTreeMap<(Option<Revision>, &str), Vec<&Placed>> = BTreeMap::new();
-    for (placed, revision) in placement.clusters.iter().zip(revisions) {
+    let mut classes: BTreeMap<(Option<Revision>, &str), Vec<Target<'_>>> = BTreeMap::new();
+    for (target, revision) in targets(plane, placement).zip(revisions) {
         // Each cluster has its own rendering of a `*.j2` file.
-        let own = if template.per_cluster.is_some() { placed.name.as_ref() } else { "" };
-        classes.entry((revision, own)).or_default().push(placed);
+        let own = if template.per_cluster.is_some() { target.placed.name.as_ref() } else { "" };
+        classes.entry((revision, own)).or_default().push(target);
     }
     let mut variants = Vec::new();
     for ((revision, _), clusters) in classes {
         let Some(first) = clusters.first() else { continue };
-        let object = revised(template, &first.name, revision);
-        render.class(&object, &clusters, &mut variants);
+        let object = revised(template, &first.placed.name, revision);
+        render.class(&object, clusters, &mut variants);
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
@@ -51,12 +56,22 @@ pub(super) fn variant(
     cluster: &str,
 ) -> Option<Variant> {
     let revisions = revisions(plane, placement, &template.object);
-    let mut all = placement.clusters.iter().zip(revisions);
-    let (placed, revision) = all.find(|(placed, _)| placed.name.as_ref() == cluster)?;
+    let mut all = targets(plane, placement).zip(revisions);
+    let (target, revision) = all.find(|(target, _)| target.placed.name.as_ref() == cluster)?;
     let render = Render { plane, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
-    render.class(&revised(template, cluster, revision), &[placed], &mut variants);
+    render.class(&revised(template, cluster, revision), vec![target], &mut variants);
     variants.pop()
+}
+
+/// The clusters of a placement with their places in the inventory, which is in the same order.
+fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterator<Item = Target<'p>> {
+    let mut rest = plane.clusters.iter().enumerate().peekable();
+    placement.clusters.iter().map(move |placed| {
+        while rest.next_if(|(_, c)| c.name != placed.name && c.name < placed.name).is_some() {}
+        let index = rest.peek().filter(|(_, c)| c.name == placed.name).map(|(index, _)| *index);
+        Target { placed, index }
+    })
 }
 
 /// The template as it is for a cluster, with the numbers for it.
@@ -114,42 +129,68 @@ struct Render<'r, 'a> {
 impl<'a> Render<'_, 'a> {
     /// Clusters for which the same numbers are written: cluster-wide overrides first, then those of
     /// the namespace, which see the result of the former.
-    fn class(&self, object: &Object, clusters: &[&Placed], variants: &mut Vec<Variant>) {
+    fn class(&self, object: &Object, clusters: Vec<Target<'_>>, variants: &mut Vec<Variant>) {
         let wide = self.plane.overrides.matching(None, object);
         for (rules, clusters) in self.split(&wide, clusters) {
             let mut changes = Vec::new();
             let mut object = object.clone();
             if let Err(finding) = apply(&wide, &rules, &mut object, &clusters, &mut changes) {
-                variants.push(failed(finding, &clusters));
+                variants.push(self.failed(finding, &clusters));
                 continue;
             }
             let own = match object.id.namespace.as_deref() {
                 Some(namespace) => self.plane.overrides.matching(Some(namespace), &object),
                 None => Vec::new(),
             };
-            for (rules, clusters) in self.split(&own, &clusters) {
+            for (rules, clusters) in self.split(&own, clusters) {
                 let (mut object, mut changes) = (object.clone(), changes.clone());
                 if let Err(finding) = apply(&own, &rules, &mut object, &clusters, &mut changes) {
-                    variants.push(failed(finding, &clusters));
+                    variants.push(self.failed(finding, &clusters));
                     continue;
                 }
                 prune::prune(&mut object.body, self.overwrite);
                 let rendered = Ok(Rendered { body: object.body, changes });
-                variants.push(Variant { clusters: names(&clusters), rendered });
+                variants.push(Variant { clusters: self.names(&clusters), rendered });
             }
         }
     }
 
-    /// Clusters by the rules that apply to them.
-    fn split<'c>(&self, policies: &[&OverridePolicy<'a>], clusters: &[&'c Placed]) -> ByRules<'c> {
-        let mut split = ByRules::new();
-        for placed in clusters {
-            let index = schedule::index_of(self.plane.clusters, &placed.name);
-            let rules =
-                index.map(|index| applying(policies, &self.plane.clusters[index])).unwrap_or_default();
-            split.entry(rules).or_default().push(placed);
+    /// Clusters by the rules that apply to them: split by one policy after the other.
+    fn split<'p>(
+        &self,
+        policies: &[&OverridePolicy<'a>],
+        clusters: Vec<Target<'p>>,
+    ) -> Vec<(RuleIds, Vec<Target<'p>>)> {
+        let inventory = self.plane.clusters;
+        let mut groups = vec![(RuleIds::new(), clusters)];
+        for (at, policy) in policies.iter().enumerate() {
+            let mut split = Vec::new();
+            for (rules, clusters) in groups {
+                let mut classes: BTreeMap<usize, Vec<Target<'p>>> = BTreeMap::new();
+                for target in clusters {
+                    classes.entry(policy.class(inventory, target.index)).or_default().push(target);
+                }
+                split.extend(classes.into_iter().map(|(class, clusters)| {
+                    let more = policy.rules_of(inventory, class).iter().map(|rule| (at, *rule));
+                    (rules.iter().copied().chain(more).collect(), clusters)
+                }));
+            }
+            groups = split;
         }
-        split
+        groups
+    }
+
+    fn names(&self, clusters: &[Target<'_>]) -> ClusterNames {
+        let indexes: Option<Vec<usize>> = clusters.iter().map(|target| target.index).collect();
+        match indexes {
+            Some(indexes) => self.plane.lists.names(self.plane.clusters, &indexes),
+            None => clusters.iter().map(|target| target.placed.name.clone()).collect(),
+        }
+    }
+
+    fn failed(&self, finding: Finding, clusters: &[Target<'_>]) -> Variant {
+        let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
+        Variant { clusters: self.names(clusters), rendered: Err(withheld) }
     }
 }
 
@@ -157,7 +198,7 @@ fn apply(
     policies: &[&OverridePolicy<'_>],
     rules: &RuleIds,
     object: &mut Object,
-    clusters: &[&Placed],
+    clusters: &[Target<'_>],
     changes: &mut Vec<OverrideChange>,
 ) -> Result<(), Finding> {
     for (policy, rule) in rules {
@@ -175,14 +216,6 @@ fn apply(
     Ok(())
 }
 
-fn applying(policies: &[&OverridePolicy<'_>], cluster: &Cluster) -> RuleIds {
-    let rules = policies.iter().enumerate().flat_map(|(at, policy)| {
-        let applying = policy.rules.iter().enumerate().filter(|(_, rule)| rule.targets(cluster));
-        applying.map(move |(rule, _)| (at, rule))
-    });
-    rules.collect()
-}
-
 /// Without the empty maps that stand for labels and annotations that are not there.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let empty = |path: &String| {
@@ -192,22 +225,13 @@ fn differences(before: &Value, after: &Value) -> Vec<String> {
     patch::differences(before, after).into_iter().filter(|path| !empty(path)).collect()
 }
 
-fn names(clusters: &[&Placed]) -> Vec<ClusterName> {
-    clusters.iter().map(|p| p.name.clone()).collect()
-}
-
-fn failed(finding: Finding, clusters: &[&Placed]) -> Variant {
-    let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
-    Variant { clusters: names(clusters), rendered: Err(withheld) }
-}
-
 fn override_failed(
     policy: &OverridePolicy<'_>,
     failure: &Failure,
     object: &Object,
-    clusters: &[&Placed],
+    clusters: &[Target<'_>],
 ) -> Finding {
-    let shown: Vec<&str> = clusters.iter().map(|p| p.name.as_ref()).collect();
+    let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
     // What went wrong may quote what the field holds.
     let why = if object.id.kind == "Secret" { "it does not fit this Secret" } else { &failure.message };
     let message = format!(

@@ -77,7 +77,7 @@ fn names(clusters: &[Placed]) -> Vec<ClusterName> {
 }
 
 fn withheld(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Finding>) -> Variant {
-    Variant { clusters, rendered: Err(Withheld { status, finding }) }
+    Variant { clusters: clusters.into(), rendered: Err(Withheld { status, finding }) }
 }
 
 /// The clusters by what their overrides come to.
@@ -126,7 +126,7 @@ fn render(
                 finding: Some(unfit(object, class, &clusters, &why)),
             }),
         };
-        variants.push(Variant { clusters, rendered });
+        variants.push(Variant { clusters: clusters.into(), rendered });
     }
 }
 

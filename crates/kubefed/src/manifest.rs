@@ -27,7 +27,7 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
     let mut variants = Vec::new();
     if !unready.is_empty() {
         let withheld = Withheld { status: NOT_READY, finding: None };
-        variants.push(Variant { clusters: unready, rendered: Err(withheld) });
+        variants.push(Variant { clusters: unready.into(), rendered: Err(withheld) });
     }
     let names = |placed: &[&Placed]| placed.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
     match &federated.overrides {
@@ -43,7 +43,7 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
             }
             for (steps, clusters) in classes.into_values() {
                 variants.push(match render(federated, &steps, preference) {
-                    Ok(rendered) => Variant { clusters, rendered: Ok(rendered) },
+                    Ok(rendered) => Variant { clusters: clusters.into(), rendered: Ok(rendered) },
                     Err(failure) => failed(federated, &failure, clusters),
                 });
             }
@@ -198,5 +198,8 @@ fn failed(federated: &Federated<'_>, failure: &Failure, clusters: Vec<ClusterNam
         "the operations of a cluster are carried out all or none; until this is mended nothing is sent there",
     );
     finding.object = Some(federated.target.clone());
-    Variant { clusters, rendered: Err(Withheld { status: OVERRIDES_FAILED, finding: Some(finding) }) }
+    Variant {
+        clusters: clusters.into(),
+        rendered: Err(Withheld { status: OVERRIDES_FAILED, finding: Some(finding) }),
+    }
 }

@@ -219,7 +219,7 @@ impl<'a> KubeFleets<'a> {
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
         let Some(index) = subject.index(object) else { return Vec::new() };
         if !subject.admitted {
-            return vec![Variant { clusters: clusters.to_vec(), rendered: Err(not_admitted()) }];
+            return vec![Variant { clusters: clusters.into(), rendered: Err(not_admitted()) }];
         }
         self.sending(subject, clusters, |sending| sending.variants(index))
     }

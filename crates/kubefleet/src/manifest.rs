@@ -133,7 +133,7 @@ impl<'a> Sending<'a> {
                 // What fails is not among these clusters.
                 Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
             };
-            variants.push(Variant { clusters: fine, rendered });
+            variants.push(Variant { clusters: fine.into(), rendered });
         }
         variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
         variants
@@ -197,7 +197,7 @@ impl<'a> Sending<'a> {
         }
         let variant = |(clusters, failed): (Vec<ClusterName>, &Failed)| {
             let finding = (failed.item == index).then(|| failed.finding.clone());
-            Variant { clusters, rendered: Err(Withheld { status: failed.reason, finding }) }
+            Variant { clusters: clusters.into(), rendered: Err(Withheld { status: failed.reason, finding }) }
         };
         groups.into_values().map(variant).collect()
     }

@@ -52,7 +52,7 @@ impl RenderedState {
         self.plan.placements.retain(|row| !row.clusters.is_empty() || !row.withdrawn.is_empty());
         self.plan.unmatched.clear();
         for manifest in &mut self.manifests {
-            manifest.clusters.retain(|name| keep(name));
+            manifest.narrow(&keep);
         }
         self.manifests.retain(|manifest| !manifest.clusters.is_empty());
     }

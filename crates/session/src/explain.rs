@@ -69,11 +69,15 @@ impl Session {
         let changed =
             engine.variants(self.plan(), object).into_iter().map(|variant| match variant.rendered {
                 Ok(rendered) => {
-                    Changed { clusters: variant.clusters, overrides: rendered.changes, failed: None }
+                    Changed { clusters: variant.clusters.to_vec(), overrides: rendered.changes, failed: None }
                 }
                 Err(withheld) => {
                     let failed = withheld.finding.map_or_else(|| withheld.status.to_owned(), |f| f.message);
-                    Changed { clusters: variant.clusters, overrides: Vec::new(), failed: Some(failed) }
+                    Changed {
+                        clusters: variant.clusters.to_vec(),
+                        overrides: Vec::new(),
+                        failed: Some(failed),
+                    }
                 }
             });
         Some(Explained::new(origin, explanation, changed.collect()))

@@ -14,8 +14,8 @@ use super::ownership;
 use super::{Action, Deed, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
-use federate_dialect::Placement;
-use federate_kubernetes::{Cluster, ClusterName, Live, Object, ObjectRef};
+use federate_dialect::{ClusterNames, Placement};
+use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 
 /// Objects of these kinds hold what cannot be made again, or take others with them.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
@@ -29,7 +29,7 @@ pub struct Desired {
     /// Its identity.
     pub object: ObjectRef,
     /// The clusters, sorted by name.
-    pub clusters: Vec<ClusterName>,
+    pub clusters: ClusterNames,
     /// Its body.
     pub body: Value,
     /// What it is where it is new.

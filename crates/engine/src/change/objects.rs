@@ -147,7 +147,7 @@ fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>
     let mut by_cluster: BTreeMap<&ClusterName, [Option<usize>; 2]> = BTreeMap::new();
     for (side, manifests) in sides.iter().enumerate() {
         for (at, manifest) in manifests.iter().enumerate() {
-            for cluster in &manifest.clusters {
+            for cluster in manifest.clusters.iter() {
                 by_cluster.entry(cluster).or_default()[side] = Some(at);
             }
         }

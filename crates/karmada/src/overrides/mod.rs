@@ -6,6 +6,7 @@
 //! object from the cluster.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
@@ -78,6 +79,31 @@ pub(super) struct OverridePolicy<'a> {
     pub(super) object: &'a Object,
     spec: OverrideSpec,
     pub(super) rules: Vec<Rule>,
+    classes: OnceLock<Classes>,
+}
+
+/// The clusters of the inventory by the rules that are meant for them.
+struct Classes {
+    /// By number of the class: the rules, by number. For the first class there are none.
+    rules: Vec<Vec<usize>>,
+    /// The class of each cluster, by index.
+    of: Vec<usize>,
+}
+
+impl Classes {
+    fn new(rules: &[Rule], clusters: &[Cluster]) -> Self {
+        let mut numbers = BTreeMap::from([(Vec::new(), 0)]);
+        let mut class = |cluster: &Cluster| {
+            let meant = rules.iter().enumerate().filter(|(_, rule)| rule.targets(cluster));
+            let next = numbers.len();
+            *numbers.entry(meant.map(|(number, _)| number).collect::<Vec<_>>()).or_insert(next)
+        };
+        let of = clusters.iter().map(&mut class).collect();
+        let mut rules: Vec<(usize, Vec<usize>)> =
+            numbers.into_iter().map(|(r, number)| (number, r)).collect();
+        rules.sort_unstable();
+        Self { rules: rules.into_iter().map(|(_, rules)| rules).collect(), of }
+    }
 }
 
 impl<'a> OverridePolicy<'a> {
@@ -99,7 +125,23 @@ impl<'a> OverridePolicy<'a> {
                 pointer: "/spec/overriders".to_owned(),
             });
         }
-        Some(Self { object, spec, rules })
+        Some(Self { object, spec, rules, classes: OnceLock::new() })
+    }
+
+    /// The class of a cluster of the inventory, which tells the rules that are meant for it. The inventory
+    /// is always the same.
+    pub(super) fn class(&self, inventory: &[Cluster], cluster: Option<usize>) -> usize {
+        let of = |index: usize| self.classes(inventory).of.get(index).copied();
+        cluster.and_then(of).unwrap_or_default()
+    }
+
+    /// The rules of a class, by number.
+    pub(super) fn rules_of(&self, inventory: &[Cluster], class: usize) -> &[usize] {
+        self.classes(inventory).rules.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    fn classes(&self, inventory: &[Cluster]) -> &Classes {
+        self.classes.get_or_init(|| Classes::new(&self.rules, inventory))
     }
 
     fn strength(&self, manifest: &Object) -> Option<Strength> {

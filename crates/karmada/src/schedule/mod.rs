@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use super::api::{Placement, ReplicaScheduling};
 use super::workload::Workload;
-use federate_kubernetes::{Cluster, ClusterName};
+use federate_kubernetes::Cluster;
 
 mod assign;
 mod combination;
@@ -325,9 +325,4 @@ fn phrase(filter: Filter) -> &'static str {
 /// The index of a cluster in the inventory, by name.
 pub(super) fn index_of(clusters: &[Cluster], name: &str) -> Option<usize> {
     clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()
-}
-
-/// The names of scheduled clusters.
-pub(super) fn named(clusters: &[Cluster], index: usize) -> ClusterName {
-    clusters[index].name.clone()
 }

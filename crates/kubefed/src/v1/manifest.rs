@@ -28,7 +28,7 @@ pub(in super::super) fn variants(row: &Placement, template: &Template) -> Vec<Va
     let variant = |(share, mut clusters): (Share, Vec<ClusterName>)| {
         clusters.sort();
         let body = body(template.for_cluster(&share.cluster), &share);
-        Variant { clusters, rendered: Ok(Rendered { body, changes: Vec::new() }) }
+        Variant { clusters: clusters.into(), rendered: Ok(Rendered { body, changes: Vec::new() }) }
     };
     let mut variants: Vec<Variant> = classes.into_values().map(variant).collect();
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));

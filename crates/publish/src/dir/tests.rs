@@ -36,7 +36,12 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
         let clusters: Vec<_> = clusters.split(' ').map(Into::into).collect();
         placement.clusters = clusters.iter().cloned().map(|name| Placed { name, replicas: None }).collect();
         plan.placements.push(placement);
-        manifests.push(Manifest { object: object(name), clusters, text: text.into(), changes: Vec::new() });
+        manifests.push(Manifest {
+            object: object(name),
+            clusters: clusters.into(),
+            text: text.into(),
+            changes: Vec::new(),
+        });
     }
     Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }

@@ -50,7 +50,7 @@ impl Reconciler<'_> {
     fn jobs(&self) -> Vec<Job<'_>> {
         let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
-            for cluster in &one.clusters {
+            for cluster in one.clusters.iter() {
                 wanted.entry(cluster).or_default().push((&one.object, &one.body));
             }
         }

@@ -1,0 +1,150 @@
+//! Equal lists of clusters, kept once.
+//!
+//! Decisions are taken in parallel and do not know each other, so what many of them come to is recognised
+//! here. Which of two equal lists is kept does not show: they are equal.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{ClusterNames, Placed, PlacedClusters};
+use federate_kubernetes::{Cluster, ClusterName};
+
+/// The lists that were met so far.
+#[derive(Debug, Default)]
+pub struct SharedLists {
+    placed: Known<Placed>,
+    names: Known<ClusterName>,
+}
+
+impl SharedLists {
+    /// The clusters of a placement, given by their indexes in the inventory, with their replicas.
+    pub fn placed(&self, inventory: &[Cluster], chosen: &[(usize, Option<i64>)]) -> PlacedClusters {
+        let is = |(index, replicas): &(usize, Option<i64>), placed: &Placed| {
+            placed.replicas == *replicas && inventory.get(*index).is_some_and(|c| c.name == placed.name)
+        };
+        let make = |(index, replicas): &(usize, Option<i64>)| {
+            let name = inventory.get(*index)?.name.clone();
+            Some(Placed { name, replicas: *replicas })
+        };
+        PlacedClusters::of_sorted(self.placed.find(chosen, is, make))
+    }
+
+    /// Clusters by their indexes in the inventory.
+    pub fn names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
+        let is = |index: &usize, name: &ClusterName| inventory.get(*index).is_some_and(|c| c.name == *name);
+        self.names.find(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
+    }
+
+    /// The list that equals this one.
+    #[must_use]
+    pub fn share_placed(&self, clusters: &PlacedClusters) -> PlacedClusters {
+        PlacedClusters::of_sorted(self.placed.share(clusters.list()))
+    }
+
+    /// The list that equals this one.
+    #[must_use]
+    pub fn share_names(&self, clusters: &ClusterNames) -> ClusterNames {
+        self.names.share(clusters)
+    }
+}
+
+/// Lists by a hash of what they were looked up by.
+#[derive(Debug)]
+struct Known<T>(Mutex<Lists<T>>);
+
+#[derive(Debug)]
+struct Lists<T> {
+    by_hash: HashMap<u64, Vec<Arc<[T]>>>,
+    /// Where the lists lie, so that one of them is known without looking into it.
+    places: HashSet<usize>,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Lists { by_hash: HashMap::new(), places: HashSet::new() }))
+    }
+}
+
+impl<T: Clone + Eq + Hash> Known<T> {
+    /// The list that has these items, made by `make` where there is none yet. An item for which `make`
+    /// gives nothing is left out.
+    fn find<K: Hash>(
+        &self,
+        keys: &[K],
+        is: impl Fn(&K, &T) -> bool,
+        make: impl Fn(&K) -> Option<T>,
+    ) -> Arc<[T]> {
+        let same = |list: &[T]| list.len() == keys.len() && keys.iter().zip(list).all(|(k, t)| is(k, t));
+        self.get(hash(keys), same, || keys.iter().filter_map(make).collect())
+    }
+
+    fn share(&self, list: &Arc<[T]>) -> Arc<[T]> {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).places.contains(&place(list)) {
+            return Arc::clone(list);
+        }
+        self.get(hash(list.as_ref()), |known| known == list.as_ref(), || Arc::clone(list))
+    }
+
+    fn get(&self, hash: u64, same: impl Fn(&[T]) -> bool, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = lists.by_hash.entry(hash).or_default();
+        if let Some(known) = alike.iter().find(|known| same(known)) {
+            return Arc::clone(known);
+        }
+        let new = make();
+        alike.push(Arc::clone(&new));
+        lists.places.insert(place(&new));
+        new
+    }
+}
+
+fn hash<K: Hash + ?Sized>(keys: &K) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    keys.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Kept lists are never dropped, so no other list can come to lie there.
+fn place<T>(list: &Arc<[T]>) -> usize {
+    Arc::as_ptr(list).cast::<T>() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use federate_kubernetes::Object;
+
+    use super::*;
+
+    fn placed(name: &str, replicas: Option<i64>) -> PlacedClusters {
+        PlacedClusters::from(vec![Placed { name: name.into(), replicas }])
+    }
+
+    #[test]
+    fn equal_lists_become_one() {
+        let lists = SharedLists::default();
+        let first = lists.share_placed(&placed("a", Some(1)));
+        let again = lists.share_placed(&placed("a", Some(1)));
+        let other = lists.share_placed(&placed("a", None));
+        assert!(first.is_shared_with(&again) && first.is_shared_with(&lists.share_placed(&first)));
+        assert_eq!(other, placed("a", None));
+    }
+
+    #[test]
+    fn chosen_clusters_are_named() {
+        let lists = SharedLists::default();
+        let inventory = ["a", "b", "c"].map(|name| {
+            Cluster::of(&Object::named("example.com/v1", "Cluster", name, serde_json::json!({})))
+        });
+        let chosen = [(0, Some(2)), (2, None)];
+        let first = lists.placed(&inventory, &chosen);
+        let expected: PlacedClusters = [("a", Some(2)), ("c", None)]
+            .map(|(name, replicas)| Placed { name: name.into(), replicas })
+            .into_iter()
+            .collect();
+        assert_eq!(first, expected);
+        assert!(first.is_shared_with(&lists.placed(&inventory, &chosen)));
+        assert_eq!(lists.names(&inventory, &[1, 2]).join(" "), "b c");
+        assert_eq!(lists.names(&inventory, &[]).len(), 0);
+    }
+}
