@@ -1,9 +1,12 @@
 //! `federate plan`
 
+use std::io::Write;
+
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
 use super::{Exit, Fault, look, print, print_value};
+use federate_engine::previous;
 use federate_report::table;
 
 /// Print who goes where, with how many replicas, and why not
@@ -27,6 +30,10 @@ impl Plan {
         let plan = self.args.narrowed(session.plan());
         if self.output == Format::Table {
             print(&table::plan(&plan, session.clusters().len(), look(self.args.verbose)))?;
+        } else if self.output == Format::Yaml {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            previous::write_in_full(&plan, &mut out)?;
+            out.flush()?;
         } else {
             print_value(plan.as_ref(), self.output)?;
         }

@@ -6,7 +6,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 
 use federate_kubernetes::ClusterName;
@@ -113,11 +113,14 @@ impl<'c> IntoIterator for &'c PlacedClusters {
 
 impl JsonSchema for PlacedClusters {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        Vec::<Placed>::schema_name()
+        "PlacedClusters".into()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Vec::<Placed>::json_schema(generator)
+        let list = Vec::<Placed>::json_schema(generator);
+        let name =
+            json_schema!({"type": "string", "description": "The name of a list below `clusterLists`."});
+        json_schema!({"anyOf": [list, name]})
     }
 
     fn inline_schema() -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::PlacedClusters;
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -16,9 +16,13 @@ pub type Memory = Map<String, Value>;
 /// The API version of [`Plan`] documents.
 pub const API_VERSION: &str = "federate.dev/v1alpha1";
 
+/// The key of a plan document below which lists of clusters stand that several rows name.
+pub const CLUSTER_LISTS: &str = "clusterLists";
+
 /// A plan. Placements and unmatched objects are sorted by object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = with_cluster_lists)]
 pub struct Plan {
     /// [`API_VERSION`].
     #[serde(default = "api_version")]
@@ -35,6 +39,18 @@ pub struct Plan {
     /// What the memory of several placements refers to, by digest, so that it is kept only once.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, Value>,
+}
+
+/// Documents may have lists of clusters that rows name; reading one puts them into the rows.
+fn with_cluster_lists(schema: &mut schemars::Schema) {
+    let lists = json!({
+        "description": "Lists of clusters by name, each once for all placements whose `clusters` is that name.",
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"$ref": "#/$defs/Placed"}},
+    });
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert(CLUSTER_LISTS.to_owned(), lists);
+    }
 }
 
 fn api_version() -> String {

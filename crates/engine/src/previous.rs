@@ -2,16 +2,30 @@
 //!
 //! A plan as federate writes it is read in pieces, on all cores: it may be far larger than any document
 //! that a person writes. Any other is read as YAML or JSON is.
+//!
+//! In a document a row may name its clusters (`clusters: 900-clusters-1f0c…`) instead of listing them: the
+//! list then stands below `clusterLists`, once for all rows that have it.
+
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use federate_dialect::plan::API_VERSION;
-use federate_dialect::{PlacedClusters, Placement, Plan};
+use clusters::Clusters;
+use federate_dialect::plan::{API_VERSION, CLUSTER_LISTS};
+use federate_dialect::{PlacedClusters, Placement, Plan, SharedLists};
 use federate_kubernetes::ObjectRef;
 
 mod clusters;
+mod write;
+
+pub use write::{write, write_in_full};
+
+/// Lists of clusters by name.
+type ClusterLists = BTreeMap<String, PlacedClusters>;
 
 /// Why a plan document cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +61,11 @@ fn parse(bytes: &[u8], silent: bool) -> Result<Plan, Error> {
     if let Some(plan) = text.and_then(in_pieces) {
         return Ok(plan);
     }
-    let document = match text.filter(|text| text.trim_ascii_start().starts_with('{')) {
-        Some(json) => serde_json::from_str(json).ok(),
-        None => None,
-    };
+    let json = text.filter(|text| text.trim_ascii_start().starts_with('{'));
+    if let Some(plan) = json.and_then(|text| rows_of_json(text, silent)) {
+        return Ok(plan);
+    }
+    let document = json.and_then(|text| serde_json::from_str(text).ok());
     let document = match document {
         Some(document) => document,
         None => first_document(bytes)?,
@@ -59,7 +74,70 @@ fn parse(bytes: &[u8], silent: bool) -> Result<Plan, Error> {
     if !document.is_object() || !says("apiVersion", API_VERSION) || !says("kind", "Plan") {
         return Err(Error::NoPlan);
     }
-    shaped(document)
+    resolved(document)
+}
+
+/// The plan of a document, its lists of clusters put in where rows name them.
+fn resolved(mut document: Value) -> Result<Plan, Error> {
+    let lists = document.as_object_mut().and_then(|map| map.remove(CLUSTER_LISTS));
+    let lists: ClusterLists = lists.map(shaped).transpose()?.unwrap_or_default();
+    let mut named: Vec<(usize, String)> = Vec::new();
+    let rows = document.get_mut("placements").and_then(Value::as_array_mut);
+    for (at, row) in rows.into_iter().flatten().enumerate() {
+        if let Some(name) = take_text(row, "clusters") {
+            named.push((at, name));
+        }
+    }
+    let mut plan: Plan = shaped(document)?;
+    for (at, name) in named {
+        let list = lists.get(&name).ok_or_else(|| Error::Shape {
+            path: format!("placements[{at}].clusters"),
+            message: format!("there is no list `{name}` below `{CLUSTER_LISTS}`"),
+        })?;
+        if let Some(row) = plan.placements.get_mut(at) {
+            row.clusters = list.clone();
+        }
+    }
+    Ok(plan)
+}
+
+/// Takes an entry out of a mapping if it is text.
+fn take_text(map: &mut Value, key: &str) -> Option<String> {
+    let map = map.as_object_mut()?;
+    let text = map.get(key)?.as_str()?.to_owned();
+    map.shift_remove(key);
+    Some(text)
+}
+
+/// A plan in JSON, its rows as they stand there.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pieces<'t> {
+    api_version: Option<String>,
+    kind: Option<String>,
+    #[serde(borrow, default)]
+    placements: Vec<&'t RawValue>,
+    #[serde(default)]
+    unmatched: Vec<ObjectRef>,
+    #[serde(default)]
+    shared: BTreeMap<String, Value>,
+}
+
+/// Reads a plan in JSON row by row, on all cores; `None` where anything is not as it should be.
+fn rows_of_json(text: &str, silent: bool) -> Option<Plan> {
+    let pieces: Pieces<'_> = serde_json::from_str(text).ok()?;
+    let says = |value: Option<String>, what: &str| value.map_or(silent, |value| value == what);
+    if !says(pieces.api_version, API_VERSION) || !says(pieces.kind, "Plan") {
+        return None;
+    }
+    let lists = SharedLists::default();
+    let row = |raw: &&RawValue| -> Option<Placement> {
+        let mut row: Placement = serde_json::from_str(raw.get()).ok()?;
+        row.clusters = lists.share_placed(&row.clusters);
+        Some(row)
+    };
+    let placements = pieces.placements.par_iter().map(row).collect::<Option<_>>()?;
+    Some(Plan { placements, unmatched: pieces.unmatched, shared: pieces.shared, ..Plan::default() })
 }
 
 fn first_document(bytes: &[u8]) -> Result<Value, Error> {
@@ -80,11 +158,15 @@ const PIECE: usize = 20_000;
 
 /// Reads the text that [`write`] gives; `None` for any other.
 fn in_pieces(text: &str) -> Option<Plan> {
-    let rest = text.strip_prefix(&head())?;
+    let rest = text.strip_prefix(&write::head())?;
     let (placements, rest) = items(rest, "placements")?;
     let (unmatched, rest) = items(rest, "unmatched")?;
+    let (named, rest) = clusters::lists(rest)?;
+    let lists = SharedLists::default();
+    let named = named.into_iter().map(|(name, list)| (name, lists.share_placed(&list))).collect();
     let mut plan = Plan::default();
-    let pieces: Option<Vec<Vec<Placement>>> = placements.par_iter().map(|piece| rows(piece)).collect();
+    let pieces: Option<Vec<Vec<Placement>>> =
+        placements.par_iter().map(|piece| rows(piece, &named, &lists)).collect();
     plan.placements = pieces?.into_iter().flatten().collect();
     for piece in unmatched {
         plan.unmatched.extend(shaped::<Vec<ObjectRef>>(first_document(piece.as_bytes()).ok()?).ok()?);
@@ -98,18 +180,20 @@ fn in_pieces(text: &str) -> Option<Plan> {
 }
 
 /// Reads some items of the list of placements.
-fn rows(text: &str) -> Option<Vec<Placement>> {
+fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists) -> Option<Vec<Placement>> {
     let read = |text: &str| -> Option<Vec<Placement>> { shaped(first_document(text.as_bytes()).ok()?).ok() };
-    let Some((left, lists)) = clusters::take(text) else { return read(text) };
+    let Some((left, clusters)) = clusters::take(text) else { return read(text) };
     let mut rows = read(&left)?;
-    if rows.len() != lists.len() {
+    if rows.len() != clusters.len() {
         return None;
     }
-    for (row, list) in rows.iter_mut().zip(lists) {
-        // What stood there otherwise than in a list of lines is read already.
-        if !list.is_empty() {
-            row.clusters = list.into();
-        }
+    for (row, clusters) in rows.iter_mut().zip(clusters) {
+        row.clusters = match clusters {
+            // What stood there otherwise than in lines of ours is read already.
+            Clusters::Elsewhere => continue,
+            Clusters::Listed(list) => lists.share_placed(&list.into()),
+            Clusters::Named(name) => named.get(name)?.clone(),
+        };
     }
     Some(rows)
 }
@@ -139,54 +223,9 @@ fn items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
     Some((pieces, &text[at..]))
 }
 
-fn head() -> String {
-    format!("apiVersion: {API_VERSION}\nkind: Plan\n")
-}
-
-/// Writes a plan as YAML: sorted, one line a fact, so that merges stay local.
-pub fn write(plan: &Plan) -> String {
-    let mut text = head();
-    list(&mut text, "placements", &plan.placements, row);
-    list(&mut text, "unmatched", &plan.unmatched, item);
-    if !plan.shared.is_empty() {
-        federate_yaml::write(&serde_json::json!({"shared": plan.shared}), &mut text);
-    }
-    text
-}
-
-/// One key with a list.
-fn list<T: Sync>(text: &mut String, key: &str, items: &[T], item: impl Fn(&T) -> String + Send + Sync) {
-    if items.is_empty() {
-        return text.push_str(&format!("{key}: []\n"));
-    }
-    text.push_str(&format!("{key}:\n"));
-    let written: Vec<String> = items.par_iter().map(item).collect();
-    text.reserve(written.iter().map(String::len).sum());
-    for item in written {
-        text.push_str(&item);
-    }
-}
-
-/// One item of a list.
-fn item<T: serde::Serialize>(item: &T) -> String {
-    let value = serde_json::Value::Array(vec![serde_json::to_value(item).unwrap_or_default()]);
-    let mut text = String::new();
-    federate_yaml::write(&value, &mut text);
-    text
-}
-
-/// A placement: its clusters are put in where an empty list of them stands.
-fn row(placement: &Placement) -> String {
-    let Some(clusters) = clusters::write(&placement.clusters) else { return item(placement) };
-    let text = item(&Placement { clusters: PlacedClusters::default(), ..placement.clone() });
-    match text.split_once("\n  clusters: []\n") {
-        Some((before, after)) => format!("{before}\n{clusters}{after}"),
-        None => item(placement),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use federate_dialect::Placed;
     use serde_json::json;
 
     use super::*;
@@ -210,6 +249,61 @@ mod tests {
             assert_eq!(in_pieces(&text).as_ref(), Some(&plan));
             assert_eq!(read_own(text.as_bytes()).unwrap(), plan);
         }
+    }
+
+    /// A plan of rows that all have `clusters` clusters, every third other replicas than the rest.
+    fn alike(rows: usize, clusters: usize) -> Plan {
+        let mut plan = plan(rows, true);
+        for (at, row) in plan.placements.iter_mut().enumerate() {
+            let placed = |number: usize| Placed {
+                name: format!("m{number:03}").into(),
+                replicas: (at % 3 == 0).then_some(2),
+            };
+            row.clusters = (0..clusters).map(placed).collect();
+        }
+        plan
+    }
+
+    #[test]
+    fn rows_that_say_the_same_share_one_list() {
+        let plan = alike(100, 50);
+        let text = write(&plan);
+        assert_eq!(text.matches("name: m007\n").count(), 2, "one list for each number of replicas");
+        let read = in_pieces(&text).unwrap();
+        assert_eq!((&read, write(&read)), (&plan, text.clone()));
+        let rows = &read.placements;
+        assert!(rows[1].clusters.is_shared_with(&rows[2].clusters) && rows[1].clusters != rows[3].clusters);
+        // An edit by hand takes the long way, to the same plan.
+        let commented = text.replace("placements:\n", "# by hand\nplacements:\n");
+        assert!(in_pieces(&commented).is_none());
+        let read = read_own(commented.as_bytes()).unwrap();
+        assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
+        // One row alone, and rows of few clusters, are written in full.
+        for plan in [alike(1, 50), alike(100, 7)] {
+            assert!(!write(&plan).contains(CLUSTER_LISTS));
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_missing_is_told() {
+        let plan = write(&alike(3, 50));
+        let (rows, _) = plan.split_once("clusterLists:").unwrap();
+        let Err(Error::Shape { path, message }) = read_own(rows.as_bytes()) else { panic!("it was read") };
+        assert_eq!(path, "placements[1].clusters");
+        assert!(message.starts_with("there is no list `50-clusters-"), "{message}");
+    }
+
+    #[test]
+    fn in_full_every_row_has_its_clusters() {
+        let plan = alike(100, 50);
+        let mut text = Vec::new();
+        write_in_full(&plan, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains(CLUSTER_LISTS));
+        let read = in_pieces(&text).unwrap();
+        assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
+        let json = rows_of_json(&serde_json::to_string(&plan).unwrap(), false).unwrap();
+        assert!(json == plan && json.placements[1].clusters.is_shared_with(&json.placements[2].clusters));
     }
 
     #[test]
