@@ -188,7 +188,7 @@ fn serve(sandbox: &Sandbox) {
     sandbox.create("m1", "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", "test", &slice);
 }
 
-/// The code of the answer to a new ConfigMap.
+/// The code of the answer to a new `ConfigMap`.
 fn probed(sandbox: &Sandbox) -> u16 {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "probe-"}});
     sandbox.ask("m1", "POST", CONFIGS, "test", "application/json", &body)

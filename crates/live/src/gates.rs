@@ -213,8 +213,8 @@ async fn blocker(client: &Client, name: &str, job: &Job<'_>) -> Result<Option<St
             Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(None),
             list => list?.unwrap_or_default(),
         };
-        let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
-        for configuration in items.filter(|item| names(item).contains(name)) {
+        let mut items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        if let Some(configuration) = items.find(|item| names(item).contains(name)) {
             let own = configuration.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
             return Ok(Some(explained(&format!("{kind} {own}"), configuration, name, job)));
         }

@@ -76,7 +76,7 @@ impl Controlled {
 
     /// The field as a JSON pointer.
     pub fn pointer(&self) -> String {
-        self.path.iter().map(|key| format!("/{}", escape(key))).collect()
+        self.path.iter().flat_map(|key| ["/".to_owned(), escape(key)]).collect()
     }
 }
 
