@@ -46,12 +46,21 @@ pub(super) struct Apply {
     #[arg(long)]
     force: bool,
 
+    /// Delete and create anew what cannot be changed, such as a Job's template, a binding's `roleRef`, or an
+    /// immutable `ConfigMap` (Jobs, `ConfigMaps`, Secrets, bindings; `StatefulSets`, whose pods stay)
+    #[arg(long)]
+    replace: bool,
+
     #[command(flatten)]
     prune: PruneArgs,
 
     /// Wait that long until everything is healthy (30s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
+
+    /// Only ask the clusters whether they allow what apply needs, and list what they do not
+    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    check_access: bool,
 
     /// How to print what was done
     #[arg(long, short, value_enum, default_value = "table")]
@@ -102,11 +111,19 @@ impl Apply {
             args: &self.args,
             inventory: &self.inventory,
             prune: &self.prune,
-            purpose: Purpose::Apply { adopt: self.adopt.map(Adopt::rule), force: self.force },
+            purpose: Purpose::Apply {
+                adopt: self.adopt.map(Adopt::rule),
+                force: self.force,
+                replace: self.replace,
+            },
             results: self.output != Format::Table,
             reader: self.reader()?,
         };
         let Some(done) = members.run()? else { return Ok(Exit::Error) };
+        if self.check_access && self.output == Format::Table {
+            let all = "every cluster allows what apply needs\n";
+            return print(if done.failed { "" } else { all }).map(|()| done.exit());
+        }
         self.show(&done.actions)?;
         Ok(done.exit())
     }
@@ -124,6 +141,7 @@ impl Apply {
                     Try::Server => DryRun::Server,
                 }),
                 wait: self.wait,
+                check_access: self.check_access,
                 quiet: self.args.quiet,
             })),
         }

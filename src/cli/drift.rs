@@ -102,6 +102,7 @@ impl Drift {
                 access: &self.access,
                 dry_run: (!correct).then_some(DryRun::Client),
                 wait: None,
+                check_access: false,
                 quiet: self.args.quiet,
             })),
         }

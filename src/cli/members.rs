@@ -91,6 +91,8 @@ pub(super) struct Servers<'s> {
     pub(super) dry_run: Option<DryRun>,
     /// How long to wait until everything is healthy.
     pub(super) wait: Option<Duration>,
+    /// Whether it is only asked whether everything is allowed.
+    pub(super) check_access: bool,
     /// Whether no progress is shown.
     pub(super) quiet: bool,
 }
@@ -175,6 +177,7 @@ impl Servers<'_> {
                 DryRun::Server => federate_live::DryRun::Server,
             }),
             wait: self.wait,
+            check_access: self.check_access,
             progress: &lines,
         };
         let reconciled = reconciler.servers(&self.access.access(session), &options);

@@ -22,6 +22,8 @@ mod import;
 mod order;
 mod outcomes;
 mod reach;
+mod replace;
+mod rights;
 mod trouble;
 mod waiting;
 mod walkthrough;

@@ -97,20 +97,7 @@ fn missing_rights_are_told() {
 
 /// Grants what a file of `deploy/rbac` does, and the arguments with which to use it.
 pub(crate) fn granted(sandbox: &Sandbox, name: &str) -> String {
-    let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-    // Each test of those that use real clusters has its own.
-    let text = std::fs::read_to_string(path).unwrap().replace("federate-", "shop-");
-    let stream = federate_yaml::read(text.as_bytes());
-    assert!(stream.errors.is_empty());
-    for document in stream.documents {
-        let path = match document.value["kind"].as_str().unwrap() {
-            "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            "ClusterRoleBinding" => "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-            "ServiceAccount" => "/api/v1/namespaces/default/serviceaccounts",
-            other => panic!("{other}"),
-        };
-        sandbox.create("m1", path, "test", &document.value);
-    }
+    grant(sandbox, name);
     let user = format!("--as system:serviceaccount:default:shop-{name} --as-group system:authenticated");
     // API servers learn of rights by and by.
     let end = Instant::now() + Duration::from_secs(20);
@@ -119,6 +106,28 @@ pub(crate) fn granted(sandbox: &Sandbox, name: &str) -> String {
         std::thread::sleep(Duration::from_millis(200));
     }
     user
+}
+
+/// Creates what a file of `deploy/rbac` holds.
+pub(crate) fn grant(sandbox: &Sandbox, name: &str) {
+    let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    // Each test of those that use real clusters has its own.
+    let text = std::fs::read_to_string(path).unwrap().replace("federate-", "shop-");
+    let stream = federate_yaml::read(text.as_bytes());
+    assert!(stream.errors.is_empty());
+    for document in stream.documents {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let namespace = document.value["metadata"]["namespace"].as_str().unwrap_or_default();
+        let path = match document.value["kind"].as_str().unwrap() {
+            "ClusterRole" => format!("{rbac}/clusterroles"),
+            "ClusterRoleBinding" => format!("{rbac}/clusterrolebindings"),
+            "Role" => format!("{rbac}/namespaces/{namespace}/roles"),
+            "RoleBinding" => format!("{rbac}/namespaces/{namespace}/rolebindings"),
+            "ServiceAccount" => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+            other => panic!("{other}"),
+        };
+        sandbox.create("m1", &path, "test", &document.value);
+    }
 }
 
 #[test]
@@ -133,7 +142,14 @@ fn the_rights_in_deploy_suffice() {
     }
     sandbox.apply(&user).code(0);
     sandbox.remove("a.yaml");
-    sandbox.apply(&user).code(0);
+    let ran = sandbox.apply(&user).code(2);
+    assert!(ran.err.contains("cannot delete"), "{ran:#?}");
+    grant(&sandbox, "prune");
+    let end = Instant::now() + Duration::from_secs(20);
+    while sandbox.apply(&user).code != 0 {
+        assert!(Instant::now() < end, "the rights of prune do not arrive");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
 }
 

@@ -23,7 +23,7 @@ use super::order::{Phase, phase, phases};
 use super::read::{Seen, finished, parent_path};
 use super::{Decider, DryRun, Error, How, Job, Progress, Step};
 use federate_engine::actions::inventory::Members;
-use federate_engine::actions::{Action, Decision, Deed, Inventory, MANAGER, Outcome, Send};
+use federate_engine::actions::{Action, Decision, Deed, Inventory, MANAGER, Outcome, Replaced, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -144,6 +144,8 @@ impl Tally<'_> {
 pub(super) struct Steps {
     pub(super) object: ObjectRef,
     calls: Vec<Call>,
+    /// What must be gone before the object is applied: how it is deleted, and where to ask.
+    replaces: Option<(Call, Call)>,
     /// Where to ask whether a definition is in force.
     establishes: Option<Call>,
     /// The `ServiceAccount` without which the object is deleted at once.
@@ -265,12 +267,23 @@ pub(super) fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>)
     let mut steps = Steps {
         object: object.clone(),
         calls: Vec::new(),
+        replaces: None,
         establishes: None,
         needs: None,
         may_be_gone: matches!(send, Send::Delete { .. }),
     };
     match send {
-        Send::Apply { body, owners } => {
+        Send::Apply { body, owners, replaces } => {
+            if let Some(Replaced { uid, resource_version, orphans }) = replaces {
+                let policy = if *orphans { "Orphan" } else { "Background" };
+                let delete = deletion(&path, policy, uid, resource_version);
+                // A trial of the new object could only fail, because the old one is there.
+                if how.dry_run.is_some() {
+                    steps.calls.push(delete);
+                    return Some(steps);
+                }
+                steps.replaces = Some((delete, Call::get(path.clone())));
+            }
             if let Some((entries, version)) = owners {
                 let operations = json!([
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
@@ -283,14 +296,19 @@ pub(super) fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>)
             steps.needs = account(object, body).filter(|_| how.dry_run.is_none());
         }
         Send::Delete { uid, resource_version } => {
-            let options = json!({
-                "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-                "preconditions": {"uid": uid, "resourceVersion": resource_version},
-            });
-            steps.calls.push(Call::new(Method::DELETE, path).body("application/json", &options));
+            steps.calls.push(deletion(&path, "Background", uid, resource_version));
         }
     }
     Some(steps)
+}
+
+/// Deletes an object, if it is still this one.
+fn deletion(path: &str, policy: &str, uid: &str, resource_version: &str) -> Call {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
+        "preconditions": {"uid": uid, "resourceVersion": resource_version},
+    });
+    Call::new(Method::DELETE, path).body("application/json", &options)
 }
 
 /// The `ServiceAccount` whose token a Secret is to hold.
@@ -334,6 +352,10 @@ pub(super) async fn run(
 }
 
 async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
+    if let Some((delete, get)) = &steps.replaces {
+        client.find(delete).await?;
+        gone(client, get).await?;
+    }
     for call in &steps.calls {
         match client.send::<IgnoredAny>(call).await {
             Err(error) if steps.may_be_gone && error.is_absent() => {}
@@ -347,6 +369,21 @@ async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
         Some(call) => established(client, call).await,
         None => Ok(()),
     }
+}
+
+/// Waits until an object is gone.
+async fn gone(client: &Client, call: &Call) -> Result<(), Error> {
+    let end = Instant::now() + ESTABLISHED;
+    while client.find(call).await?.is_some() {
+        if Instant::now() >= end {
+            let seconds = ESTABLISHED.as_secs();
+            return Err(Error::Late(format!(
+                "it was deleted to be created anew, and is not gone after {seconds} s; apply again when it is"
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 /// Says that an object does not stay without its `ServiceAccount`. One that may not be read may be there.
@@ -402,7 +439,12 @@ impl<'p> Parent<'p> {
         let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
         let comes = |decision: &&Decision| matches!(decision.send, Some(Send::Apply { .. }));
         let ours = decisions.iter().filter(comes).map(|d| &d.action.object);
-        let then = inventory.members(ours.chain(seen.members.iter().filter(|object| !gone.contains(object))));
+        let mut then =
+            inventory.members(ours.chain(seen.members.iter().filter(|object| !gone.contains(object))));
+        // What may not be read may still be there.
+        if let (true, Some(parent)) = (seen.partial || !seen.unreadable.is_empty(), &seen.parent) {
+            then = then.and(&Members::of(parent));
+        }
         // Where the label is gone, nobody would know it for a parent.
         let id = "/metadata/labels/applyset.kubernetes.io~1id";
         let labelled = |parent: &&Value| parent.pointer(id).and_then(Value::as_str) == Some(&inventory.id());

@@ -49,7 +49,9 @@ pub(super) async fn judge(
 fn trial(seen: &Seen, decision: &Decision) -> Option<Call> {
     let object = &decision.action.object;
     match &decision.send {
-        Some(Send::Apply { body, owners: None }) if decision.action.action == Deed::Update => {
+        Some(Send::Apply { body, owners: None, replaces: None })
+            if decision.action.action == Deed::Update =>
+        {
             let call = Call::new(Method::PATCH, path_of(seen.kinds.of(object)?, object));
             let call = call.query("fieldManager", MANAGER).query("force", "true");
             Some(call.body(APPLY, body).dry())

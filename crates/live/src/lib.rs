@@ -25,6 +25,7 @@ use federate_engine::actions::cluster::Decided;
 use federate_engine::actions::{Action, Decision, Inventory, Outcome};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
+mod access;
 mod answer;
 mod call;
 mod carry_out;
@@ -42,6 +43,7 @@ mod read;
 mod target;
 mod wait;
 
+pub use access::{Missing, check_access};
 pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
@@ -264,6 +266,11 @@ async fn work(
         how.progress.at(&job.cluster, Step::Reading);
         let seen = read::read(client, job, how.inventory).await?;
         let Decided { mut decisions, stopped } = decider.decide(&job.cluster, &seen);
+        for decision in &mut decisions {
+            if let Some(why) = seen.unreadable.get(&decision.action.object) {
+                decision.refuse(why);
+            }
+        }
         if how.judged && how.dry_run != Some(DryRun::Client) {
             judge::judge(client, job, &seen, &mut decisions, decider).await?;
         }

@@ -1,5 +1,9 @@
 //! What a cluster holds of what concerns us, in few requests: a list for each kind, by the label of our
 //! inventory, and what is wanted but not among them by one more list for a kind and namespace.
+//!
+//! Whoever may not list a kind in all namespaces is asked about each namespace that the run is about, and
+//! whoever may not list at all about each object. What may not be read even so is named, and nothing is decided
+//! about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +36,10 @@ pub struct Seen {
     pub parent: Option<Value>,
     /// What we applied.
     pub members: Vec<ObjectRef>,
+    /// Whether some of what we applied may not be known, because a list was refused.
+    pub partial: bool,
+    /// What is wanted and may not be read, and why.
+    pub unreadable: BTreeMap<ObjectRef, String>,
 }
 
 /// What an object is whatever its version.
@@ -55,7 +63,8 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
         namespace: None,
         selector: Some(selector.clone()),
     });
-    let mut objects = objects(client, lists, &job.cluster).await?;
+    let places = namespaces(job, inventory, &members);
+    let Listed { mut objects, partial } = listed(client, lists, &places, &job.cluster).await?;
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
     });
@@ -65,10 +74,17 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
     let ours = objects.iter().filter(|object| is_member(&object.body, &inventory.id()));
     let members = ours.map(|object| object.id.clone()).collect();
 
-    objects.extend(missing(client, job, &kinds, &found).await?);
+    let (more, unreadable) = missing(client, job, &kinds, &found).await?;
+    objects.extend(more);
     let mut live = Live::default();
     live.insert(job.cluster.clone(), objects);
-    Ok(Seen { live, kinds, parent, members })
+    Ok(Seen { live, kinds, parent, members, partial, unreadable })
+}
+
+/// The namespaces that a run is about.
+fn namespaces(job: &Job<'_>, inventory: &Inventory, members: &Members) -> BTreeSet<String> {
+    let wanted = job.wanted.iter().filter_map(|(object, _)| object.namespace.clone());
+    wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
 }
 
 /// The path of the inventory's parent.
@@ -83,7 +99,7 @@ async fn missing(
     job: &Job<'_>,
     kinds: &Kinds,
     found: &BTreeSet<Key>,
-) -> Result<Vec<Object>, Error> {
+) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
     let mut places: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
     for (object, _) in &job.wanted {
         if kinds.serves(object) && !found.contains(&key(object)) {
@@ -92,27 +108,97 @@ async fn missing(
         }
     }
     let (mut lists, mut gets) = (Vec::new(), Vec::new());
-    for wanted in places.values() {
+    for wanted in places.into_values() {
         let Some(kind) = wanted.first().and_then(|first| kinds.of(first)) else { continue };
         match wanted.as_slice() {
-            [one] => gets.push((kind.clone(), Call::get(path_of(kind, one)))),
+            [one] => gets.push((kind.clone(), *one)),
             several => {
                 let namespace = several.first().and_then(|object| object.namespace.clone());
-                lists.push(List { kind: kind.clone(), namespace, selector: None });
+                lists.push((List { kind: kind.clone(), namespace, selector: None }, wanted));
             }
         }
     }
-    let gets = gets.into_iter().map(|(kind, call)| {
-        let client = client.clone();
-        tokio::spawn(async move { client.find(&call).await.map(|found| (kind, found)) })
-    });
-    let gets: Vec<JoinHandle<_>> = gets.collect();
-    let mut all = objects(client, lists.into_iter(), &job.cluster).await?;
+    let mut all = Vec::new();
+    let answers = try_lists(client, lists.iter().map(|(list, _)| list)).await?;
+    for ((list, wanted), answer) in lists.iter().zip(answers) {
+        match answer {
+            Some(items) => all.extend(items.into_iter().map(|item| object(&list.kind, item, &job.cluster))),
+            None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
+        }
+    }
     let wanted: BTreeSet<&ObjectRef> = job.wanted.iter().map(|(object, _)| *object).collect();
     all.retain(|object| wanted.contains(&object.id));
-    for get in gets {
-        let (kind, found) = finished(get.await)??;
-        all.extend(found.map(|body| object(&kind, body, &job.cluster)));
+    let under_way = gets.into_iter().map(|(kind, wanted)| {
+        let (client, call) = (client.clone(), Call::get(path_of(&kind, wanted)));
+        (kind, wanted, tokio::spawn(async move { client.find(&call).await }))
+    });
+    let under_way: Vec<(Kind, &ObjectRef, JoinHandle<_>)> = under_way.collect();
+    let mut unreadable = BTreeMap::new();
+    for (kind, wanted, get) in under_way {
+        match finished(get.await)? {
+            Err(Error::Refused(refusal)) if refusal.code == 403 => {
+                unreadable.insert(wanted.clone(), format!("it may not be read: {}", refusal.message));
+            }
+            found => all.extend(found?.map(|body| object(&kind, body, &job.cluster))),
+        }
+    }
+    Ok((all, unreadable))
+}
+
+/// What is in several lists, as far as it may be read.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) objects: Vec<Object>,
+    /// Whether a list was refused.
+    pub(super) partial: bool,
+}
+
+/// What is in several lists of all namespaces; one that is refused is made for some namespaces.
+pub(super) async fn listed(
+    client: &Client,
+    lists: impl Iterator<Item = List>,
+    namespaces: &BTreeSet<String>,
+    cluster: &ClusterName,
+) -> Result<Listed, Error> {
+    let mut lists: Vec<List> = lists.collect();
+    let mut all = Listed::default();
+    while !lists.is_empty() {
+        let mut narrower = Vec::new();
+        let answers = try_lists(client, lists.iter()).await?;
+        for (list, answer) in lists.iter().zip(answers) {
+            match answer {
+                Some(items) => {
+                    all.objects.extend(items.into_iter().map(|item| object(&list.kind, item, cluster)));
+                }
+                None if list.kind.namespaced && list.namespace.is_none() => narrower.extend(
+                    namespaces
+                        .iter()
+                        .map(|namespace| List { namespace: Some(namespace.clone()), ..list.clone() }),
+                ),
+                None => all.partial = true,
+            }
+        }
+        lists = narrower;
+    }
+    Ok(all)
+}
+
+/// What is in each of several lists; nothing for one that may not be read.
+async fn try_lists(
+    client: &Client,
+    lists: impl Iterator<Item = &List>,
+) -> Result<Vec<Option<Vec<Value>>>, Error> {
+    let under_way = lists.map(|list| {
+        let (client, list) = (client.clone(), list.clone());
+        tokio::spawn(async move { items(&client, &list).await })
+    });
+    let under_way: Vec<JoinHandle<_>> = under_way.collect();
+    let mut all = Vec::new();
+    for task in under_way {
+        all.push(match finished(task.await)? {
+            Err(Error::Refused(refusal)) if refusal.code == 403 => None,
+            items => Some(items?),
+        });
     }
     Ok(all)
 }

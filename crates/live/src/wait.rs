@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::carry_out::stands;
 use super::client::Client;
-use super::read::{List, Seen, objects};
+use super::read::{List, Seen, listed};
 use super::{Decider, Error, How, Step};
 use federate_dialect::{Health, HealthState};
 use federate_engine::actions::Decision;
@@ -54,7 +54,8 @@ pub(super) async fn wait(
             Some(List { kind, namespace: None, selector: Some(selector.clone()) })
         });
         let lists: Vec<List> = lists.collect();
-        for object in objects(client, lists.into_iter(), &cluster).await? {
+        let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
+        for object in listed(client, lists.into_iter(), &namespaces, &cluster).await?.objects {
             if let Some(why) = failure(&object).filter(|_| open.contains_key(&object.id)) {
                 open.remove(&object.id);
                 failed.insert(object.id, why);

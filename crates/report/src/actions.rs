@@ -21,7 +21,12 @@ pub fn table(actions: &Actions, look: Look) -> String {
     let shown: Vec<&Action> = actions
         .actions
         .iter()
-        .filter(|action| look.full || action.action != Deed::Unchanged || action.outcome > Outcome::Done)
+        .filter(|action| {
+            look.full
+                || action.action != Deed::Unchanged
+                || action.reason.is_some()
+                || action.outcome > Outcome::Done
+        })
         .collect();
     let rows = rows(&shown, look.full);
     let width = |text: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);

@@ -28,6 +28,8 @@ pub enum Purpose {
         adopt: Option<Adopt>,
         /// Whether objects are taken from other tools, too.
         force: bool,
+        /// Whether what cannot be changed is deleted and created anew.
+        replace: bool,
     },
     /// What drifted.
     Drift {
@@ -103,15 +105,16 @@ impl<'r> Reconciler<'r> {
     }
 
     fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
-        let (adopt, force, full) = match self.options.purpose {
-            Purpose::Apply { adopt, force } => (adopt, force, false),
+        let (adopt, force, replace, full) = match self.options.purpose {
+            Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             // Whoever manages an object: that it differs from what is rendered is reported.
-            Purpose::Drift { full, .. } => (Some(Adopt::Always), true, full),
+            Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
         let config = &self.session.repo().config;
         let rules = Rules {
             adopt,
             force,
+            replace,
             full,
             results: self.options.results,
             inventory: self.options.inventory,

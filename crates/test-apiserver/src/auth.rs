@@ -91,10 +91,13 @@ impl Cluster {
     }
 
     pub(super) fn allowed(&self, user: &User, action: &Action<'_>) -> bool {
+        let rules = || self.roles(user, action.namespace).into_iter().flatten();
+        user.is_admin() || rules().any(|rule| grants(rule, action))
+    }
+
+    /// The rules of the roles that somebody is bound to in a namespace.
+    fn roles(&self, user: &User, namespace: &str) -> Vec<&Vec<Value>> {
         const RBAC: &str = "rbac.authorization.k8s.io";
-        if user.is_admin() {
-            return true;
-        }
         let subject = |s: &Value| match s["kind"].as_str() {
             Some("User") => s["name"] == user.name.as_str(),
             Some("Group") => user.groups.iter().any(|g| s["name"] == g.as_str()),
@@ -106,20 +109,20 @@ impl Cluster {
         };
         let mut bindings: Vec<(&str, &Value)> =
             self.store.list(RBAC, "clusterrolebindings", "").map(|(_, b)| ("", b)).collect();
-        if !action.namespace.is_empty() {
-            let own = self.store.list(RBAC, "rolebindings", action.namespace);
-            bindings.extend(own.map(|(_, b)| (action.namespace, b)));
+        if !namespace.is_empty() {
+            let own = self.store.list(RBAC, "rolebindings", namespace).collect::<Vec<_>>();
+            bindings.extend(own.into_iter().map(|(key, b)| (key.namespace.as_str(), b)));
         }
-        bindings.iter().any(|(namespace, binding)| {
+        let rules = bindings.into_iter().filter_map(|(namespace, binding)| {
             let bound = binding["subjects"].as_array().is_some_and(|s| s.iter().any(subject));
             let role = binding["roleRef"]["name"].as_str().unwrap_or_default();
             let role = match binding["roleRef"]["kind"].as_str() {
                 Some("ClusterRole") => self.store.get(RBAC, "clusterroles", "", role),
                 _ => self.store.get(RBAC, "roles", namespace, role),
             };
-            let rules = role.and_then(|r| r["rules"].as_array());
-            bound && rules.is_some_and(|rules| rules.iter().any(|rule| grants(rule, action)))
-        })
+            role.and_then(|role| role["rules"].as_array()).filter(|_| bound)
+        });
+        rules.collect()
     }
 
     /// Reviews of who one is and what one may.
@@ -163,6 +166,18 @@ impl Cluster {
                 });
                 answer["metadata"] = json!({"managedFields": [entry]});
                 answer["status"] = json!({"allowed": allowed});
+            }
+            ("authorization.k8s.io", "selfsubjectrulesreviews") => {
+                let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+                let all = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
+                let rules: Vec<Value> = if user.is_admin() {
+                    vec![all]
+                } else {
+                    self.roles(user, namespace).into_iter().flatten().cloned().collect()
+                };
+                answer["metadata"] = json!({});
+                answer["status"] =
+                    json!({"resourceRules": rules, "nonResourceRules": [], "incomplete": false});
             }
             _ => return None,
         }

@@ -216,7 +216,10 @@ impl Cluster {
             namespace: &target.namespace,
             name: &target.name,
         };
-        let review = matches!(target.plural.as_str(), "selfsubjectreviews" | "selfsubjectaccessreviews");
+        let review = matches!(
+            target.plural.as_str(),
+            "selfsubjectreviews" | "selfsubjectaccessreviews" | "selfsubjectrulesreviews"
+        );
         if !review {
             self.authorize(&user, &action)?;
         }

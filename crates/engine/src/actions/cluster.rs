@@ -77,6 +77,11 @@ impl Prune {
         Self { kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(), limit: 100 }
     }
 
+    /// Whether objects of a kind are deleted when they are no longer wanted.
+    pub fn takes(&self, kind: &str) -> bool {
+        !KEPT_KINDS.contains(&kind) || self.kinds.iter().any(|name| name == kind)
+    }
+
     /// Why so many of all objects are too many. Everything at once is the sign of a mistake, however few
     /// there are.
     fn refuses(&self, deleted: usize, all: usize) -> Option<String> {

@@ -42,7 +42,7 @@ pub(super) fn corrected(
             }
             decision.action.restarts_pods = restarts_pods(live, &result, rules.rolling);
             decision.action.result = rules.shown(result);
-            decision.send = Some(Send::Apply { body: body.into(), owners: None });
+            decision.send = Some(Send::Apply { body: body.into(), owners: None, replaces: None });
             decision
         }
     }

@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use super::autoscaled::Autoscalers;
 use super::cluster::prepare;
 use super::ownership::{Whose, handed_over, whose};
+use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
-use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked};
+use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked, unremembered};
 use crate::change::DigestKey;
 use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -39,6 +40,8 @@ pub struct Rules<'r> {
     pub adopt: Option<Adopt>,
     /// Whether objects are taken from other tools, too.
     pub force: bool,
+    /// Whether what cannot be changed is deleted and created anew.
+    pub replace: bool,
     /// Whether what nobody rendered is a difference, too: defaults, status, what others have added.
     pub full: bool,
     /// Whether actions tell what objects will be.
@@ -128,6 +131,19 @@ impl Decision {
         self.action.result = rules.shown(answer);
     }
 
+    /// Leaves undone what would be done, because nothing is known of the object or nothing can be done about it.
+    pub fn refuse(&mut self, why: &str) {
+        (self.send, self.refused) = (None, true);
+        let action = &mut self.action;
+        action.action = Deed::Skip;
+        action.outcome = Outcome::Failed;
+        action.restarts_pods = false;
+        action.diffs.clear();
+        action.result = None;
+        action.reason = Some(why.to_owned());
+        action.error = Some(why.to_owned());
+    }
+
     /// Leaves undone what should be done.
     pub(super) fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
@@ -150,6 +166,8 @@ pub enum Send {
         /// The entries of `managedFields` that are put in place first, with the resource version that they
         /// were read at.
         owners: Option<(Value, String)>,
+        /// What is deleted first.
+        replaces: Option<Replaced>,
     },
     /// The object is deleted, if it is still this one.
     Delete {
@@ -187,7 +205,7 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
     let (body, result) = wanted.fresh.of(wanted, rules);
     match result {
         Ok(result) => {
-            let send = Some(Send::Apply { body, owners: None });
+            let send = Some(Send::Apply { body, owners: None, replaces: None });
             Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
         }
         Err(failure) => refused(wanted, &failure),
@@ -205,18 +223,54 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
-        Err(failure) => {
-            return refused(wanted, &failure);
-        }
+        Err(failure) if deed == Deed::Update => return replaced(wanted, live, body, &failure, rules),
+        Err(failure) => return refused(wanted, &failure),
     };
+    let note = note.or_else(|| address(wanted, live));
     if deed == Deed::Update && result == *live {
         return noted(shown(wanted, Deed::Unchanged, live, result, None, rules), note);
     }
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
     let owners = entries.map(|entries| (entries.clone(), text("/metadata/resourceVersion")));
-    let send = Some(Send::Apply { body: Arc::new(body), owners });
+    let send = Some(Send::Apply { body: Arc::new(body), owners, replaces: None });
     noted(shown(wanted, deed, live, result, send, rules), note)
+}
+
+/// An API server would refuse the update of an object of ours.
+fn replaced(
+    wanted: &Wanted<'_>,
+    live: &Value,
+    body: Value,
+    failure: &Failure,
+    rules: &Rules<'_>,
+) -> Decision {
+    match replacement(wanted, live, &body, rules) {
+        Replacement::Done(old, created) => {
+            let note = format!("it is deleted and created anew: {}", refusal(wanted.object, failure));
+            let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
+            noted(shown(wanted, Deed::Update, live, created, send, rules), Some(note))
+        }
+        Replacement::Possible(how) if how.is_empty() => refused(wanted, failure),
+        Replacement::Possible(how) => {
+            let mut decision = refused(wanted, failure);
+            for text in [&mut decision.action.reason, &mut decision.action.error].into_iter().flatten() {
+                *text = format!("{text}; {how}");
+            }
+            decision
+        }
+    }
+}
+
+/// A Service keeps the address that it has, whatever is rendered.
+fn address(wanted: &Wanted<'_>, live: &Value) -> Option<String> {
+    let of = |object: &Value| object.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned);
+    let rendered = of(wanted.body).filter(|address| wanted.kind.is("Service") && !address.is_empty())?;
+    let keeps = of(live).filter(|address| *address != rendered)?;
+    Some(format!(
+        "/spec/clusterIP stays {keeps}, though {rendered} is rendered: a Service keeps its address; delete it to give \
+         it another"
+    ))
 }
 
 /// A decision with what there is to say about it.
@@ -236,7 +290,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         Some(Adopt::Always) => None,
         Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
         Some(Adopt::IfNoDiff) => {
-            let different = taken.action.diffs.iter().cloned().find_map(unmarked);
+            let different = taken.action.diffs.iter().cloned().filter_map(unmarked).find_map(unremembered);
             different.map(|diff| format!("it is there already, and differs at {}", diff.path))
         }
         Some(Adopt::IfNoRestart) => taken

@@ -25,11 +25,13 @@ pub mod drift;
 pub mod import;
 pub mod inventory;
 pub mod ownership;
+mod replace;
 pub mod restart;
 mod steps;
 
 pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
 pub use inventory::Inventory;
+pub use replace::Replaced;
 
 /// The field manager that everything is applied as.
 pub const MANAGER: &str = "federate";
@@ -203,16 +205,30 @@ fn compared(live: &Value, (mut from, mut to): (Value, Value), key: &DigestKey) -
 }
 
 /// The difference without the label of our inventory, which is none to anybody.
-fn unmarked(mut diff: FieldDiff) -> Option<FieldDiff> {
-    if diff.path.strip_prefix("/metadata/labels/") == Some(&federate_kubernetes::patch::escape(PART_OF)) {
+fn unmarked(diff: FieldDiff) -> Option<FieldDiff> {
+    without(diff, "/metadata/labels", PART_OF)
+}
+
+/// The difference without what `kubectl apply` remembers: nobody reads it when the object is ours.
+fn unremembered(diff: FieldDiff) -> Option<FieldDiff> {
+    without(diff, "/metadata/annotations", "kubectl.kubernetes.io/last-applied-configuration")
+}
+
+/// The difference without a key of a map.
+fn without(mut diff: FieldDiff, map: &str, key: &str) -> Option<FieldDiff> {
+    let below = diff.path.strip_prefix(map).and_then(|rest| rest.strip_prefix('/'));
+    if below == Some(&federate_kubernetes::patch::escape(key)) {
         return None;
     }
-    if diff.path == "/metadata/labels" {
-        // Where there are no labels at all, they are told as one.
-        let labels = diff.desired.as_mut().and_then(Value::as_object_mut);
-        labels.and_then(|labels| labels.remove(PART_OF));
-        let none = |labels: &Option<Value>| {
-            labels.as_ref().and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+    if diff.path == map {
+        // Where one side has no such map, it is reported as one.
+        for side in [&mut diff.desired, &mut diff.live] {
+            if let Some(map) = side.as_mut().and_then(Value::as_object_mut) {
+                map.remove(key);
+            }
+        }
+        let none = |map: &Option<Value>| {
+            map.as_ref().and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
         };
         if none(&diff.desired) && none(&diff.live) {
             return None;

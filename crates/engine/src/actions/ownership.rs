@@ -12,8 +12,20 @@ use federate_apiserver::managed::{Managed, Operation, Owned, Owner};
 /// The label by which an object says which apply set it belongs to.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 
-/// The field manager of client-side `kubectl apply`.
-const CLIENT_SIDE: &str = "kubectl-client-side-apply";
+/// Field managers of tools that keep whole objects, whose fields are handed over when an object is adopted: fields
+/// that are theirs and no longer rendered would stay for ever. `kubectl`, `kubectl apply --server-side`, and Helm
+/// and Argo CD write under one name by updating and by applying. Who is not listed stays a co-owner.
+const HANDED_OVER: [(&str, Option<Operation>); 6] = [
+    ("kubectl-client-side-apply", None),
+    ("kubectl", Some(Operation::Apply)),
+    ("helm", None),
+    (ARGO_CD, None),
+    ("kustomize-controller", None),
+    ("helm-controller", None),
+];
+
+/// The field manager of Argo CD.
+const ARGO_CD: &str = "argocd-controller";
 
 /// Whose an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +46,9 @@ pub fn whose(live: &Value, set: &str) -> Whose {
         Some(id) => return Whose::Other(format!("the ApplySet {id}")),
         None => {}
     }
+    if let Some(owner) = controller(live) {
+        return Whose::Other(format!("{owner}, its controller"));
+    }
     if let Some(id) = text("/metadata/annotations/argocd.argoproj.io~1tracking-id") {
         return Whose::Other(format!("Argo CD (application {})", id.split(':').next().unwrap_or(id)));
     }
@@ -49,6 +64,13 @@ pub fn whose(live: &Value, set: &str) -> Whose {
         return Whose::Other(format!("Helm (release {release})"));
     }
     let managed = Managed::read(live).unwrap_or_default();
+    // The label alone is also written by Helm charts.
+    if let Some(name) = text("/metadata/labels/app.kubernetes.io~1instance")
+        && managed.0.keys().any(|owner| owner.manager == ARGO_CD)
+        && !managed.0.keys().any(is_ours)
+    {
+        return Whose::Other(format!("Argo CD (application {name})"));
+    }
     if managed.0.keys().any(is_ours) { Whose::Ours } else { Whose::Nobodys }
 }
 
@@ -56,27 +78,38 @@ pub(super) fn is_ours(owner: &Owner) -> bool {
     owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 
+/// The object that made another and goes on changing it.
+fn controller(live: &Value) -> Option<String> {
+    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+    let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+    Some(format!("{} {}", text("kind"), text("name")))
+}
+
 /// Whether a live object is in the apply set because we applied it. The label alone does not say so:
 /// controllers copy the labels of what they serve, as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
     let label = live.pointer("/metadata/labels/applyset.kubernetes.io~1part-of");
     let managed = Managed::read(live).unwrap_or_default();
-    let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let made =
-        || owners.into_iter().flatten().any(|owner| owner.get("controller") == Some(&Value::Bool(true)));
     // A dump may leave out who wrote what.
-    let applied = if managed.0.is_empty() { !made() } else { managed.0.keys().any(is_ours) };
+    let applied =
+        if managed.0.is_empty() { controller(live).is_none() } else { managed.0.keys().any(is_ours) };
     label.and_then(Value::as_str) == Some(set) && applied
 }
 
-/// The object with the fields that client-side `kubectl apply` owns handed over to us, so that those we do
-/// not apply are removed as they would have been; `None` where there is nothing to hand over.
+/// The object with the fields that other tools own handed over to us, so that those we do not apply are removed as
+/// they would have been; `None` where there is nothing to hand over.
 pub fn handed_over(live: &Value) -> Option<Value> {
     let mut managed = Managed::read(live)?;
     let theirs: Vec<Owner> = managed
         .0
         .keys()
-        .filter(|owner| owner.manager == CLIENT_SIDE && owner.subresource.is_none())
+        .filter(|owner| {
+            let listed = |(manager, operation): &(&str, Option<Operation>)| {
+                owner.manager == *manager && operation.is_none_or(|operation| operation == owner.operation)
+            };
+            owner.subresource.is_none() && HANDED_OVER.iter().any(listed)
+        })
         .cloned()
         .collect();
     if theirs.is_empty() {
@@ -122,6 +155,14 @@ mod tests {
         let helm = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}});
         assert_eq!(other(helm), "Helm (release r)");
         assert_eq!(with(json!({"labels": {"app": "web"}})), Whose::Nobodys);
+        let made = json!({"ownerReferences": [{"kind": "Certificate", "name": "web", "controller": true}]});
+        assert_eq!(other(made), "Certificate web, its controller");
+        let tracked = |manager: &str| {
+            json!({"labels": {"app.kubernetes.io/instance": "shop"}, "managedFields": [{"manager": manager,
+                "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]})
+        };
+        assert_eq!(other(tracked(ARGO_CD)), "Argo CD (application shop)");
+        assert_eq!(with(tracked("helm")), Whose::Nobodys);
     }
 
     #[test]
@@ -149,8 +190,7 @@ mod tests {
             json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
                    "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {field: {}}}})
         };
-        let live =
-            json!({"metadata": {"managedFields": [entry(CLIENT_SIDE, "f:a"), entry("kubectl-edit", "f:b")]}});
+        let live = json!({"metadata": {"managedFields": [entry("kubectl-client-side-apply", "f:a"), entry("kubectl-edit", "f:b")]}});
         let object = handed_over(&live).unwrap();
         let entries = object["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(entries[0]["manager"], MANAGER);

@@ -20,6 +20,8 @@ pub struct ServerOptions<'s> {
     pub dry_run: Option<DryRun>,
     /// How long to wait until everything is healthy; `None` not to.
     pub wait: Option<Duration>,
+    /// Whether it is only asked whether everything is allowed.
+    pub check_access: bool,
     /// Who is shown how far clusters are.
     pub progress: &'s dyn Progress,
 }
@@ -29,6 +31,9 @@ impl Reconciler<'_> {
     /// is an error.
     pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let jobs = self.jobs();
+        if options.check_access {
+            return self.check_access(access, &jobs);
+        }
         self.with(|deciding| {
             let how = How {
                 inventory: deciding.rules.inventory,
@@ -45,6 +50,21 @@ impl Reconciler<'_> {
             }
             Ok(Actions::of(all.actions, all.clusters))
         })
+    }
+
+    /// What an apply may not do, as the error of each cluster.
+    fn check_access(&self, access: &Access, jobs: &[Job<'_>]) -> Result<Actions, Error> {
+        let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
+        let mut all = Reconciled::default();
+        for missing in federate_live::check_access(access, jobs, self.options.inventory, &deletes)? {
+            let error = match missing.rights {
+                Ok(rights) if rights.is_empty() => None,
+                Ok(rights) => Some(rights.join("; ")),
+                Err(error) => Some(error.to_string()),
+            };
+            all.add(&missing.cluster, Vec::new(), error);
+        }
+        Ok(Actions::of(all.actions, all.clusters))
     }
 
     fn jobs(&self) -> Vec<Job<'_>> {

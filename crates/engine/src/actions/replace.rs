@@ -1,0 +1,67 @@
+//! Replacing: what an API server refuses to change and would create, is deleted and created anew, where that is
+//! allowed and loses nothing.
+//!
+//! Facts: the template of a Job, the `roleRef` of a binding, the type of a Secret, the data of an immutable
+//! `ConfigMap` or Secret, the claims and the selector of a `StatefulSet` cannot be changed. Pods of a `StatefulSet` that
+//! is deleted with the policy `Orphan` run on, and the next one of their selector takes them over.
+
+use serde_json::Value;
+
+use super::decide::{Rules, Wanted};
+use federate_apiserver::{Failure, applied};
+
+/// On an object that may be deleted and created anew: `enabled`.
+const REPLACE: &str = "federate.dev/replace";
+
+/// Kinds that `--replace` is about: what they hold is rendered, or goes on running without them.
+const REPLACED_KINDS: [&str; 6] =
+    ["Job", "ConfigMap", "Secret", "RoleBinding", "ClusterRoleBinding", "StatefulSet"];
+
+/// Kinds that hold what cannot be made again.
+const NEVER: [&str; 4] =
+    ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
+
+/// The object that is deleted before another takes its name.
+#[derive(Clone, Debug)]
+pub struct Replaced {
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub resource_version: String,
+    /// Whether what it owns stays.
+    pub orphans: bool,
+}
+
+/// What comes of an update that an API server would refuse.
+pub(super) enum Replacement {
+    /// The object is deleted, and becomes this when it is created anew.
+    Done(Replaced, Value),
+    /// What would allow it; empty where nothing does.
+    Possible(String),
+}
+
+/// Whether an object is deleted and created anew. `body` is what is applied.
+pub(super) fn replacement(wanted: &Wanted<'_>, live: &Value, body: &Value, rules: &Rules<'_>) -> Replacement {
+    let kind = wanted.object.kind.as_str();
+    let created: Result<Value, Failure> = applied(None, body, &rules.write(wanted.kind));
+    // What would not be created either is simply wrong.
+    let (Ok(created), false) = (created, NEVER.contains(&kind)) else {
+        return Replacement::Possible(String::new());
+    };
+    let annotated = |object: &Value| {
+        let value =
+            object.pointer(&format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(REPLACE)));
+        value.is_some_and(|value| value == "enabled")
+    };
+    let by_kind = REPLACED_KINDS.contains(&kind) && wanted.kind.custom.is_none();
+    if (rules.replace && by_kind) || annotated(body) || annotated(live) {
+        let text = |field: &str| {
+            live.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let orphans = kind == "StatefulSet";
+        let replaced = Replaced { uid: text("uid"), resource_version: text("resourceVersion"), orphans };
+        return Replacement::Done(replaced, created);
+    }
+    let annotation = format!("the annotation `{REPLACE}: enabled` lets it be deleted and created anew");
+    Replacement::Possible(if by_kind { format!("`--replace`, or {annotation}") } else { annotation })
+}

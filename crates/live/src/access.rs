@@ -1,0 +1,185 @@
+//! Whether whoever asks may do what an apply needs, without doing any of it.
+//!
+//! Facts: a `SelfSubjectRulesReview` answers with all rules that hold in a namespace, and says where it is
+//! incomplete; rules that a role of the namespace grants do not reach objects beside namespaces, so for those
+//! each verb is asked about by a `SelfSubjectAccessReview`. Server-side apply of an object that is not there
+//! takes both `create` and `patch`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::client::Client;
+use super::kinds;
+use super::read::parent_path;
+use super::{Access, Error, Job, each, target};
+use federate_apiserver::Kind;
+use federate_engine::actions::Inventory;
+use federate_engine::actions::inventory::Members;
+use federate_kubernetes::ClusterName;
+
+const GROUP: &str = "/apis/authorization.k8s.io/v1";
+
+/// What an apply may not do in a cluster, a line each.
+#[derive(Clone, Debug)]
+pub struct Missing {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// What is missing; or why that is not known.
+    pub rights: Result<Vec<String>, Error>,
+}
+
+/// A kind in a namespace, or beside namespaces.
+type Place = (String, String, Option<String>);
+
+/// Asks every cluster what of an apply is not allowed. `deletes` says which kinds are deleted when they are no
+/// longer wanted.
+pub fn check_access(
+    access: &Access,
+    jobs: &[Job<'_>],
+    inventory: &Inventory,
+    deletes: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Vec<Missing>, Error> {
+    each(access, jobs, |runtime, ways, job| {
+        let rights = runtime.block_on(async {
+            let client = target::to(ways, &job.cluster).await?;
+            missing(&client, job, inventory, deletes).await
+        });
+        Missing { cluster: job.cluster.clone(), rights }
+    })
+}
+
+async fn missing(
+    client: &Client,
+    job: &Job<'_>,
+    inventory: &Inventory,
+    deletes: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Vec<String>, Error> {
+    let members = match client.find(&Call::get(parent_path(inventory))).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => Members::default(),
+        parent => parent?.as_ref().map(Members::of).unwrap_or_default(),
+    };
+    let kinds = kinds::find(client, job, &members).await?;
+    let mut needed: BTreeMap<Place, BTreeSet<&str>> = BTreeMap::new();
+    for (object, _) in &job.wanted {
+        let Some(kind) = kinds.of(object) else { continue };
+        let verbs = needed.entry(place(kind, object.namespace.as_deref())).or_default();
+        verbs.extend(["get", "list", "create", "patch"]);
+        if deletes(&kind.kind) {
+            verbs.insert("delete");
+        }
+    }
+    let parent = (String::new(), "configmaps".to_owned(), Some(inventory.namespace.clone()));
+    needed.entry(parent).or_default().extend(["get", "create", "patch"]);
+
+    let mut rules: BTreeMap<String, Rules> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for ((group, plural, namespace), verbs) in needed {
+        let mut refused = Vec::new();
+        for verb in verbs {
+            let allowed = match &namespace {
+                Some(namespace) => {
+                    if !rules.contains_key(namespace) {
+                        rules.insert(namespace.clone(), Rules::read(client, namespace).await?);
+                    }
+                    rules.get(namespace).is_some_and(|rules| rules.allow(verb, &group, &plural))
+                }
+                None => allowed(client, verb, &group, &plural).await?,
+            };
+            if !allowed {
+                refused.push(verb);
+            }
+        }
+        if !refused.is_empty() {
+            lines.push(line(&refused, &group, &plural, namespace.as_deref()));
+        }
+    }
+    for namespace in rules.iter().filter(|(_, rules)| rules.incomplete).map(|(namespace, _)| namespace) {
+        if !lines.is_empty() {
+            lines.push(format!(
+                "the list of rights in namespace {namespace} is incomplete, says the API server"
+            ));
+        }
+    }
+    Ok(lines)
+}
+
+fn place(kind: &Kind, namespace: Option<&str>) -> Place {
+    let namespace = namespace.filter(|_| kind.namespaced).map(str::to_owned);
+    (kind.group.clone(), kind.plural.clone(), namespace)
+}
+
+fn line(verbs: &[&str], group: &str, plural: &str, namespace: Option<&str>) -> String {
+    let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+    let place = match namespace {
+        Some(namespace) => format!("in namespace {namespace}"),
+        None => "in the cluster".to_owned(),
+    };
+    format!("may not {} {resource} {place}", verbs.join(", "))
+}
+
+/// The rules that hold in a namespace.
+struct Rules {
+    rules: Vec<Value>,
+    incomplete: bool,
+}
+
+impl Rules {
+    async fn read(client: &Client, namespace: &str) -> Result<Self, Error> {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace}});
+        let mut answer = review_of(client, "selfsubjectrulesreviews", &review).await?;
+        let rules =
+            answer.pointer_mut("/status/resourceRules").and_then(Value::as_array_mut).map(std::mem::take);
+        let incomplete = answer.pointer("/status/incomplete") == Some(&Value::Bool(true));
+        Ok(Self { rules: rules.unwrap_or_default(), incomplete })
+    }
+
+    /// Whether they allow a verb for all objects of a resource.
+    fn allow(&self, verb: &str, group: &str, plural: &str) -> bool {
+        let grants = |rule: &Value| {
+            let has = |key: &str, wanted: &str| {
+                let list = rule.get(key).and_then(Value::as_array);
+                list.is_some_and(|list| list.iter().any(|value| value == "*" || value == wanted))
+            };
+            let named =
+                rule.get("resourceNames").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
+            !named && has("verbs", verb) && has("apiGroups", group) && has("resources", plural)
+        };
+        self.rules.iter().any(grants)
+    }
+}
+
+async fn allowed(client: &Client, verb: &str, group: &str, plural: &str) -> Result<bool, Error> {
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": plural}}});
+    let answer = review_of(client, "selfsubjectaccessreviews", &review).await?;
+    Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
+}
+
+async fn review_of(client: &Client, plural: &str, review: &Value) -> Result<Value, Error> {
+    let call = Call::new(Method::POST, format!("{GROUP}/{plural}"));
+    client.send(&call.body("application/json", review)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_for_named_objects_allow_no_kind() {
+        let rule = |resources: Value, names: Value| json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": resources, "resourceNames": names});
+        let rules = Rules {
+            rules: vec![rule(json!(["configmaps"]), json!([])), rule(json!(["*"]), json!(["only"]))],
+            incomplete: false,
+        };
+        assert!(rules.allow("get", "", "configmaps"));
+        assert!(!rules.allow("patch", "", "configmaps") && !rules.allow("get", "", "secrets"));
+        assert_eq!(
+            line(&["get"], "apps", "deployments", Some("shop")),
+            "may not get deployments.apps in namespace shop"
+        );
+    }
+}

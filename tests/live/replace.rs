@@ -1,0 +1,80 @@
+//! What cannot be changed is deleted and created anew where that is said.
+
+use serde_json::json;
+
+use crate::sandbox::{Sandbox, config};
+
+const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: more, namespace: shop}
+spec:
+  resourceSelectors:
+  - {apiVersion: apps/v1, kind: StatefulSet}
+  - {apiVersion: batch/v1, kind: Job}
+  - {apiVersion: v1, kind: PersistentVolumeClaim}
+  placement: {clusterAffinity: {}}
+";
+const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs/j";
+const CONFIG: &str = "/api/v1/namespaces/shop/configmaps/a";
+
+fn job(image: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, namespace: shop, annotations: {{{annotations}}}}}\nspec: \
+         {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: '{image}'}}]}}}}}}\n"
+    )
+}
+
+fn claim(size: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c, namespace: shop}}\nspec: {{accessModes: \
+         [{size}], resources: {{requests: {{storage: 1Gi}}}}}}\n"
+    )
+}
+
+#[test]
+fn what_cannot_be_changed_is_replaced_on_demand() {
+    let fixed = |value: &str| config("a", value) + "immutable: true\n";
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", POLICY).file("a.yaml", &fixed("1"));
+    sandbox.write("j.yaml", &job("a:1", ""));
+    sandbox.apply("").code(0);
+    let uid = |path: &str| sandbox.get("m1", path)["metadata"]["uid"].clone();
+    let before = (uid(JOBS), uid(CONFIG));
+    sandbox.write("j.yaml", &job("a:2", ""));
+    sandbox.write("a.yaml", &fixed("2"));
+
+    let ran = sandbox.apply("").code(2);
+    let lines: Vec<&str> = ran.err.lines().filter(|line| line.contains("`--replace`")).collect();
+    assert_eq!(lines.len(), 2, "{ran:#?}");
+    assert_eq!((uid(JOBS), uid(CONFIG)), before);
+    sandbox.apply("--replace --dry-run=server").code(0);
+    assert_eq!((uid(JOBS), uid(CONFIG)), before);
+
+    let ran = sandbox.apply("--replace -o json").code(0);
+    let action = ran.action("m1", "Job", "j");
+    assert_eq!(action["action"], "update");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created anew"), "{action:#}");
+    assert_ne!(uid(JOBS), before.0);
+    assert_eq!(sandbox.get("m1", JOBS)["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
+    assert_eq!(sandbox.get("m1", CONFIG)["data"], json!({"k": "2"}));
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Job", "j")["action"], "unchanged");
+}
+
+#[test]
+fn an_annotation_allows_it_and_nothing_allows_it_for_claims() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", POLICY);
+    sandbox.write("j.yaml", &job("a:1", ""));
+    sandbox.write("c.yaml", &claim("ReadWriteOnce"));
+    sandbox.apply("").code(0);
+    let claim_path = "/api/v1/namespaces/shop/persistentvolumeclaims/c";
+    let uid = sandbox.get("m1", claim_path)["metadata"]["uid"].clone();
+    sandbox.write("j.yaml", &job("a:2", "federate.dev/replace: enabled"));
+    sandbox.write("c.yaml", &claim("ReadWriteMany"));
+    let ran = sandbox.apply("--replace").code(2);
+    assert_eq!(sandbox.get("m1", JOBS)["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
+    assert!(
+        ran.err.contains("PersistentVolumeClaim shop/c") && !ran.err.contains("created anew"),
+        "{ran:#?}"
+    );
+    assert_eq!(sandbox.get("m1", claim_path)["metadata"]["uid"], uid);
+}
