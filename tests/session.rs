@@ -179,7 +179,10 @@ fn an_edited_template_is_all_that_is_decided_again() {
         let decides = |text: &str| {
             ["PropagationPolicy", "ResourcePlacement", "Federated"].iter().any(|kind| text.contains(kind))
         };
-        let mut policies = files.0.iter().filter(|(path, text)| path.ends_with(".yaml") && decides(text));
+        let mut policies = files
+            .0
+            .iter()
+            .filter(|(path, text)| Path::new(path).extension().is_some_and(|e| e == "yaml") && decides(text));
         let policy = policies.next().map(|(path, _)| path.clone());
         let update = session.update(&files, &[policy.unwrap()]);
         assert!(matches!(update, Update::Everything(_)), "{name}: {update:?}");

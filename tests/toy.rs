@@ -36,10 +36,8 @@ impl Dialect for Toy {
 
 struct Toys<'a>(Input<'a>);
 
-impl Toys<'_> {
-    fn wants(&self, object: &Object, cluster: &Cluster) -> bool {
-        object.label("to").is_some_and(|to| cluster.name.starts_with(to))
-    }
+fn wants(object: &Object, cluster: &Cluster) -> bool {
+    object.label("to").is_some_and(|to| cluster.name.starts_with(to))
 }
 
 impl ControlPlane for Toys<'_> {
@@ -55,7 +53,7 @@ impl ControlPlane for Toys<'_> {
     fn decide(&self, subject: &ObjectRef, _: &Previous) -> Decided {
         let mut decided = Decided::default();
         let Some(template) = self.0.repo.template(subject) else { return decided };
-        let wanted = self.0.clusters.iter().filter(|cluster| self.wants(&template.object, cluster));
+        let wanted = self.0.clusters.iter().filter(|cluster| wants(&template.object, cluster));
         let mut placement = Placement::new("toy", subject.clone(), None);
         placement.clusters = wanted.map(|c| Placed { name: c.name.clone(), replicas: None }).collect();
         decided.placements.extend(Some(placement).filter(|placement| !placement.clusters.is_empty()));
@@ -77,8 +75,8 @@ impl ControlPlane for Toys<'_> {
         let template = self.0.repo.template(object)?;
         let verdict = |cluster: &Cluster| ClusterVerdict {
             cluster: cluster.name.clone(),
-            chosen: self.wants(&template.object, cluster),
-            refused_by: (!self.wants(&template.object, cluster)).then_some("Name"),
+            chosen: wants(&template.object, cluster),
+            refused_by: (!wants(&template.object, cluster)).then_some("Name"),
             score: None,
             replicas: None,
             why: "by its name".to_owned(),

@@ -63,7 +63,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
             match received {
                 // One code stands for every reason why an envelope cannot be opened.
                 Value::Object(failed) => {
-                    *failed = Map::from_iter([("error".to_owned(), json!("invalid-envelope"))])
+                    *failed = Map::from_iter([("error".to_owned(), json!("invalid-envelope"))]);
                 }
                 // What two envelopes hold alike is sent once.
                 Value::Array(objects) => objects.dedup(),

@@ -181,6 +181,7 @@ fn policies(fleet: &Fleet) -> File {
     file("policy".to_owned(), text)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "its callers make the path for it")]
 fn file(path: String, text: String) -> File {
     File { path: format!("{path}.yaml").into(), bytes: Arc::from(text.into_bytes()) }
 }

@@ -158,7 +158,7 @@ pub(super) fn zero(ty: &Type) -> Value {
 /// A quantity in the form that the server writes: `1024Mi` as `1Gi`, `1000m` as `1`, `0.5` as `500m`.
 ///
 /// ```
-/// use federate::server::canonical::quantity;
+/// use federate_apiserver::canonical::quantity;
 /// use serde_json::json;
 /// assert_eq!(quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
 /// assert_eq!(quantity(&json!("0.5")).as_deref(), Some("500m"));

@@ -41,7 +41,7 @@ impl Kind {
     /// A built-in kind.
     ///
     /// ```
-    /// use federate::server::Kind;
+    /// use federate_apiserver::Kind;
     /// assert!(Kind::builtin("apps/v1", "Deployment").is_some_and(|k| k.plural == "deployments"));
     /// assert!(Kind::builtin("apps/v1beta1", "Deployment").is_none());
     /// ```

@@ -27,7 +27,7 @@
 //! resource versions and addresses of Services are the caller's to set.
 //!
 //! ```
-//! use federate::server::{Kind, Write, applied};
+//! use federate_apiserver::{Kind, Write, applied};
 //! use serde_json::json;
 //!
 //! let kind = Kind::builtin("v1", "ConfigMap").unwrap();

@@ -14,8 +14,7 @@ use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads,
-    SharedLists, Subject,
-    Variant,
+    SharedLists, Subject, Variant,
 };
 
 mod affinity;

@@ -219,7 +219,9 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
         return nothing(wanted, Deed::Skip, reason);
     }
     let mut body = retained(wanted, action.as_ref(), live);
-    let note = wanted.autoscalers.leave(wanted.object, live, &mut body);
+    // A full report shows what autoscalers made of a field, too; nothing is sent by it.
+    let leave = |body: &mut Value| wanted.autoscalers.leave(wanted.object, live, body);
+    let note = if rules.full { None } else { leave(&mut body) };
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,

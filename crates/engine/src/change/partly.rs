@@ -14,7 +14,7 @@ use federate_kubernetes::patch;
 /// ```
 /// use serde_json::json;
 /// let (live, wanted) = (json!({"spec": {"replicas": 7, "paused": true}}), json!({"spec": {"replicas": 2}}));
-/// let some = federate::change::partly(&live, &wanted, &|path| path == "/spec/replicas");
+/// let some = federate_engine::change::partly(&live, &wanted, &|path| path == "/spec/replicas");
 /// assert_eq!(some, json!({"spec": {"replicas": 2, "paused": true}}));
 /// ```
 pub fn partly(from: &Value, to: &Value, taken: &dyn Fn(&str) -> bool) -> Value {

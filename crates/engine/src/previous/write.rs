@@ -124,8 +124,9 @@ impl Names {
         let mut names = Self::default();
         for (list, places, times) in uses.into_values() {
             let Some(lines) = clusters::lines(&list).filter(|_| times > 1) else { continue };
-            let digest: String =
-                Sha256::digest(lines).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            let digest = Sha256::digest(lines);
+            let digest =
+                digest.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
             let name = format!("{}-clusters-{digest}", list.len());
             // Two lists of one name would be a collision of digests: the second stays in its rows.
             if let Entry::Vacant(entry) = names.lists.entry(name) {

@@ -47,6 +47,7 @@ pub(crate) struct ResourceSelector {
 
 /// What of a namespace is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[expect(clippy::enum_variant_names, reason = "the values of the API")]
 pub(crate) enum SelectionScope {
     /// The namespace with everything in it.
     #[default]

@@ -211,7 +211,7 @@ fn index_error(index: &str, path: &str, length: usize) -> Error {
 /// ```
 /// use serde_json::json;
 /// let (a, b) = (json!({"x": 1, "l": [1, 2]}), json!({"l": [1, 3], "y": 2}));
-/// assert_eq!(federate::patch::differences(&a, &b), ["/l/1", "/x", "/y"]);
+/// assert_eq!(federate_kubernetes::patch::differences(&a, &b), ["/l/1", "/x", "/y"]);
 /// ```
 pub fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut paths = Vec::new();

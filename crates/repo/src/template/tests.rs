@@ -136,7 +136,7 @@ fn attacks_end_in_an_error_that_names_the_limit() {
         (format!("{{{{ cluster{} }}}}", many(".a")), operators),
         (format!("{{{{ cluster{} }}}}", many("[0]")), operators),
         (format!("{{{{ {}1 }}}}", many("[1, -")), operators),
-        (format!("{{% if 1 %}}{}{{% endif %}}", many("{% elif 1 %}")), "`elif`"),
+        (format!("{{% if 1 %}}{}{{% endif %}}", "{% elif 1 %}".repeat(50_000)), "`elif`"),
         (many("{% if 1 %}"), "recursion"),
         (doubled("'x'", "{% set x = x ~ x %}"), "larger than 4 MiB"),
         (doubled("'x'", "{% set x = x + x %}"), "larger than 4 MiB"),
