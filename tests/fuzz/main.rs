@@ -108,7 +108,7 @@ fn changed(seed: &[u8], mut random: u64) -> Vec<u8> {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(random >> 33).unwrap() % below.max(1)
     };
-    for _ in 0..1 + next(4) {
+    for _ in 0..=next(4) {
         let (at, length) = (next(bytes.len()), 1 + next(20));
         let end = (at + length).min(bytes.len());
         let put: Vec<u8> = match next(4) {
