@@ -4,7 +4,7 @@
 //! Facts: the API conventions of Kubernetes, and the documentation of each kind. A field that a user may
 //! set as well (`spec.clusterIP` of a `Service`, `spec.volumeName` of a claim) is not listed; nor is one that
 //! belongs to a controller only in some clusters, such as replicas under an autoscaler
-//! ([`autoscaled`](super::autoscaled)).
+//! (`autoscaled`).
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! Drift: what runs otherwise than it is rendered, and is nobody's good right to have changed.
 //!
-//! Facts: what autoscalers decide about is not applied ([`autoscaled`](super::autoscaled)). What others add (defaults, sidecars, annotations such as `restartedAt`) is in
+//! Facts: what autoscalers decide about is not applied (`autoscaled`). What others add (defaults, sidecars, annotations such as `restartedAt`) is in
 //! no rendered field and never differs.
 
 use serde_json::Value;

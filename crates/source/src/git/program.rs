@@ -1,7 +1,5 @@
 //! The `git` program, for what only it does right: credentials, proxies, SSH configuration, hooks of
-//! the user, signing. Arguments never pass a shell. What it is started with, [`isolation`] says.
-//!
-//! [`isolation`]: super::isolation
+//! the user, signing. Arguments never pass a shell. What it is started with, `isolation` says.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
