@@ -28,6 +28,7 @@ words_of() {
 }
 
 # code TEXT: as code within a line of Markdown.
+# shellcheck disable=SC2016 # the backticks are Markdown
 code() {
   case $1 in
     *[!0-9A-Za-z._/\ -]*) printf '<code>%s</code>' "$(words_of "$1")" ;;

@@ -42,7 +42,7 @@ federate: \`deploy\` has no differences from ${base:0:10}."
 plays diff 1 $'# D\n'
 run 0 INPUT_PATHS=$'deploy\nodd --> name'
 comments length 9
-comments '.[8].body' $'<!-- federate: odd%20--%3E%20name -->\n`odd --> name`\n\n# D'
+comments '.[8].body' $'<!-- federate: odd%20--%3E%20name -->\n<code>odd --&gt; name</code>\n\n# D'
 run 0 INPUT_PATHS=deploy INPUT_COMMENT_KEY=prod
 comments length 10
 comments '.[9].body' $'<!-- federate: deploy%20prod -->\n`deploy` prod\n\n# D'
