@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const DOCUMENTS: [&str; 3] = ["README.md", "examples/repo/README.md", "docs/architecture.md"];
+const DOCUMENTS: [&str; 4] = ["README.md", "examples/repo/README.md", "docs/architecture.md", "docs/sync.md"];
 const MARK: &str = "<!-- output: ";
 const OPEN: &str = "\n```text\n";
 const CLOSE: &str = "```\n";

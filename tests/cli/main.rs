@@ -26,4 +26,8 @@ mod kubefed;
 mod plan;
 mod render;
 mod revision;
+#[cfg(feature = "live")]
+mod sync;
+#[cfg(feature = "live")]
+mod sync_loop;
 mod watch;

@@ -20,6 +20,7 @@ mod dry_run;
 mod import;
 mod outcomes;
 mod reach;
+mod sync;
 mod trouble;
 mod waiting;
 mod walkthrough;
