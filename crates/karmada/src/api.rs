@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::version::Zones;
 use federate_kubernetes::selector::{LabelSelector, null_default};
 
 /// `spec` of `PropagationPolicy` and `ClusterPropagationPolicy`.
@@ -80,6 +81,9 @@ pub(super) struct ClusterAffinity {
 pub(super) struct FieldSelector {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<federate_kubernetes::selector::Requirement>,
+    /// Not written in policies: the release says it.
+    #[serde(skip)]
+    pub zones: Zones,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

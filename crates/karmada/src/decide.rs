@@ -9,7 +9,7 @@ use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Stra
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, Object};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
@@ -126,6 +126,8 @@ pub(super) struct Decision<'d, 'a> {
     kind: String,
     /// Previous clusters that are in the inventory.
     held: Vec<(usize, i64)>,
+    /// Previous clusters that are not.
+    departed: Vec<(ClusterName, i64)>,
     evicting: Vec<usize>,
     fresh: bool,
 }
@@ -146,9 +148,14 @@ impl<'d, 'a> Decision<'d, 'a> {
             plane,
             template,
             policy,
-            workload: interpret::workload(template),
+            workload: interpret::workload(template, &plane.behaviour),
             kind: format!("{} {}", template.id.api_version, template.id.kind),
             held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
+            departed: held
+                .iter()
+                .filter(|p| index(&p.name).is_none())
+                .map(|p| (p.name.clone(), p.replicas.unwrap_or(0)))
+                .collect(),
             evicting: evicting.into_iter().flatten().filter_map(|v| index(v.as_str()?)).collect(),
             fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
             previous,
@@ -164,6 +171,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             workload: &self.workload,
             served: self.plane.served.get(id),
             previous: &self.held,
+            departed: &self.departed,
             evicting: &self.evicting,
             affinity: self.affinity(),
             fresh: self.fresh,
@@ -172,7 +180,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     pub(super) fn scheduler(&self) -> Scheduler<'_> {
-        Scheduler { clusters: self.plane.clusters, estimator: &self.plane.estimator }
+        let Karmadas { behaviour, clusters, estimator, .. } = self.plane;
+        Scheduler { behaviour, clusters, estimator }
     }
 
     fn affinity(&self) -> Option<&str> {
@@ -217,7 +226,8 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn trigger(&self) -> Option<&'static str> {
         let Some(previous) = self.previous else { return Some("it has not been placed before") };
-        let before = self.memory.get(APPLIED).and_then(defaults::placement);
+        let before =
+            self.memory.get(APPLIED).and_then(|value| defaults::placement(value, &self.plane.behaviour));
         let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = Applied {
             placement: before.as_ref(),
@@ -231,8 +241,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
-        let placed =
-            |(index, replicas)| Placed { name: schedule::named(self.plane.clusters, index), replicas };
+        let name = |index| schedule::named(self.plane.clusters, &self.departed, index).clone();
+        let placed = |(index, replicas)| Placed { name: name(index), replicas };
         row.clusters = scheduled.clusters.into_iter().map(placed).collect();
         match scheduled.affinity {
             Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),

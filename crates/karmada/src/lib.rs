@@ -40,12 +40,16 @@ mod schedule;
 mod selector;
 mod thirdparty;
 mod validate;
+mod version;
 mod workload;
 
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
 use schedule::Estimator;
+use version::Behaviour;
+
+pub use version::Version;
 
 const NAME: &str = "karmada";
 
@@ -67,6 +71,10 @@ impl Dialect for Karmada {
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &[version::SETTING]
     }
 
     fn importer(&self) -> Option<Importer> {
@@ -103,6 +111,8 @@ struct Karmadas<'a> {
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
     estimator: Estimator,
+    /// What the release computes that decides.
+    behaviour: Behaviour,
     served: Served<'a>,
     /// Whether namespaces go everywhere without a policy.
     standing: bool,
@@ -112,11 +122,13 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
+        let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
         let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        findings.extend(unknown);
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
-            match defaults::propagation_spec(object) {
-                Ok(spec) => policies.add(Policy::new(object, spec)),
+            match defaults::propagation_spec(object, &behaviour) {
+                Ok(spec) => policies.add(Policy::new(object, spec, &behaviour)),
                 Err(finding) => findings.push(finding),
             }
         }
@@ -126,9 +138,10 @@ impl<'a> Karmadas<'a> {
             templates,
             clusters: input.clusters,
             policies,
-            overrides: OverridePolicies::new(admitted.role(Role::Override)),
+            overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
-            estimator: Estimator::new(input.clusters),
+            estimator: Estimator::new(input.clusters, behaviour.model_estimate),
+            behaviour,
             served: Served::of(templates, input.clusters),
             standing: input.standing,
             findings,

@@ -74,7 +74,9 @@ fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> 
     let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
     let divided = schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated;
     let completions = (divided && replicas.iter().any(|r| *r > 0))
-        .then(|| revise::completions(&template.body, &replicas, ties_descend(template)))
+        .then(|| {
+            revise::completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
+        })
         .flatten();
     let revision = |(at, placed): (usize, &Placed)| {
         let completions = completions.as_ref().and_then(|all| all.get(at).copied());
