@@ -127,6 +127,7 @@ impl<'a> Karmadas<'a> {
         findings.extend(unknown);
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
+            findings.extend(behaviour.ignored(object));
             match defaults::propagation_spec(object, &behaviour) {
                 Ok(spec) => policies.add(Policy::new(object, spec, &behaviour)),
                 Err(finding) => findings.push(finding),

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use federate_kubernetes::Finding;
+use serde_json::Value;
+
+use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
 /// The key below `dialects.karmada` in `federate.yaml`.
@@ -221,6 +223,21 @@ impl Behaviour {
             // Row 14
             tolerations: pick(v, &[(15, 0)], Tolerations::NotReadyAndUnreachable, Tolerations::AsWritten),
         }
+    }
+
+    /// The fields of a policy that the release does not have.
+    pub(super) fn ignored(&self, policy: &Object) -> Vec<Finding> {
+        let ordered = policy.at(&["spec", "placement", "clusterAffinities"]).and_then(Value::as_array);
+        let ordered = ordered.into_iter().flatten().enumerate();
+        let overflows = ordered.filter(|(_, term)| term.get("overflowAffinities").is_some());
+        let finding = |(at, _)| {
+            let message =
+                format!("Karmada {} ignores `overflowAffinities`: it is a field since 1.18", self.version);
+            Finding::warning("ignored-field", policy, message)
+                .at(format!("/spec/placement/clusterAffinities/{at}/overflowAffinities"))
+                .help("write the overflow clusters as another entry of `clusterAffinities`, or take the field out")
+        };
+        overflows.filter(|_| self.overflow == Overflow::Ignored).map(finding).collect()
     }
 
     /// Whether the release has an interpreter for a kind that is known today (rows 10 and 11, §3); to one
