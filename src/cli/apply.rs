@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::access::AccessArgs;
+use super::access::{AccessArgs, duration};
 use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
@@ -89,11 +89,6 @@ impl Adopt {
             Self::Always => actions::Adopt::Always,
         }
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
-    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
 }
 
 impl Apply {

@@ -22,6 +22,7 @@ mod import;
 mod order;
 mod outcomes;
 mod reach;
+mod server_decides;
 mod trouble;
 mod waiting;
 mod walkthrough;

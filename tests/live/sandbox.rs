@@ -80,6 +80,11 @@ impl Sandbox {
         Self::of(clusters, Fleet::start(clusters), None)
     }
 
+    /// The same with these clusters.
+    pub(crate) fn with(clusters: &[&str], fleet: Fleet) -> Self {
+        Self::of(clusters, fleet, None)
+    }
+
     /// The same with real clusters, where there are some.
     pub(crate) fn anywhere(clusters: &[&str]) -> Self {
         match Real::find(clusters) {

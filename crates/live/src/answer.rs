@@ -35,6 +35,12 @@ impl Refusal {
         self.code == 404
     }
 
+    /// Whether it would be refused again when it is no dry run: neither because another client was faster, nor
+    /// because a webhook takes no dry runs.
+    pub(super) fn is_final(&self) -> bool {
+        !self.is_conflict() && !self.is_absent() && !self.message.contains("does not support dry run")
+    }
+
     /// Whether somebody else was faster.
     pub(super) fn is_conflict(&self) -> bool {
         self.code == 409

@@ -55,8 +55,13 @@ pub(super) struct Carried(pub(super) BTreeMap<ObjectRef, Sent>);
 impl Carried {
     /// Everything that is to be sent, before anything is.
     fn begin(decisions: &[Decision]) -> Self {
-        let sent = decisions.iter().filter(|decision| decision.send.is_some());
-        Self(sent.map(|decision| (decision.action.object.clone(), Sent::Open)).collect())
+        let sent = decisions.iter().filter_map(|decision| match (&decision.send, &decision.action.error) {
+            (Some(_), _) => Some((decision.action.object.clone(), Sent::Open)),
+            // What depends on it must not go.
+            (None, Some(why)) => Some((decision.action.object.clone(), Sent::Failed(why.clone()))),
+            (None, None) => None,
+        });
+        Self(sent.collect())
     }
 
     /// The objects that could not be changed, or were not because of others.

@@ -1,5 +1,6 @@
-//! Has API servers say what updates come to before they are made: what they fill in of kinds that only they
-//! know, and what their webhooks change, nobody else can tell. An update that comes to nothing is none.
+//! Has API servers decide about updates and adoptions before they are made: which fields they know, what they fill
+//! in, and what their webhooks change, nobody else can tell. An update that comes to nothing is none, and what is
+//! refused is not sent. What is new is sent at once: nothing that runs is changed by it.
 
 use http::Method;
 use serde_json::Value;
@@ -30,11 +31,13 @@ pub(super) async fn judge(
     while let Some(task) = under_way.join_next().await {
         let (at, answer) = finished(task)?;
         let Some(decision) = decisions.get_mut(at) else { continue };
+        let Some(live) = live(seen, job, decision) else { continue };
         match answer {
-            Ok(answer) => {
-                if let Some(live) = live(seen, job, decision) {
-                    decider.judged(decision, live, answer);
-                }
+            // Handing fields over comes before, which may remove some: what is known of that stays.
+            Ok(_) if hands_over(decision) => {}
+            Ok(answer) => decider.judged(decision, live, Ok(answer)),
+            Err(Error::Refused(refusal)) if refusal.is_final() => {
+                decider.judged(decision, live, Err(refusal.message));
             }
             // It will be told when the update is made.
             Err(Error::Refused(_)) => {}
@@ -44,12 +47,16 @@ pub(super) async fn judge(
     Ok(())
 }
 
-/// The request that tries an update. What hands fields over takes two steps, of which the second cannot be
-/// tried.
+/// Whether fields of another manager become ours first, which is a request of its own.
+fn hands_over(decision: &Decision) -> bool {
+    matches!(&decision.send, Some(Send::Apply { owners: Some(_), .. }))
+}
+
+/// The request that tries an update or an adoption.
 fn trial(seen: &Seen, decision: &Decision) -> Option<Call> {
     let object = &decision.action.object;
     match &decision.send {
-        Some(Send::Apply { body, owners: None }) if decision.action.action == Deed::Update => {
+        Some(Send::Apply { body, .. }) if matches!(decision.action.action, Deed::Update | Deed::Adopt) => {
             let call = Call::new(Method::PATCH, path_of(seen.kinds.of(object)?, object));
             let call = call.query("fieldManager", MANAGER).query("force", "true");
             Some(call.body(APPLY, body).dry())

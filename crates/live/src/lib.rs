@@ -73,8 +73,8 @@ pub trait Decider: Sync {
     /// What is to be done in a cluster.
     fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
 
-    /// Decides anew about an update, which the API server says comes to `answer`.
-    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value);
+    /// Decides anew about an update or an adoption, which the API server says comes to `answer`, or which it refuses.
+    fn judged(&self, decision: &mut Decision, live: &Value, answer: Result<Value, String>);
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -238,12 +238,15 @@ fn one(
     how: &How<'_>,
 ) -> ClusterOutcome {
     let mut outcome = ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None };
-    let worked = runtime.block_on(async {
+    let mut carried = Carried::default();
+    let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
-        work(&client, job, decider, how, &mut outcome).await
-    });
+        work(&client, job, decider, how, (&mut outcome, &mut carried)).await
+    }));
     if let Err(error) = worked {
-        outcome.error = Some(error.to_string());
+        let why = error.to_string();
+        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &why, &why);
+        outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
@@ -251,12 +254,19 @@ fn one(
     outcome
 }
 
+/// What comes of something within the time that there is for it.
+async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let Some(time) = time else { return work.await };
+    let late = || Error::Late(format!("gave up after {} s (--timeout)", time.as_secs()));
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
+}
+
 async fn work(
     client: &Client,
     job: &Job<'_>,
     decider: &dyn Decider,
     how: &How<'_>,
-    outcome: &mut ClusterOutcome,
+    (outcome, carried): (&mut ClusterOutcome, &mut Carried),
 ) -> Result<(), Error> {
     // What a round before was too late for; everything in the first.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
@@ -279,13 +289,10 @@ async fn work(
         if outcome.error.is_some() || how.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        let mut carried = Carried::default();
-        let result = carry_out::carry_out(client, job, &seen, &decisions, (decider, how), &mut carried).await;
-        let again = result.is_ok() && carried.any_late() && round < ROUNDS;
+        carry_out::carry_out(client, job, &seen, &decisions, (decider, how), carried).await?;
+        let again = carried.any_late() && round < ROUNDS;
         let late = format!("gave up after {round} conflicts: another client keeps modifying it");
-        let ended = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, &ended);
-        result?;
+        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, "");
         if !again {
             if let (Some(patience), None) = (how.wait, how.dry_run) {
                 for (object, why) in wait::wait(client, &seen, &decisions, decider, how, patience).await? {

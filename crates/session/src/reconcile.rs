@@ -88,7 +88,7 @@ impl<'r> Reconciler<'r> {
 
     /// Decides from what the session was given of what runs, and does nothing.
     pub fn observed(&self) -> Actions {
-        self.with(|deciding| {
+        self.with(false, |deciding| {
             let customs = self.customs();
             let kind = |id: &ObjectRef| kind(id, &customs);
             let live = self.session.observed();
@@ -102,7 +102,8 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
+    /// `server`: whether API servers decide about what is not known here.
+    fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, full) = match self.options.purpose {
             Purpose::Apply { adopt, force } => (adopt, force, false),
             // Whoever manages an object: that it differs from what is rendered is reported.
@@ -118,6 +119,7 @@ impl<'r> Reconciler<'r> {
             rolling: &config.apply.rolling,
             key: self.options.key,
             now: &self.now,
+            server,
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } => None,

@@ -29,6 +29,8 @@ pub struct Cluster {
     pub(super) controlling: bool,
     /// Whether pods become ready.
     pub(super) ready: bool,
+    /// What admission makes of an object that is written, before it is validated.
+    pub(super) admission: fn(&mut Value),
     counts: Count,
     answered: Vec<Request>,
     clock: Option<String>,
@@ -61,6 +63,7 @@ impl Cluster {
             controllers: false,
             controlling: false,
             ready: false,
+            admission: |_| {},
             counts: Count::new(),
             answered: Vec::new(),
             clock: None,
@@ -91,6 +94,13 @@ impl Cluster {
     pub fn nodes(mut self) -> Self {
         self.ready = true;
         self.controllers()
+    }
+
+    /// The same with a mutating webhook, which is asked about everything.
+    #[must_use]
+    pub fn admission(mut self, admission: fn(&mut Value)) -> Self {
+        self.admission = admission;
+        self
     }
 
     pub fn keeps_namespaces(&self) -> bool {

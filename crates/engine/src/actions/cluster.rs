@@ -182,9 +182,12 @@ impl Deciding<'_> {
         Decided { decisions, stopped }
     }
 
-    /// Decides anew about an update, which the API server says comes to `answer`.
-    pub fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
-        decision.judge(live, answer, self.rules);
+    /// Decides anew about an update or an adoption, which the API server says comes to `answer`, or which it refuses.
+    pub fn judged(&self, decision: &mut Decision, live: &Value, answer: Result<Value, String>) {
+        match answer {
+            Ok(answer) => decision.judge(live, answer, self.rules),
+            Err(why) => decision.refuse(why),
+        }
     }
 
     /// Decides about what is ours and no longer wanted; and says where that is too much.

@@ -32,6 +32,23 @@ pub enum Adopt {
     Always,
 }
 
+impl Adopt {
+    /// Why an object is not taken over, given what taking it over would do.
+    fn objection(self, action: &Action) -> Option<String> {
+        match self {
+            Self::Always => None,
+            Self::Never => Some("it is there already, and --adopt never leaves it".to_owned()),
+            Self::IfNoDiff => {
+                let different = action.diffs.iter().cloned().find_map(unmarked);
+                different.map(|diff| format!("it is there already, and differs at {}", diff.path))
+            }
+            Self::IfNoRestart => action
+                .restarts_pods
+                .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        }
+    }
+}
+
 /// By what is decided, for all objects of a run.
 #[derive(Clone, Debug)]
 pub struct Rules<'r> {
@@ -51,6 +68,8 @@ pub struct Rules<'r> {
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
+    /// Whether an API server is there to decide what is refused here: then nothing is.
+    pub server: bool,
 }
 
 impl Rules<'_> {
@@ -114,7 +133,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Decides by what the API server says of an update.
+    /// Decides by what the API server says of an update or an adoption.
     pub(super) fn judge(&mut self, live: &Value, answer: Value, rules: &Rules<'_>) {
         let same = |key: &str| live.get(key) == answer.get(key);
         let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
@@ -125,7 +144,26 @@ impl Decision {
         }
         self.action.diffs = diffs(live, &answer, rules.key);
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
+        if self.action.action == Deed::Adopt
+            && let Some(reason) = rules.adopt.and_then(|adopt| adopt.objection(&self.action))
+        {
+            self.send = None;
+            (self.action.action, self.action.outcome) = (Deed::Conflict, Outcome::NotTried);
+            self.action.restarts_pods = false;
+            self.action.diffs =
+                std::mem::take(&mut self.action.diffs).into_iter().filter_map(unmarked).collect();
+            self.action.reason = Some(reason);
+            self.action.result = None;
+            return;
+        }
         self.action.result = rules.shown(answer);
+    }
+
+    /// Decides by the API server's refusal of an update or an adoption.
+    pub(super) fn refuse(&mut self, why: String) {
+        self.send = None;
+        self.refused = true;
+        (self.action.outcome, self.action.error) = (Outcome::Failed, Some(why));
     }
 
     /// Leaves undone what should be done.
@@ -190,6 +228,11 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
             let send = Some(Send::Apply { body, owners: None });
             Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
         }
+        // What it will be, the API server says.
+        Err(_) if rules.server => {
+            let send = Some(Send::Apply { body, owners: None });
+            Decision { action: bare(wanted, Deed::Create), send, refused: false }
+        }
         Err(failure) => refused(wanted, &failure),
     }
 }
@@ -205,6 +248,8 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
+        // The API server says what it comes to; until then this is as good as it gets.
+        Err(_) if rules.server => overlaid(before, &body),
         Err(failure) => {
             return refused(wanted, &failure);
         }
@@ -233,16 +278,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         return taken;
     }
     let refused = match rules.adopt {
-        Some(Adopt::Always) => None,
-        Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
-        Some(Adopt::IfNoDiff) => {
-            let different = taken.action.diffs.iter().cloned().find_map(unmarked);
-            different.map(|diff| format!("it is there already, and differs at {}", diff.path))
-        }
-        Some(Adopt::IfNoRestart) => taken
-            .action
-            .restarts_pods
-            .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        Some(adopt) => adopt.objection(&taken.action),
         None => match (wanted.act)(false) {
             Some(action) if action.adopts || !matches!(action.deed, federate_dialect::Deed::Nothing) => None,
             Some(action) => Some(untaken(&action)),
@@ -323,6 +359,29 @@ fn named(list: &[Value]) -> bool {
     let names: Option<std::collections::BTreeSet<&str>> =
         list.iter().map(|item| item.get("name")?.as_str()).collect();
     names.is_some_and(|names| names.len() == list.len())
+}
+
+/// An object with the values of another for the fields that that has.
+fn overlaid(object: &Value, values: &Value) -> Value {
+    match (object, values) {
+        (Value::Object(object), Value::Object(values)) => {
+            let mut all = object.clone();
+            for (key, value) in values {
+                let under = object.get(key).unwrap_or(&Value::Null);
+                all.insert(key.clone(), overlaid(under, value));
+            }
+            Value::Object(all)
+        }
+        (Value::Array(object), Value::Array(values)) if named(object) && named(values) => {
+            let of = |list: &[Value], name: Option<&Value>| {
+                list.iter().find(|item| item.get("name") == name).cloned().unwrap_or(Value::Null)
+            };
+            let item = |value: &Value| overlaid(&of(object, value.get("name")), value);
+            let others = object.iter().filter(|item| of(values, item.get("name")).is_null()).cloned();
+            Value::Array(values.iter().map(item).chain(others).collect())
+        }
+        _ => values.clone(),
+    }
 }
 
 fn shown(

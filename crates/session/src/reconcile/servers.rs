@@ -12,7 +12,7 @@ use federate_engine::actions::{Actions, Decision};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{Access, Decider, DryRun, Error, How, Job, Progress, Seen};
 
-use super::{Reconciled, Reconciler};
+use super::{Purpose, Reconciled, Reconciler};
 
 /// How API servers are used.
 pub struct ServerOptions<'s> {
@@ -29,7 +29,10 @@ impl Reconciler<'_> {
     /// is an error.
     pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let jobs = self.jobs();
-        self.with(|deciding| {
+        // What drifted is compared with what runs, not with what a server would make of it.
+        let drift = matches!(self.options.purpose, Purpose::Drift { .. });
+        let server = drift || options.dry_run != Some(DryRun::Client);
+        self.with(server, |deciding| {
             let how = How {
                 inventory: deciding.rules.inventory,
                 dry_run: options.dry_run,
@@ -88,7 +91,7 @@ impl Decider for SessionDecider<'_> {
         self.deciding.cluster(cluster, &seen.live, &kind)
     }
 
-    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
+    fn judged(&self, decision: &mut Decision, live: &Value, answer: Result<Value, String>) {
         self.deciding.judged(decision, live, answer);
     }
 
