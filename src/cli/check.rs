@@ -35,7 +35,7 @@ impl Check {
         }
         let repo = session.repo();
         if self.output == Format::Table {
-            print(&findings::text(repo, &found, styled(&std::io::stdout())))?;
+            print(&findings::text(repo, &found, session.dialects(), styled(&std::io::stdout())))?;
             print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
         } else {
             let document = json!({

@@ -15,6 +15,7 @@ use federate_engine::import::{self, Taken, TakenObject};
 use federate_publish::file;
 use federate_repo::{File, Repo};
 use federate_report::findings;
+use federate_session::DIALECTS;
 
 mod args;
 #[cfg(feature = "live")]
@@ -108,7 +109,7 @@ enum Show {
 
 impl Import {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let importer = import::importer(federate_session::DIALECTS, &self.dialect).map_err(|known| {
+        let importer = import::importer(DIALECTS, &self.dialect).map_err(|known| {
             Fault::Failed(format!("`{}` takes no objects in; --as can be {}", self.dialect, known.join(", ")))
         })?;
         self.fits(&importer)?;
@@ -185,7 +186,7 @@ impl Import {
     fn wish(&self) -> Wish {
         let beside = self.policy.clone().map(PolicyName::Beside);
         let policy = beside.or_else(|| self.cluster_policy.clone().map(PolicyName::OfCluster));
-        Wish { policy, clusters: self.clusters.clone(), enable: self.enable }
+        Wish { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
     fn report(&self, files: &[File], taken: &mut Taken) {
@@ -195,7 +196,7 @@ impl Import {
         if self.quiet && !any_error(&taken.findings) {
             return;
         }
-        say(&findings::text(&repo, &taken.findings, styled(&std::io::stderr())));
+        say(&findings::text(&repo, &taken.findings, DIALECTS, styled(&std::io::stderr())));
     }
 
     /// Writes back the files that changed.

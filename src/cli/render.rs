@@ -97,7 +97,8 @@ impl Render {
         let here = std::env::current_dir()?;
         let waiting = || say("waiting for another federate that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
-            .map_err(|e| Fault::Failed(e.to_string()))?;
+            .map_err(|e| Fault::Failed(e.to_string()))?
+            .with_cache(cache());
         let session = match (kept.take(), changed) {
             (Some(session), Some(changed)) => self.updated(session, &changed, folder.previous())?,
             _ => self.args.session(Some(&self.out), folder.previous())?,
@@ -172,6 +173,13 @@ impl Render {
         }
         print(&format!("{}: {summary}\n", self.out.display()))
     }
+}
+
+/// The user's cache, if the environment names one.
+fn cache() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("federate/index"))
 }
 
 /// What changed, for machines.

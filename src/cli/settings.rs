@@ -256,7 +256,7 @@ impl RepoArgs {
     /// Shows findings on standard error: errors always, warnings unless quiet.
     pub(super) fn report(&self, session: &Session, found: &[Finding]) {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        say(&findings::text(session.repo(), &shown, styled(&std::io::stderr())));
+        say(&findings::text(session.repo(), &shown, session.dialects(), styled(&std::io::stderr())));
     }
 }
 

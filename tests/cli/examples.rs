@@ -11,7 +11,11 @@ fn examples() -> PathBuf {
 }
 
 fn federate(arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_federate")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_federate"))
+        .args(arguments)
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     (output.status.success(), text)
 }

@@ -100,6 +100,7 @@ impl Sandbox {
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         no_git_config(&mut command);
         command
     }

@@ -77,7 +77,7 @@ pub(crate) fn load(bytes: &[u8]) {
     let other = session(files.into_iter().rev().collect(), Options::default());
     assert_eq!(format!("{:?}", repo.templates), format!("{:?}", other.repo().templates));
     assert_eq!(repo.findings, other.repo().findings);
-    federate_report::findings::text(repo, &repo.findings, false);
+    federate_report::findings::text(repo, &repo.findings, federate_session::DIALECTS, false);
     federate_report::findings::rows(repo, &repo.findings);
 }
 

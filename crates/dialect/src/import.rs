@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use federate_kubernetes::kinds::is_federation;
+use super::Dialects;
 use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Finding, Object};
 
@@ -32,6 +32,8 @@ pub struct Import {
     pub clusters: Vec<String>,
     /// Whether types are to be enabled, instead of objects federated.
     pub enable: bool,
+    /// The control planes whose own objects are not taken in.
+    pub dialects: Dialects,
 }
 
 /// A policy by name.
@@ -147,8 +149,8 @@ pub fn maker(object: &Object) -> Option<String> {
     Some(format!("{} {}", text("kind"), text("name")))
 }
 
-/// What cannot be a template, with the reason.
-pub fn refusal(object: &Object) -> Option<Finding> {
+/// What cannot be a template, with the reason: objects that a controller makes, and those of a control plane.
+pub fn refusal(object: &Object, dialects: Dialects) -> Option<Finding> {
     if let Some(maker) = maker(object) {
         let message =
             format!("{} is made by {maker}, which would make it again beside the template", object.id);
@@ -158,7 +160,7 @@ pub fn refusal(object: &Object) -> Option<Finding> {
                 .help("take in the object that makes it instead"),
         );
     }
-    is_federation(object.id.group()).then(|| {
+    dialects.own(object.id.group()).then(|| {
         let message = format!("{} belongs to a control plane itself: it is no template", object.id);
         Finding::error("not-a-template", object, message).at("/apiVersion").help("leave it out")
     })

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Claims, Declared, Repo, Role};
 
@@ -47,15 +48,48 @@ impl Dialects {
         self.iter().find(|dialect| dialect.name() == name)
     }
 
+    /// Where objects of a control plane's own kind live.
+    pub fn scope(self, group: &str, kind: &str) -> Option<Scope> {
+        self.iter().find_map(|dialect| dialect.scope(group, kind))
+    }
+
+    /// Whether a kind of that name is one of Kubernetes or of a control plane, whatever its group.
+    pub fn is_known(self, kind: &str) -> bool {
+        let own = |dialect: &dyn Dialect| dialect.kinds().iter().any(|group| group.scope(kind).is_some());
+        kinds::is_known(kind) || self.iter().any(own)
+    }
+
+    /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
+    /// control plane, or to federate itself.
+    pub fn own(self, domain: &str) -> bool {
+        let within =
+            |own: &&str| domain.strip_suffix(*own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        self.iter().flat_map(Dialect::domains).chain(&["federate.dev"]).any(within)
+    }
+
     /// Their names.
     pub fn names(self) -> Vec<&'static str> {
         self.iter().map(Dialect::name).collect()
     }
 }
 
+impl std::fmt::Debug for Dialects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
 impl Claims for Dialects {
     fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
         self.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
+    }
+
+    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+        Self::scope(*self, group, kind)
+    }
+
+    fn own(&self, domain: &str) -> bool {
+        Self::own(*self, domain)
     }
 
     fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
@@ -76,6 +110,21 @@ pub trait Dialect: Sync {
     fn declares(&self, object: &Object) -> Option<Declared> {
         let _ = object;
         None
+    }
+
+    /// Its own kinds, by API group.
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &[]
+    }
+
+    /// Where objects of one of its own kinds live; `None` for other people's.
+    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+        self.kinds().iter().find(|known| known.group == group)?.scope(kind)
+    }
+
+    /// The domains, subdomains included, of its API groups, labels and annotations.
+    fn domains(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The keys that it understands below `dialects.<name>` in `federate.yaml`.

@@ -23,8 +23,8 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// Takes an object in.
-fn import(object: &Object, _: &Import) -> Result<Imported, Vec<Finding>> {
-    if let Some(refused) = refusal(object) {
+fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+    if let Some(refused) = refusal(object, wish.dialects) {
         return Err(vec![refused]);
     }
     let mut edits = Edits::of(object);
@@ -40,11 +40,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use federate_dialect::Dialects;
     use federate_dialect::import::apply;
 
     fn taken(body: Value) -> Result<Value, &'static str> {
         let mut object = Object::of(body, "a.yaml");
-        match import(&object, &Import::default()).map_err(|findings| findings[0].code)? {
+        let dialects = Dialects::new(&[&crate::Karmada]);
+        match import(&object, &Import { dialects, ..Import::default() })
+            .map_err(|findings| findings[0].code)?
+        {
             Imported::Edits(edits) => apply(&edits, &mut object.body),
             Imported::Objects(_) => panic!("it is the object itself"),
         }

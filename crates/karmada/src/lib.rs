@@ -6,6 +6,7 @@
 //! member   what is there ─► create, update (retain), take over, delete
 //! ```
 
+use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Role, Template};
 
@@ -29,6 +30,7 @@ mod explain;
 mod health;
 mod import;
 mod interpret;
+mod kinds;
 mod manifest;
 mod matching;
 pub mod member;
@@ -67,6 +69,14 @@ impl Dialect for Karmada {
             | ("config.karmada.io", "ResourceInterpreterCustomization") => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &kinds::KINDS
+    }
+
+    fn domains(&self) -> &'static [&'static str] {
+        &["karmada.io"]
     }
 
     fn importer(&self) -> Option<Importer> {

@@ -40,7 +40,7 @@ fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
             Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
         ]);
     };
-    if let Some(refused) = refusal(object) {
+    if let Some(refused) = refusal(object, wish.dialects) {
         return Err(vec![refused]);
     }
     let mut edits = Edits::of(object);
@@ -76,9 +76,11 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use federate_dialect::Dialects;
 
     fn named(policy: PolicyName) -> Import {
-        Import { policy: Some(policy), ..Import::default() }
+        let dialects = Dialects::new(&[&crate::KubeAdmiral]);
+        Import { policy: Some(policy), dialects, ..Import::default() }
     }
 
     /// What goes and what comes.

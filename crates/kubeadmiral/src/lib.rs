@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Role, Template};
 
@@ -31,6 +32,7 @@ mod explain;
 mod followers;
 mod import;
 mod keys;
+mod kinds;
 mod manifest;
 mod member;
 mod migration;
@@ -80,6 +82,14 @@ impl Dialect for KubeAdmiral {
 
     fn settings(&self) -> &'static [&'static str] {
         &[namespaces::EXCLUDE]
+    }
+
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &kinds::KINDS
+    }
+
+    fn domains(&self) -> &'static [&'static str] {
+        &["kubeadmiral.io"]
     }
 
     fn importer(&self) -> Option<Importer> {

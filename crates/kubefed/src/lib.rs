@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Declared, Role, Template};
 
@@ -31,6 +32,7 @@ mod dns;
 mod explain;
 mod federated;
 mod import;
+mod kinds;
 mod manifest;
 mod member;
 mod observe;
@@ -87,6 +89,24 @@ impl Dialect for KubeFed {
         }
         let (group, kind, scope) = types::declared(object)?;
         Some(Declared { group, kind, role: Role::Bundle, scope })
+    }
+
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &kinds::KINDS
+    }
+
+    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+        kinds::scope(group, kind)
+    }
+
+    fn domains(&self) -> &'static [&'static str] {
+        &[
+            "kubefed.io",
+            "kubefed.k8s.io",
+            "federation",
+            "federation.kubernetes.io",
+            "federation.alpha.kubernetes.io",
+        ]
     }
 
     fn importer(&self) -> Option<Importer> {

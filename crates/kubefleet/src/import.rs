@@ -22,8 +22,8 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// Takes an object in.
-fn import(object: &Object, _: &Import) -> Result<Imported, Vec<Finding>> {
-    if let Some(refused) = refusal(object) {
+fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
+    if let Some(refused) = refusal(object, wish.dialects) {
         return Err(vec![refused]);
     }
     let mut edits = Edits::of(object);

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
 use federate_repo::Role;
 
@@ -32,6 +33,7 @@ mod explain;
 mod failure;
 mod health;
 mod import;
+mod kinds;
 mod manifest;
 pub mod member;
 mod overrides;
@@ -82,6 +84,14 @@ impl Dialect for KubeFleet {
             ) => Some(Role::Other),
             _ => None,
         }
+    }
+
+    fn kinds(&self) -> &'static [GroupKinds] {
+        &kinds::KINDS
+    }
+
+    fn domains(&self) -> &'static [&'static str] {
+        &["kubernetes-fleet.io"]
     }
 
     fn importer(&self) -> Option<Importer> {

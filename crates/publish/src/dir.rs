@@ -24,6 +24,7 @@ use federate_kubernetes::ObjectRef;
 
 mod at;
 mod compare;
+mod index;
 mod location;
 mod previous;
 mod stage;
@@ -31,16 +32,20 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
+use compare::Comparison;
+use index::{Index, Recorder, Time};
 use location::Location;
 
 /// A folder that is, or is to become, a rendered tree; nobody else publishes to it meanwhile.
 #[derive(Debug)]
 pub struct Folder {
     // Fields are dropped in this order: the lock's file goes before the folders made for it.
-    _lock: Lock,
+    lock: Lock,
     location: Location,
     root: Option<OwnedFd>,
     previous: Option<Plan>,
+    /// Where indexes of folders lie.
+    cache: Option<PathBuf>,
 }
 
 /// Why nothing could be published. Unless it was [`Error::Io`], nothing has changed.
@@ -122,7 +127,15 @@ impl Folder {
         swap::recover(&location)?;
         let root = location.open()?;
         let previous = root.as_ref().map(|root| previous::read(root.as_fd(), &location.dir())).transpose()?;
-        Ok(Self { _lock: lock, location, root, previous: previous.flatten() })
+        Ok(Self { lock, location, root, previous: previous.flatten(), cache: None })
+    }
+
+    /// Keeps an index of the folder in `cache`, a folder that is made when it is needed: a file that has
+    /// not been modified since an earlier run wrote it is then not read again.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Option<PathBuf>) -> Self {
+        self.cache = cache;
+        self
     }
 
     /// The plan that the folder holds; `None` when the folder is missing or empty.
@@ -143,20 +156,41 @@ impl Folder {
         let owned = self.previous.as_ref().map(accounted_for);
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
-        let comparison = compare::compare(&dir, root, tree, owned.as_ref())?;
+        let index = self.index(tree);
+        let compared = self.now()?;
+        let comparison = compare::compare(&dir, root, tree, owned.as_ref(), &index)?;
         let summary = comparison.summary();
-        if root.is_some() && summary.is_unchanged() {
+        if let Some(root) = root.filter(|_| summary.is_unchanged()) {
+            if comparison.has_read() {
+                Recorder { index: &index, compared, written: compared }.record(root, &comparison);
+            }
             return Ok(summary);
         }
-        let done = stage::stage(&self.location, root, tree, &comparison)
-            .and_then(|()| swap::put_in_place(&self.location, root.is_some()));
-        match done {
-            Ok(()) => Ok(summary),
-            Err(error) => {
-                // Leaves no litter if it can; what stopped the run is what the user must hear of.
-                let _ = swap::recover(&self.location);
-                Err(error)
-            }
+        let written = self.replace(tree, &comparison).inspect_err(|_| {
+            // Leaves no litter if it can; what stopped the run is what the user must hear of.
+            let _ = swap::recover(&self.location);
+        })?;
+        if let Ok(Some(root)) = self.location.open() {
+            Recorder { index: &index, compared, written }.record(root.as_fd(), &comparison);
         }
+        Ok(summary)
+    }
+
+    /// Builds the tree and puts it in place. Returns a time between the two.
+    fn replace(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
+        stage::stage(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
+        let written = self.now()?;
+        swap::put_in_place(&self.location, self.root.is_some())?;
+        Ok(written)
+    }
+
+    fn index(&self, tree: &Tree) -> Index {
+        let path = self.cache.as_ref().map(|cache| cache.join(index::name(&self.location.dir())));
+        path.map(|path| Index::read(path, tree)).unwrap_or_default()
+    }
+
+    /// The time by the clock of the file system that holds the folder.
+    fn now(&self) -> Result<Time, Error> {
+        self.lock.now().map_err(Error::io("set the time of", self.location.beside("lock")))
     }
 }

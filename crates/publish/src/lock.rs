@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 /// Held until dropped; the operating system lets go of it when the process is killed.
@@ -57,6 +57,14 @@ impl Lock {
     /// Notes what the holder is about to do.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
         self.write(text.as_bytes())
+    }
+
+    /// The time by the clock of the file system that holds the file: seconds and nanoseconds.
+    pub(super) fn now(&self) -> io::Result<(i64, u32)> {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        rustix::fs::futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
+        let meta = self.file.metadata()?;
+        Ok((meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or_default()))
     }
 
     /// Gives the file permissions.

@@ -49,6 +49,19 @@ pub trait Claims: Sync {
     /// Which dialect claims objects of an API version and kind, and as what.
     fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
 
+    /// Where objects of a kind live that belongs to a dialect.
+    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+        let _ = (group, kind);
+        None
+    }
+
+    /// Whether `domain`, the part of an annotation's key before `/`, belongs to a dialect, so that the annotation
+    /// may decide where an object is placed.
+    fn own(&self, domain: &str) -> bool {
+        let _ = domain;
+        false
+    }
+
     /// The kind that an object makes a dialect's own.
     fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
 }
@@ -204,8 +217,8 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
         findings.append(&mut file.findings);
     }
     let scopes = sort::Scopes::of(objects.iter(), claims);
+    objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
     let claims = sort::Claiming::new(claims, objects.iter());
-    objects.par_iter_mut().for_each(|object| scopes.apply(object));
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };

@@ -36,8 +36,9 @@ fn objects(file: &File, name: &str) -> load::Contents {
 
 fn scoped(mut objects: Vec<Object>) -> Vec<Object> {
     let scopes = sort::Scopes::defined(objects.iter());
+    let no_claims = |_: &str, _: &str| None;
     for object in &mut objects {
-        scopes.apply(object);
+        scopes.apply(object, &no_claims);
     }
     objects
 }

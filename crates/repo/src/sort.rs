@@ -15,7 +15,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// What the dialects claim in one repo: their own kinds, and those that the repo's objects declare.
 #[derive(Clone)]
 pub(crate) struct Claiming<'a> {
-    claims: &'a dyn Claims,
+    pub(crate) claims: &'a dyn Claims,
     declared: BTreeMap<(String, String), (&'static str, Role)>,
 }
 
@@ -73,8 +73,8 @@ impl Scopes {
     }
 
     /// Brings an object's namespace in line with the scope of its kind, in body and identity.
-    pub(crate) fn apply(&self, object: &mut Object) {
-        let namespace = match self.scope(object) {
+    pub(crate) fn apply(&self, object: &mut Object, claims: &dyn Claims) {
+        let namespace = match self.scope(object, claims) {
             Scope::Cluster => None,
             Scope::Namespaced => {
                 Some(object.id.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()))
@@ -90,10 +90,11 @@ impl Scopes {
         object.id.namespace = namespace;
     }
 
-    fn scope(&self, object: &Object) -> Scope {
-        let group = object.id.group();
+    fn scope(&self, object: &Object, claims: &dyn Claims) -> Scope {
+        let (group, kind) = (object.id.group(), object.id.kind.as_str());
         let defined = self.0.get(&(group.to_owned(), object.id.kind.clone())).copied();
-        defined.or_else(|| kinds::scope(group, &object.id.kind)).unwrap_or(match object.id.namespace {
+        let known = defined.or_else(|| kinds::scope(group, kind)).or_else(|| claims.scope(group, kind));
+        known.unwrap_or(match object.id.namespace {
             Some(_) => Scope::Namespaced,
             None => Scope::Cluster,
         })
@@ -176,8 +177,25 @@ mod tests {
         crd
     }
 
+    /// A dialect with one kind, which lives in namespaces.
+    struct Policies;
+
+    impl Claims for Policies {
+        fn role(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
+            None
+        }
+
+        fn scope(&self, group: &str, _: &str) -> Option<Scope> {
+            (group == "policy.example.org").then_some(Scope::Namespaced)
+        }
+
+        fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+            None
+        }
+    }
+
     fn scoped(scopes: &Scopes, mut object: Object) -> (Option<String>, Option<String>) {
-        scopes.apply(&mut object);
+        scopes.apply(&mut object, &Policies);
         let in_body = object.at(&["metadata", "namespace"]).and_then(Value::as_str).map(str::to_owned);
         (object.id.namespace, in_body)
     }
@@ -194,7 +212,7 @@ mod tests {
             ("x.io/v1", "Local", None, Some("default")),
             ("x.io/v1", "Unknown", Some("a"), Some("a")),
             ("x.io/v1", "Unknown", None, None),
-            ("policy.karmada.io/v1alpha1", "PropagationPolicy", None, Some("default")),
+            ("policy.example.org/v1", "Policy", None, Some("default")),
         ] {
             let want = want.map(str::to_owned);
             let got = scoped(&scopes, object(api_version, kind, written, "n", 1));

@@ -85,7 +85,7 @@ impl<'a> Renderer<'a> {
     /// The templates that a file gives. With an error in it, it gives none.
     pub(crate) fn expand(&self, file: &File) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
-            Ok(variants) => uniform::combine(&variants),
+            Ok(variants) => uniform::combine(&variants, self.claims.claims),
             Err(findings) => (Vec::new(), findings),
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Renderer<'a> {
         findings.extend(contents.findings);
         let mut objects = contents.objects;
         for object in &mut objects {
-            self.scopes.apply(object);
+            self.scopes.apply(object, self.claims.claims);
             findings.extend(self.claimed(object));
         }
         let (objects, duplicates) = sort::unique(objects, |object| object);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::Template;
-use federate_kubernetes::kinds::{is_federation, is_known};
+use super::{Claims, Template};
+use federate_kubernetes::kinds::is_known;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
 /// What a template file gives for some clusters.
@@ -27,9 +27,9 @@ const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "deletionTime
 const SPEC: [&str; 7] =
     ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
 
-/// What of a manifest decides its placement: identity, labels, annotations of federation control
-/// planes, replicas, and what its pods request. Everything else may differ between clusters.
-fn deciding(body: &Value) -> Value {
+/// What of a manifest decides its placement: identity, labels, annotations of control planes,
+/// replicas, and what its pods request. Everything else may differ between clusters.
+fn deciding(body: &Value, claims: &dyn Claims) -> Value {
     let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
         facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
@@ -39,8 +39,8 @@ fn deciding(body: &Value) -> Value {
         match value {
             value if METADATA.contains(&key.as_str()) => drop(metadata.insert(key.clone(), value.clone())),
             Value::Object(annotations) if key == "annotations" => {
-                let read =
-                    annotations.iter().filter(|(k, _)| is_federation(k.split('/').next().unwrap_or(k)));
+                let domain = |key: &str| key.split_once('/').is_some_and(|(domain, _)| claims.own(domain));
+                let read = annotations.iter().filter(|(key, _)| domain(key));
                 let read: Map<_, _> = read.map(|(k, v)| (k.clone(), v.clone())).collect();
                 metadata.insert(key.clone(), Value::Object(read));
             }
@@ -73,12 +73,12 @@ fn scheduling(value: &Value) -> Option<Value> {
 
 /// The templates of a file, from what it gives for all clusters, the first cluster's variant coming
 /// first. Objects whose placement would not be the same everywhere are left out and reported.
-pub(crate) fn combine(variants: &[Variant]) -> (Vec<Template>, Vec<Finding>) {
+pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Template>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut templates = Vec::new();
     let Some((first, others)) = variants.split_first() else { return (templates, findings) };
     for object in first.objects.values() {
-        match per_cluster(object, first, others) {
+        match per_cluster(object, first, others, claims) {
             Ok(per_cluster) => {
                 let per_cluster = Some(per_cluster);
                 templates.push(Template { object: Object::clone(object), per_cluster });
@@ -100,14 +100,15 @@ fn per_cluster(
     object: &Arc<Object>,
     first: &Variant,
     others: &[Variant],
+    claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
-    let facts = deciding(&object.body);
+    let facts = deciding(&object.body, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
             return Err(Box::new(missing(object, first, other)));
         };
-        if let Some(difference) = difference(&facts, &deciding(&own.body)) {
+        if let Some(difference) = difference(&facts, &deciding(&own.body, claims)) {
             return Err(Box::new(differs(object, first, other, &difference)));
         }
         let own = if own.body == object.body { object } else { own };
@@ -179,7 +180,25 @@ fn missing(object: &Object, with: &Variant, without: &Variant) -> Finding {
 mod tests {
     use serde_json::json;
 
+    use super::super::{Declared, Role};
     use super::*;
+
+    /// A control plane whose annotations are those of `karmada.io`.
+    struct Karmada;
+
+    impl Claims for Karmada {
+        fn role(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
+            None
+        }
+
+        fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+            None
+        }
+
+        fn own(&self, domain: &str) -> bool {
+            domain == "karmada.io"
+        }
+    }
 
     fn variant(cluster: &str, bodies: &[Value]) -> Variant {
         let object = |body: &Value| {
@@ -216,8 +235,10 @@ mod tests {
             (&format!("{container}/name"), json!("d"), false),
         ] {
             let changed = web(&[(pointer, value)]);
-            let (templates, findings) =
-                combine(&[variant("m1", &[web(&[])]), variant("m2", std::slice::from_ref(&changed))]);
+            let (templates, findings) = combine(
+                &[variant("m1", &[web(&[])]), variant("m2", std::slice::from_ref(&changed))],
+                &Karmada,
+            );
             if decides {
                 assert!(templates.is_empty());
                 assert_eq!((findings[0].code, findings[0].pointer.as_str()), ("template-differs", pointer));
@@ -231,8 +252,10 @@ mod tests {
 
     #[test]
     fn the_message_shows_both_values_and_clusters() {
-        let (_, findings) =
-            combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[("/spec/replicas", json!(3))])])]);
+        let (_, findings) = combine(
+            &[variant("m1", &[web(&[])]), variant("m2", &[web(&[("/spec/replicas", json!(3))])])],
+            &Karmada,
+        );
         assert_eq!(
             findings[0].message,
             "`/spec/replicas` of Deployment web decides its placement and must be the same for every cluster, \
@@ -247,7 +270,7 @@ mod tests {
             [variant("m1", &[web(&[]), other.clone()]), variant("m2", &[web(&[])])],
             [variant("m1", &[web(&[])]), variant("m2", &[web(&[]), other.clone()])],
         ] {
-            let (templates, findings) = combine(&variants);
+            let (templates, findings) = combine(&variants, &Karmada);
             assert_eq!(templates.iter().map(|t| t.object.id.name.as_str()).collect::<Vec<_>>(), ["web"]);
             assert_eq!(findings.len(), 1);
             assert!(findings[0].message.starts_with("Deployment other is given for cluster m"));
@@ -256,7 +279,7 @@ mod tests {
 
     #[test]
     fn equal_bodies_are_shared() {
-        let (templates, _) = combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[])])]);
+        let (templates, _) = combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[])])], &Karmada);
         let bodies = templates[0].per_cluster.as_ref().unwrap();
         assert!(Arc::ptr_eq(&bodies["m1"], &bodies["m2"]));
     }

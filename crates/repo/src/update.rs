@@ -142,7 +142,7 @@ impl<'r> Meaning<'r> {
             if defines(object, self.claims) {
                 return Err("it defines kinds");
             }
-            self.scopes.apply(object);
+            self.scopes.apply(object, self.claims);
             if self.claiming.role(object).is_some() {
                 return Err("it holds objects that a control plane reads");
             }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::quote;
+use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Repo;
 use federate_yaml::Position;
@@ -77,13 +78,14 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
     findings.iter().map(row).collect()
 }
 
-/// The findings for a person: the first [`SHOWN`] in full, the others counted by name.
-pub fn text(repo: &Repo, findings: &[Finding], styled: bool) -> String {
+/// The findings for a person, with the lines that they are about where these may be quoted: files whose kinds
+/// are known to Kubernetes or to one of `dialects`. It is the first [`SHOWN`] in full, the others counted by name.
+pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, styled: bool) -> String {
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = SEARCH;
     for finding in findings.iter().take(SHOWN) {
-        out.push_str(&one(repo, finding, &renderer, &mut search));
+        out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
         out.push_str("\n\n");
     }
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
@@ -117,7 +119,13 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
     Some(repo.locate(origin, &finding.pointer))
 }
 
-fn one(repo: &Repo, finding: &Finding, renderer: &Renderer, search: &mut usize) -> String {
+fn one(
+    repo: &Repo,
+    finding: &Finding,
+    dialects: Dialects,
+    renderer: &Renderer,
+    search: &mut usize,
+) -> String {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -126,7 +134,8 @@ fn one(repo: &Repo, finding: &Finding, renderer: &Renderer, search: &mut usize) 
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
         let at = position(repo, finding, search);
-        let line = at.and_then(|at| source_line(repo, &origin.file, at.line));
+        let line =
+            at.and_then(|at| quote::line(&origin.file, repo.texts.get(&origin.file)?, at.line, dialects));
         group = match (at, line) {
             (Some(at), Some(line)) => group.element(snippet(&origin.file, at, line)),
             (Some(at), None) => group.element(
@@ -150,8 +159,4 @@ fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snipp
         .line_start(at.line as usize)
         .path(file)
         .annotation(AnnotationKind::Primary.span(start..end))
-}
-
-fn source_line(repo: &Repo, file: &str, number: u32) -> Option<String> {
-    quote::line(file, repo.texts.get(file)?, number)
 }

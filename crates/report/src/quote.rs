@@ -4,7 +4,7 @@
 //! mistyped `kind` must not show what a Secret holds. Near anything that is named like a credential nothing
 //! is quoted, and of `federate.yaml`, whose values are anybody's, only keys.
 
-use federate_kubernetes::kinds;
+use federate_dialect::Dialects;
 use federate_repo::config;
 
 /// A longer line is not shown.
@@ -32,12 +32,12 @@ const CREDENTIALS: [&str; 13] = [
 ];
 
 /// The line of a file, from 1, if it may be shown.
-pub(crate) fn line(file: &str, bytes: &[u8], number: u32) -> Option<String> {
+pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
     let at = (number as usize).checked_sub(1)?;
     if file == config::FILE {
         return key(&text(bytes.split(|b| *b == b'\n').nth(at)?));
     }
-    if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes) {
+    if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes, dialects) {
         return None;
     }
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
@@ -67,11 +67,11 @@ fn key(line: &str) -> Option<String> {
 }
 
 /// Whether kinds are named, and all of them are known and hold no credentials.
-fn harmless(bytes: &[u8]) -> bool {
+fn harmless(bytes: &[u8], dialects: Dialects) -> bool {
     let mut named = false;
     for line in bytes.split(|b| *b == b'\n') {
         for kind in kinds_of(line) {
-            if !kinds::is_known(&kind) || kind.contains("Secret") {
+            if !dialects.is_known(&kind) || kind.contains("Secret") {
                 return false;
             }
             named = true;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, number: u32) -> Option<String> {
-        line("a.yaml", text.as_bytes(), number)
+        line("a.yaml", text.as_bytes(), number, Dialects::default())
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn settings_show_their_keys_alone() {
-        let settings = |text: &str| line(config::FILE, text.as_bytes(), 1);
+        let settings = |text: &str| line(config::FILE, text.as_bytes(), 1, Dialects::default());
         assert_eq!(settings("values: {a: hunter2}").as_deref(), Some("values: …"));
         assert_eq!(settings("  paths:").as_deref(), Some("  paths:"));
         assert_eq!(settings("hunter2"), None);

@@ -69,7 +69,7 @@ fn load_folder(dir: &TempDir) -> Loaded<'static> {
 #[test]
 fn a_folder_becomes_a_repo() {
     let web = object("apps/v1", "Deployment", "shop", "web");
-    let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", "", "web");
+    let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", "default", "web");
     let m1 = object("cluster.karmada.io/v1alpha1", "Cluster", "", "m1");
     let list = format!(
         "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n{},\n{}]}}\n",

@@ -18,6 +18,7 @@ use federate_live::import::{Asked, Fetched, Where, fetch};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
+use federate_session::DIALECTS;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
 
@@ -44,7 +45,7 @@ impl Import {
         told.append(&mut taken.findings);
         findings::sort(&mut told);
         if !self.quiet || any_error(&told) {
-            say(&findings::text(session.repo(), &told, styled(&std::io::stderr())));
+            say(&findings::text(session.repo(), &told, DIALECTS, styled(&std::io::stderr())));
         }
         if any_error(&told) {
             say("nothing was written, because of these errors\n");
@@ -113,7 +114,7 @@ impl LiveArgs {
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
             finding.help("the namespace is that of -n, or else of the context")
         }));
-        let rules = Rules { force: self.force, inventory: &self.inventory.applyset };
+        let rules = Rules { force: self.force, inventory: &self.inventory.applyset, dialects: DIALECTS };
         let mut objects = Vec::new();
         for found in fetched.found {
             match judge(&found.object, found.named, rules) {

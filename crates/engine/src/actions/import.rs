@@ -6,6 +6,7 @@
 
 use super::Inventory;
 use super::ownership::{Whose, whose};
+use federate_dialect::Dialects;
 use federate_dialect::import::{maker, refusal};
 use federate_kubernetes::{Finding, Object, Severity};
 
@@ -16,6 +17,8 @@ pub struct Rules<'r> {
     pub force: bool,
     /// What we own.
     pub inventory: &'r Inventory,
+    /// The control planes whose own objects are left.
+    pub dialects: Dialects,
 }
 
 /// Judges a live object; `named` is whether somebody asked for this very one. `Ok` holds a warning about
@@ -31,7 +34,7 @@ pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
         return Err(refused("being-deleted", format!("{} is being deleted", object.id)));
     }
     // Makers come first: what they make carries the marks of what they themselves are managed by.
-    if let Some(finding) = refusal(object) {
+    if let Some(finding) = refusal(object, rules.dialects) {
         return Err(left(finding));
     }
     if let Some(who) = made_by_cluster(object) {
@@ -106,7 +109,8 @@ mod tests {
         body["kind"] = json!(kind);
         let object = Object::of(body, "m1");
         let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
-        match judge(&object, named, Rules { force, inventory: &inventory }) {
+        match judge(&object, named, Rules { force, inventory: &inventory, dialects: crate::tests::DIALECTS })
+        {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),
             Err(finding) => format!("left, {:?}: {}", finding.severity, finding.message),

@@ -11,9 +11,8 @@ use serde_json::Value;
 use super::minimal::{minimal, stored};
 use super::place::Places;
 use federate_apiserver::Kind;
-use federate_dialect::clean;
 use federate_dialect::import::{Edit, Import, Imported, Importer, apply};
-use federate_kubernetes::kinds::is_federation;
+use federate_dialect::{Dialects, clean};
 use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::{File, Repo};
@@ -180,12 +179,23 @@ impl Taking<'_> {
         }
     }
 
+    /// Whether an object of the repo differs from what runs only by what the server fills in.
+    fn agree(&self, kind: &Kind, known: &Object, id: &ObjectRef, body: &Value) -> bool {
+        if *id != known.id || id.kind != kind.kind {
+            return false;
+        }
+        let (Some(known), Some(body)) = (stored(kind, &known.body), stored(kind, body)) else { return false };
+        let mut edits = Vec::new();
+        differences(&known, &body, "", self.wish.import.dialects, &mut edits);
+        edits.is_empty()
+    }
+
     /// The repo has the object already.
     fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> Made {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
-        differences(&known.body, &body, "", &mut edits);
-        let deed = if edits.is_empty() || agree(kind, known, &id, &body) {
+        differences(&known.body, &body, "", self.wish.import.dialects, &mut edits);
+        let deed = if edits.is_empty() || self.agree(kind, known, &id, &body) {
             Deed::Unchanged
         } else if self.wish.update && self.edit(known, edits) {
             Deed::Updated
@@ -237,20 +247,9 @@ impl Taking<'_> {
     }
 }
 
-/// Whether an object of the repo differs from what runs only by what the server fills in.
-fn agree(kind: &Kind, known: &Object, id: &ObjectRef, body: &Value) -> bool {
-    if *id != known.id || id.kind != kind.kind {
-        return false;
-    }
-    let (Some(known), Some(body)) = (stored(kind, &known.body), stored(kind, body)) else { return false };
-    let mut edits = Vec::new();
-    differences(&known, &body, "", &mut edits);
-    edits.is_empty()
-}
-
 /// What makes the object of the repo what runs. What the repo alone says to control planes, in labels and
 /// annotations, stays.
-fn differences(known: &Value, live: &Value, pointer: &str, edits: &mut Vec<Edit>) {
+fn differences(known: &Value, live: &Value, pointer: &str, dialects: Dialects, edits: &mut Vec<Edit>) {
     let (Value::Object(before), Value::Object(after)) = (known, live) else {
         if known != live {
             edits.push(Edit { pointer: pointer.to_owned(), value: Some(live.clone()) });
@@ -258,15 +257,15 @@ fn differences(known: &Value, live: &Value, pointer: &str, edits: &mut Vec<Edit>
         return;
     };
     let marks = matches!(pointer, "/metadata/labels" | "/metadata/annotations");
-    let stays = |key: &str| marks && key.split_once('/').is_some_and(|(domain, _)| is_federation(domain));
+    let stays = |key: &str| marks && key.split_once('/').is_some_and(|(domain, _)| dialects.own(domain));
     for (key, value) in before {
         let place = format!("{pointer}/{}", escape(key));
         match after.get(key) {
-            Some(after) => differences(value, after, &place, edits),
+            Some(after) => differences(value, after, &place, dialects, edits),
             None if stays(key) => {}
             // A mapping may hold such marks.
             None if value.is_object() && pointer == "/metadata" => {
-                differences(value, &Value::Object(serde_json::Map::new()), &place, edits);
+                differences(value, &Value::Object(serde_json::Map::new()), &place, dialects, edits);
             }
             None => edits.push(Edit { pointer: place, value: None }),
         }

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::envelope;
-use federate_kubernetes::kinds::{self, Scope};
+use crate::kinds;
+use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Repo;
 

@@ -104,10 +104,10 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
 }
 
 /// Writes a file that must not exist yet, and returns it still open.
-pub(super) fn write(at: impl AsFd, name: &str, text: &str) -> Result<OwnedFd> {
+pub(super) fn write(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(at, name, flags, FILE_MODE)?;
-    let mut rest = text.as_bytes();
+    let mut rest = text.as_ref();
     while !rest.is_empty() {
         match rustix::io::write(&file, rest) {
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::Error;
 use super::at::{self, Kind};
+use super::index::{Index, Stamp};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
 use crate::tree::{File, Folders, Namespaces, Tree};
@@ -19,6 +20,16 @@ pub(super) enum State {
     New,
     Changed,
     Same,
+}
+
+/// A file of the tree beside what is there.
+pub(super) struct Compared<'t> {
+    pub(super) file: &'t File,
+    pub(super) state: State,
+    /// Of the file that is there, from before it was read.
+    pub(super) stamp: Option<Stamp>,
+    /// Whether it had to be read.
+    pub(super) read: bool,
 }
 
 /// What differs.
@@ -39,7 +50,7 @@ pub(super) struct Cluster<'t> {
 pub(super) struct Namespace<'t> {
     pub(super) name: String,
     /// The files that it is to hold; none when it is to vanish.
-    pub(super) files: Vec<(&'t File, State)>,
+    pub(super) files: Vec<Compared<'t>>,
     removed: Vec<String>,
     foreign: Vec<String>,
 }
@@ -51,6 +62,7 @@ pub(super) fn compare<'t>(
     root: Option<BorrowedFd<'_>>,
     tree: &'t Tree,
     owned: Option<&Folders<Arc<str>>>,
+    index: &Index,
 ) -> Result<Comparison<'t>, Error> {
     let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
     let (there, mut foreign) = folders(dir, root, is_ours, owned.map(|_| PLACEMENTS))?;
@@ -61,7 +73,7 @@ pub(super) fn compare<'t>(
             let path = dir.join(name);
             let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
             let owned = owned.and_then(|owned| owned.get(name));
-            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned)
+            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned, index)
         })
         .collect::<Result<_, Error>>()?;
     for cluster in &clusters {
@@ -84,6 +96,7 @@ fn cluster<'t>(
     folder: Option<BorrowedFd<'_>>,
     wanted: Option<&'t Namespaces<File>>,
     owned: Option<&Namespaces<Arc<str>>>,
+    index: &Index,
 ) -> Result<Cluster<'t>, Error> {
     let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
     let (there, mut foreign) = folders(path, folder, is_ours, None)?;
@@ -96,7 +109,7 @@ fn cluster<'t>(
             let folder = open(folder.filter(|_| there.contains(name)), name, &path)?;
             let files = wanted.and_then(|wanted| wanted.get(name)).map_or(&[][..], Vec::as_slice);
             let owned = owned.and_then(|owned| owned.get(name)).map_or(&[][..], Vec::as_slice);
-            namespace(name, &path, folder.as_ref().map(AsFd::as_fd), files, owned)
+            namespace(name, &path, folder.as_ref().map(AsFd::as_fd), files, owned, index)
         })
         .collect::<Result<_, Error>>()?;
     for namespace in &namespaces {
@@ -112,6 +125,7 @@ fn namespace<'t>(
     folder: Option<BorrowedFd<'_>>,
     wanted: &'t [File],
     owned: &[Arc<str>],
+    index: &Index,
 ) -> Result<Namespace<'t>, Error> {
     let there = match folder {
         Some(folder) => at::list(folder).map_err(Error::io("list", path))?,
@@ -128,8 +142,8 @@ fn namespace<'t>(
         .par_iter()
         .with_min_len(64)
         .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
-            Some(folder) => Ok((file, state(folder, file.name(), file.text(), buffer, path)?)),
-            None => Ok((file, State::New)),
+            Some(folder) => against(folder, file, index, buffer, path),
+            None => Ok(Compared { file, state: State::New, stamp: None, read: false }),
         })
         .collect::<Result<_, Error>>()?;
     Ok(Namespace { name: name.to_owned(), files, removed, foreign })
@@ -166,6 +180,22 @@ fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Optio
     parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
 }
 
+/// Compares a file with the one that is there; reads it unless the index vouches for it.
+fn against<'t>(
+    folder: BorrowedFd<'_>,
+    file: &'t File,
+    index: &Index,
+    buffer: &mut Vec<u8>,
+    path: &Path,
+) -> Result<Compared<'t>, Error> {
+    if let Some(stamp) = index.vouches(folder, file) {
+        return Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false });
+    }
+    let stamp = index.stamp(folder, file);
+    let state = state(folder, file.name(), file.text(), buffer, path)?;
+    Ok(Compared { file, state, stamp, read: true })
+}
+
 fn state(
     folder: BorrowedFd<'_>,
     name: &str,
@@ -180,13 +210,23 @@ fn state(
     }
 }
 
-impl Comparison<'_> {
+impl<'t> Comparison<'t> {
     /// What putting the tree in place changes.
     pub(super) fn summary(&self) -> Summary {
         Summary {
             clusters: self.clusters.par_iter().map(Cluster::summary).collect(),
             plan_written: self.placements != State::Same,
         }
+    }
+
+    /// Every namespace with the folder of its cluster.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = (&str, &Namespace<'t>)> + Send {
+        self.clusters.iter().flat_map(|cluster| cluster.namespaces.iter().map(|part| (&*cluster.name, part)))
+    }
+
+    /// Whether a file had to be read to know that it is the same.
+    pub(super) fn has_read(&self) -> bool {
+        self.namespaces().any(|(_, namespace)| namespace.files.iter().any(|compared| compared.read))
     }
 }
 
@@ -195,7 +235,7 @@ impl Cluster<'_> {
         let mut summary = ClusterSummary { cluster: self.name.clone(), ..ClusterSummary::default() };
         for namespace in &self.namespaces {
             let path = |file: &str| format!("{}/{}/{file}", self.name, namespace.name);
-            for (file, state) in &namespace.files {
+            for Compared { file, state, .. } in &namespace.files {
                 match state {
                     State::New => summary.created.push(path(file.name())),
                     State::Changed => summary.updated.push(path(file.name())),

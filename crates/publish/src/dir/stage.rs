@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 
-use super::compare::{Cluster, Comparison, Namespace, State};
+use super::compare::{Cluster, Compared, Comparison, Namespace, State};
 use super::location::Location;
 use super::{Error, at};
 use crate::paths::PLACEMENTS;
@@ -75,7 +75,7 @@ fn namespace(
     let path = path.join(&part.name);
     let folder = at::create_folder(cluster, part.name.as_str()).map_err(Error::io("create", &path))?;
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
-    for (file, state) in &part.files {
+    for Compared { file, state, .. } in &part.files {
         let done = match old.as_ref().filter(|_| *state == State::Same) {
             Some(old) => at::keep(old.as_fd(), folder.as_fd(), file.name(), file.text()),
             None => at::write(&folder, file.name(), file.text()).map(drop).map_err(Into::into),

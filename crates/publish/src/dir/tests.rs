@@ -15,6 +15,7 @@ use federate_dialect::{Placed, Placement};
 use federate_engine::Manifest;
 use federate_kubernetes::ObjectRef;
 
+mod indexed;
 mod kill;
 
 fn object(name: &str) -> ObjectRef {
@@ -46,6 +47,9 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
     Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }
 
+/// Where indexes lie in the temp folder.
+const CACHE: &str = ".cache";
+
 /// A temp folder with `out` in it.
 struct Sandbox(TempDir);
 
@@ -72,7 +76,7 @@ impl Sandbox {
     /// What stands beside `out`.
     fn litter(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|e| e.unwrap().file_name());
-        names.map(|n| n.into_string().unwrap()).filter(|n| n != "out").collect()
+        names.map(|n| n.into_string().unwrap()).filter(|n| n != "out" && n != CACHE).collect()
     }
 
     fn assert_holds(&self, tree: &Tree) {
@@ -94,7 +98,8 @@ fn open(path: &Path) -> Result<Folder, Error> {
 }
 
 fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
-    open(path)?.publish(tree)
+    // Every test runs with an index, so that it shows if one is ever believed wrongly.
+    open(path)?.with_cache(Some(path.with_file_name(CACHE))).publish(tree)
 }
 
 fn two_clusters() -> Tree {

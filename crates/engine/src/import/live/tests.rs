@@ -44,7 +44,8 @@ fn repo(files: &[(&str, &str)]) -> Repo {
 
 fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken {
     let policy = Some(PolicyName::Beside("p".to_owned()));
-    let import = Import { policy, clusters: vec!["m1".to_owned()], enable: false };
+    let import =
+        Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
     let wish = Wish { import, update, ..Wish::default() };
     take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &wish, &repo(files), &|_| false)
 }

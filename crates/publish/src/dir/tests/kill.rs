@@ -11,7 +11,7 @@ fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
     let folder = open(&sandbox.out()).unwrap();
     let root = folder.root.as_ref().map(AsFd::as_fd);
     let owned = folder.previous.as_ref().map(accounted_for);
-    let comparison = compare::compare(&sandbox.out(), root, new, owned.as_ref()).unwrap();
+    let comparison = compare::compare(&sandbox.out(), root, new, owned.as_ref(), &Index::default()).unwrap();
     stage::stage(&folder.location, root, new, &comparison).unwrap();
     folder
 }

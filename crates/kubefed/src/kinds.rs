@@ -1,0 +1,47 @@
+//! KubeFed's and Federation v1's own kinds, and where their objects live.
+
+use federate_kubernetes::kinds::{self, GroupKinds, Scope};
+
+pub(super) const KINDS: [GroupKinds; 4] = [
+    GroupKinds::new(
+        "core.kubefed.io",
+        "ClusterPropagatedVersion",
+        "FederatedServiceStatus FederatedTypeConfig KubeFedCluster KubeFedConfig PropagatedVersion",
+    ),
+    GroupKinds::new("multiclusterdns.kubefed.io", "", "DNSEndpoint Domain IngressDNSRecord ServiceDNSRecord"),
+    GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference"),
+    GroupKinds::new("federation", "Cluster", ""),
+];
+
+/// The scope of a kind: a federated type has that of its target, except that `FederatedNamespace` lives in
+/// the namespace it federates. Targets that are not known are taken as namespaced.
+pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
+    if group != "types.kubefed.io" {
+        return KINDS.iter().find(|known| known.group == group)?.scope(kind);
+    }
+    let target = kind.strip_prefix("Federated").filter(|target| !target.is_empty())?;
+    // The group of the target is not part of the kind.
+    let of_cluster = target != "Namespace" && kinds::is_cluster_scoped(target);
+    Some(if of_cluster { Scope::Cluster } else { Scope::Namespaced })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn federated_types_take_their_targets_scope() {
+        let of = |kind| scope("types.kubefed.io", kind);
+        assert_eq!(of("FederatedDeployment"), Some(Scope::Namespaced));
+        assert_eq!(of("FederatedNamespace"), Some(Scope::Namespaced));
+        assert_eq!(of("FederatedClusterRole"), Some(Scope::Cluster));
+        assert_eq!(of("FederatedWidget"), Some(Scope::Namespaced));
+        assert_eq!(of("Federated"), None);
+        assert_eq!(of("Other"), None);
+    }
+
+    #[test]
+    fn a_type_config_lives_in_a_namespace() {
+        assert_eq!(scope("core.kubefed.io", "FederatedTypeConfig"), Some(Scope::Namespaced));
+    }
+}

@@ -1,0 +1,24 @@
+//! KubeFleet's own kinds, and where their objects live.
+
+use federate_kubernetes::kinds::{self, GroupKinds, Scope};
+
+pub(super) const KINDS: [GroupKinds; 2] = [
+    GroupKinds::new("cluster.kubernetes-fleet.io", "MemberCluster", "InternalMemberCluster"),
+    GroupKinds::new(
+        "placement.kubernetes-fleet.io",
+        "AppliedWork ClusterApprovalRequest ClusterResourceBinding ClusterResourceEnvelope \
+         ClusterResourceOverride ClusterResourceOverrideSnapshot ClusterResourcePlacement \
+         ClusterResourcePlacementDisruptionBudget ClusterResourcePlacementEviction \
+         ClusterResourceSnapshot ClusterSchedulingPolicySnapshot ClusterStagedUpdateRun \
+         ClusterStagedUpdateStrategy",
+        "ApprovalRequest ClusterResourcePlacementStatus ResourceBinding ResourceEnvelope \
+         ResourceOverride ResourceOverrideSnapshot ResourcePlacement ResourceSnapshot \
+         SchedulingPolicySnapshot StagedUpdateRun StagedUpdateStrategy Work",
+    ),
+];
+
+/// The scope of a kind that every hub serves.
+pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
+    let own = || KINDS.iter().find(|known| known.group == group)?.scope(kind);
+    kinds::scope(group, kind).or_else(own)
+}
