@@ -1,6 +1,6 @@
 # How to work here; `.ci/run` runs the same steps.
 
-# All that CI checks.
+# All that CI checks; `.ci/run STEP…` runs some of it.
 all: format lint test deny example action
 
 format:
