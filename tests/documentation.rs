@@ -10,7 +10,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const DOCUMENTS: [&str; 3] = ["README.md", "examples/repo/README.md", "docs/architecture.md"];
+/// Folders of documents, besides those of `DOCUMENTS`.
+const FOLDERS: [&str; 3] = ["docs", "docs/guides", "docs/reference"];
+const DOCUMENTS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "examples/repo/README.md"];
 const MARK: &str = "<!-- output: ";
 const OPEN: &str = "\n```text\n";
 const CLOSE: &str = "```\n";
@@ -73,11 +75,30 @@ fn current(text: &str) -> (String, usize) {
     (fresh, blocks)
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every document, by its path from the root.
+fn documents() -> Vec<String> {
+    let mut all: Vec<String> = DOCUMENTS.map(str::to_owned).into();
+    for folder in FOLDERS {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
+                all.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
 #[test]
 fn shown_output_is_real() {
     let mut blocks = 0;
-    for document in DOCUMENTS {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    for document in documents() {
+        let path = root().join(&document);
         let kept = fs::read_to_string(&path).unwrap();
         let (fresh, found) = current(&kept);
         blocks += found;
@@ -91,4 +112,133 @@ fn shown_output_is_real() {
         }
     }
     assert!(blocks > 0, "no document shows any output");
+}
+
+/// The targets of a document's links, without those to other sites.
+fn links(text: &str) -> Vec<String> {
+    let prose = text.split("\n```").step_by(2).collect::<String>();
+    let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let targets = link.captures_iter(&prose).map(|found| found[1].to_owned());
+    targets.filter(|target| !target.contains("://")).collect()
+}
+
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '))
+        .collect::<String>()
+        .replace(' ', "-")
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        for target in links(&text) {
+            let (file, fragment) = target.split_once('#').unwrap_or((&target, ""));
+            let path = match file {
+                "" => root().join(&document),
+                file => root().join(&document).parent().unwrap().join(file),
+            };
+            let anchors = |path: &Path| -> Vec<String> {
+                let text = fs::read_to_string(path).unwrap_or_default();
+                text.lines()
+                    .filter(|line| line.starts_with('#'))
+                    .map(|l| anchor(l.trim_start_matches('#')))
+                    .collect()
+            };
+            if !path.exists() || (!fragment.is_empty() && !anchors(&path).iter().any(|a| a == fragment)) {
+                wrong.push(format!("{document}: {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_book_lists_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    for document in documents() {
+        if let Some(page) = document.strip_prefix("docs/").filter(|page| *page != "SUMMARY.md") {
+            assert!(summary.contains(&format!("({page})")), "docs/SUMMARY.md does not list {page}");
+        }
+    }
+}
+
+#[test]
+fn every_finding_has_a_section() {
+    let mut codes = std::collections::BTreeSet::new();
+    // The code is the first argument of an error or a warning, or follows the severity.
+    let code = regex::Regex::new(
+        r#"(?:Finding::(?:error|warning)|\brefused)\(\s*"([a-z][a-z-]*)"|Severity::(?:Error|Warning),\s*"([a-z][a-z-]*)""#,
+    )
+    .unwrap();
+    let mut folders = vec![root().join("crates"), root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code_only = text.split("#[cfg(test)]").next().unwrap();
+                codes.extend(
+                    code.captures_iter(code_only)
+                        .map(|found| found.get(1).or(found.get(2)).unwrap().as_str().to_owned()),
+                );
+            }
+        }
+    }
+    let page = fs::read_to_string(root().join("docs/reference/findings.md")).unwrap();
+    let sections: std::collections::BTreeSet<String> =
+        page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
+    let missing: Vec<_> = codes.difference(&sections).collect();
+    assert!(missing.is_empty(), "docs/reference/findings.md has no section for {missing:?}");
+    assert!(codes.len() > 30, "the codes were not found in the sources");
+}
+
+/// The keys of `federate.yaml`, with their types, from the schema.
+fn keys(schema: &serde_json::Value, at: &serde_json::Value, prefix: &str, rows: &mut String) {
+    for (name, value) in at["properties"].as_object().into_iter().flatten() {
+        let target = value["$ref"].as_str().or(value["items"]["$ref"].as_str());
+        let target = target.map(|pointer| schema.pointer(pointer.trim_start_matches('#')).unwrap());
+        let list = value["type"] == "array";
+        let path = format!("{prefix}{name}{}", if list { "[]" } else { "" });
+        let kind = match &value["type"] {
+            serde_json::Value::String(kind) => kind.clone(),
+            serde_json::Value::Array(kinds) => kinds[0].as_str().unwrap_or_default().to_owned(),
+            _ => target
+                .map_or("string", |t| if t["properties"].is_null() { "string" } else { "object" })
+                .to_owned(),
+        };
+        let words = value["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        rows.push_str(&format!("| `{path}` | {kind} | {words} |\n"));
+        if let Some(target) = target {
+            keys(schema, target, &format!("{path}."), rows);
+        }
+    }
+}
+
+#[test]
+fn the_keys_of_the_settings_are_those_of_the_schema() {
+    let text = fs::read_to_string(root().join("schemas/federate.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut rows = String::new();
+    keys(&schema, &schema, "", &mut rows);
+    let page = format!(
+        "# federate.yaml\n\nThe optional file `federate.yaml` at the root of a repo. This page is made of\n\
+         [the schema](../../schemas/federate.schema.json), which editors can use for completion.\n\n\
+         | key | type | meaning |\n|---|---|---|\n{rows}"
+    );
+    let path = root().join("docs/reference/federate-yaml.md");
+    if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/reference/federate-yaml.md is out of date: UPDATE_DOCUMENTATION=1 cargo test --test documentation"
+    );
 }

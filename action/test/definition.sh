@@ -25,6 +25,6 @@ same "an output is not handed on, or not as itself" "$outputs" \
   "$(sed -n 's/^ *value: \${{ steps\.federate\.outputs\.\([a-z-]*\) }}$/\1/p' "$definition" | sort)"
 same "an output is not written" "$outputs" "$(sed -n 's/^  output \([a-z-]*\) .*/\1/p' "$here/lib/report.sh" | sort)"
 
-# README.md has a row for each.
-rows=$(sed -n '/^## In CI/,/^## Limits/s/^| \(`[^|]*\) |.*/\1/p' "${here%/*}/README.md" | tr -d '`' | sed 's/, /\n/' | sort)
-same "README.md does not list what action.yml has" "$(sort <<<"$inputs"$'\n'"$outputs")" "$rows"
+# The guide has a row for each.
+rows=$(sed -n '/^## The action/,/^## Other/s/^| \(`[^|]*\) |.*/\1/p' "${here%/*}/docs/guides/preview-a-pull-request.md" | tr -d '`' | sed 's/, /\n/' | sort)
+same "the guide does not list what action.yml has" "$(sort <<<"$inputs"$'\n'"$outputs")" "$rows"

@@ -1,4 +1,4 @@
-//! The README's walk-through of taking over what runs, command by command: it prints what the README
+//! The guide's walk-through of adopting what runs, command by command: it prints what the guide
 //! shows, no pod is restarted, and the second time there is nothing to do.
 //! `UPDATE_DOCUMENTATION=1 cargo test --test live walkthrough` writes the output shown anew.
 //!
@@ -17,7 +17,7 @@ use federate_test_apiserver::{Cluster, Fleet, Request};
 const MARK: &str = "<!-- walk-through: adoption -->\n";
 const OPEN: &str = "```console\n";
 const CLOSE: &str = "```\n";
-/// When everything happens, as the README shows it.
+/// When everything happens, as the guide shows it.
 const NOW: &str = "2026-11-20T10:00:00Z";
 const MEMBER: &str = "kubeadmiral-member-1";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/my-nginx";
@@ -25,7 +25,7 @@ const SERVICE: &str = "/api/v1/namespaces/default/services/my-nginx";
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
 fn readme() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guides/adopt-what-runs.md")
 }
 
 fn has_kubectl() -> bool {
@@ -110,7 +110,7 @@ fn writes(fleet: &Fleet) -> usize {
     ["patch", "create", "update", "delete", "deletecollection"].iter().filter_map(|v| counts.get(*v)).sum()
 }
 
-/// The README before the walk-through, its commands with what is shown of each, and the rest.
+/// The guide before the walk-through, its commands with what is shown of each, and the rest.
 fn parts(text: &str) -> (&str, Vec<(String, String)>, &str) {
     let start = text.find(MARK).expect("the walk-through") + MARK.len();
     let body = text[start..].strip_prefix(OPEN).expect("a ```console block right below the mark");
@@ -170,7 +170,7 @@ fn the_readme_takes_over_without_a_restart() {
     } else {
         assert!(
             fresh == text,
-            "README.md shows old output; see the first lines of tests/live/walkthrough.rs\n{fresh}"
+            "docs/guides/adopt-what-runs.md shows old output; see the first lines of tests/live/walkthrough.rs\n{fresh}"
         );
     }
 }

@@ -18,7 +18,7 @@ use super::foreign;
 use super::lock::Lock;
 use super::paths::{Place, cluster_folder};
 use super::summary::Summary;
-use super::tree::{Tree, accounted_for};
+use super::tree::Tree;
 use federate_dialect::Plan;
 use federate_kubernetes::ObjectRef;
 
@@ -32,7 +32,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
-use compare::Comparison;
+use compare::{Comparison, Owned};
 use index::{Index, Recorder, Time};
 use location::Location;
 
@@ -153,12 +153,12 @@ impl Folder {
 
     /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.
     pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
-        let owned = self.previous.as_ref().map(accounted_for);
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
         let index = self.index(tree);
         let compared = self.now()?;
-        let comparison = compare::compare(&dir, root, tree, owned.as_ref(), &index)?;
+        let owned = Owned::new(self.previous.as_ref(), &index);
+        let comparison = compare::compare(&dir, root, tree, &owned)?;
         let summary = comparison.summary();
         if let Some(root) = root.filter(|_| summary.is_unchanged()) {
             if comparison.has_read() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
@@ -12,7 +12,8 @@ use super::at::{self, Kind};
 use super::index::{Index, Stamp};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
-use crate::tree::{File, Folders, Namespaces, Tree};
+use crate::tree::{File, Folders, Namespaces, Tree, accounted_for};
+use federate_dialect::Plan;
 
 /// How a file to be written stands to what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,25 +56,55 @@ pub(super) struct Namespace<'t> {
     foreign: Vec<String>,
 }
 
-/// Compares the folder `dir`, open as `root` if it exists, with `tree`. `owned` are the files that
-/// federate may have written there, `None` when it wrote none; any other makes the folder foreign.
+/// What federate may have written; anything else makes a folder foreign. Usually the index knows enough, so the
+/// names that the previous plan accounts for are laid out only when they are asked for.
+pub(super) struct Owned<'p> {
+    plan: Option<&'p Plan>,
+    folders: OnceLock<Folders<Arc<str>>>,
+    index: &'p Index,
+}
+
+impl<'p> Owned<'p> {
+    /// What the previous plan, if there is one, accounts for.
+    pub(super) fn new(plan: Option<&'p Plan>, index: &'p Index) -> Self {
+        Self { plan, folders: OnceLock::new(), index }
+    }
+
+    fn folders(&self) -> &Folders<Arc<str>> {
+        self.folders.get_or_init(|| self.plan.map(accounted_for).unwrap_or_default())
+    }
+
+    fn has_cluster(&self, cluster: &str) -> bool {
+        self.plan.is_some() && (self.index.wrote_cluster(cluster) || self.folders().contains_key(cluster))
+    }
+
+    fn has_namespace(&self, cluster: &str, namespace: &str) -> bool {
+        let planned = || self.folders().get(cluster).is_some_and(|folders| folders.contains_key(namespace));
+        self.plan.is_some() && (self.index.wrote(cluster, namespace) || planned())
+    }
+
+    fn files(&self, cluster: &str, namespace: &str) -> &[Arc<str>] {
+        let folder = self.folders().get(cluster).and_then(|folders| folders.get(namespace));
+        folder.map_or(&[][..], Vec::as_slice)
+    }
+}
+
+/// Compares the folder `dir`, open as `root` if it exists, with `tree`.
 pub(super) fn compare<'t>(
     dir: &Path,
     root: Option<BorrowedFd<'_>>,
     tree: &'t Tree,
-    owned: Option<&Folders<Arc<str>>>,
-    index: &Index,
+    owned: &Owned<'_>,
 ) -> Result<Comparison<'t>, Error> {
-    let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
-    let (there, mut foreign) = folders(dir, root, is_ours, owned.map(|_| PLACEMENTS))?;
+    let is_ours = |name: &str| owned.has_cluster(name);
+    let (there, mut foreign) = folders(dir, root, is_ours, owned.plan.map(|_| PLACEMENTS))?;
     let wanted = tree.files();
     let clusters: Vec<_> = union(&there, wanted)
         .into_par_iter()
         .map(|name| {
             let path = dir.join(name);
             let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
-            let owned = owned.and_then(|owned| owned.get(name));
-            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned, index)
+            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned)
         })
         .collect::<Result<_, Error>>()?;
     for cluster in &clusters {
@@ -81,9 +112,9 @@ pub(super) fn compare<'t>(
     }
     if !foreign.is_empty() {
         foreign.sort();
-        return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: owned.is_some() });
+        return Err(Error::NotOwned { dir: dir.to_owned(), foreign, plan: owned.plan.is_some() });
     }
-    let placements = match (root, owned) {
+    let placements = match (root, owned.plan) {
         (Some(root), Some(_)) => state(root, PLACEMENTS, tree.placements(), &mut Vec::new(), dir)?,
         _ => State::New,
     };
@@ -95,21 +126,19 @@ fn cluster<'t>(
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
     wanted: Option<&'t Namespaces<File>>,
-    owned: Option<&Namespaces<Arc<str>>>,
-    index: &Index,
+    owned: &Owned<'_>,
 ) -> Result<Cluster<'t>, Error> {
-    let is_ours = |name: &str| owned.is_some_and(|owned| owned.contains_key(name));
+    let is_ours = |namespace: &str| owned.has_namespace(name, namespace);
     let (there, mut foreign) = folders(path, folder, is_ours, None)?;
     let nothing = Namespaces::new();
     let names = union(&there, wanted.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
         .into_par_iter()
-        .map(|name| {
-            let path = path.join(name);
-            let folder = open(folder.filter(|_| there.contains(name)), name, &path)?;
-            let files = wanted.and_then(|wanted| wanted.get(name)).map_or(&[][..], Vec::as_slice);
-            let owned = owned.and_then(|owned| owned.get(name)).map_or(&[][..], Vec::as_slice);
-            namespace(name, &path, folder.as_ref().map(AsFd::as_fd), files, owned, index)
+        .map(|inner| {
+            let path = path.join(inner);
+            let folder = open(folder.filter(|_| there.contains(inner)), inner, &path)?;
+            let files = wanted.and_then(|wanted| wanted.get(inner)).map_or(&[][..], Vec::as_slice);
+            namespace((name, inner), &path, folder.as_ref().map(AsFd::as_fd), files, owned)
         })
         .collect::<Result<_, Error>>()?;
     for namespace in &namespaces {
@@ -118,21 +147,31 @@ fn cluster<'t>(
     Ok(Cluster { name: name.to_owned(), namespaces, foreign })
 }
 
-/// `wanted` and `owned` are sorted by name.
+/// `wanted` is sorted by name.
 fn namespace<'t>(
-    name: &str,
+    (cluster, name): (&str, &str),
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
     wanted: &'t [File],
-    owned: &[Arc<str>],
-    index: &Index,
+    owned: &Owned<'_>,
 ) -> Result<Namespace<'t>, Error> {
+    if let Some(folder) = folder
+        && let Some(recorded) = owned.index.files(cluster, name, folder, wanted)
+    {
+        let file = |(position, file): (usize, &'t File)| match recorded.vouch(position, folder, file) {
+            Some(stamp) => Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false }),
+            None => against(folder, file, owned.index, &mut Vec::new(), path),
+        };
+        let files = wanted.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
+        return Ok(Namespace { name: name.to_owned(), files, removed: Vec::new(), foreign: Vec::new() });
+    }
     let there = match folder {
         Some(folder) => at::list(folder).map_err(Error::io("list", path))?,
         None => Vec::new(),
     };
+    let written = if there.is_empty() { &[] } else { owned.files(cluster, name) };
     let is_ours = |entry: &at::Entry| {
-        entry.kind == Kind::File && owned.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
+        entry.kind == Kind::File && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
     };
     let foreign = there.iter().filter(|entry| !is_ours(entry)).map(at::Entry::display).collect();
     let is_wanted = |name: &str| wanted.binary_search_by(|file| file.name().cmp(name)).is_ok();
@@ -142,7 +181,7 @@ fn namespace<'t>(
         .par_iter()
         .with_min_len(64)
         .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
-            Some(folder) => against(folder, file, index, buffer, path),
+            Some(folder) => against(folder, file, owned.index, buffer, path),
             None => Ok(Compared { file, state: State::New, stamp: None, read: false }),
         })
         .collect::<Result<_, Error>>()?;
@@ -180,7 +219,7 @@ fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Optio
     parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
 }
 
-/// Compares a file with the one that is there; reads it unless the index vouches for it.
+/// Compares a file with the one that is there, which is read.
 fn against<'t>(
     folder: BorrowedFd<'_>,
     file: &'t File,
@@ -188,9 +227,6 @@ fn against<'t>(
     buffer: &mut Vec<u8>,
     path: &Path,
 ) -> Result<Compared<'t>, Error> {
-    if let Some(stamp) = index.vouches(folder, file) {
-        return Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false });
-    }
     let stamp = index.stamp(folder, file);
     let state = state(folder, file.name(), file.text(), buffer, path)?;
     Ok(Compared { file, state, stamp, read: true })

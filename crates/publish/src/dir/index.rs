@@ -1,7 +1,8 @@
 //! Remembers which files hold which text, so that an unchanged file costs one `stat` instead of being read.
 //!
 //! Works as git's index does: a file whose inode, size, modification and change times are those that were
-//! recorded still holds the text that was recorded. The index lies outside the folder, in a cache, may be
+//! recorded still holds the text that was recorded. Likewise, a folder that has not changed still holds files of
+//! the same names, so that it need not be listed. The index lies outside the folder, in a cache, may be
 //! deleted at any time, and is never needed: what it does not vouch for is read.
 //!
 //! Times have a granularity, so a file that is modified twice within one tick looks the same afterwards.
@@ -10,7 +11,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -19,11 +21,11 @@ use rustix::fs::AtFlags;
 use sha2::{Digest as _, Sha256};
 
 use super::at;
-use super::compare::{Comparison, State};
+use super::compare::{Compared, Comparison, Namespace, State};
 use crate::tree::{File, Tree};
 
 /// The first bytes of an index; a later format gets another number.
-const MAGIC: &[u8] = b"federate index 1\n";
+const MAGIC: &[u8] = b"federate index 2\n";
 /// Bytes of one record: inode, size, two times, number of the text.
 const RECORD: usize = 8 + 8 + 12 + 12 + 4;
 const DIGEST: usize = 32;
@@ -36,7 +38,7 @@ type Digest = [u8; DIGEST];
 pub(super) type Time = (i64, u32);
 
 /// What identifies the state of a file without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
     inode: u64,
@@ -51,6 +53,11 @@ impl Stamp {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         regular.then(|| Self::from(&stat))
+    }
+
+    /// Of an open folder.
+    fn of_folder(folder: BorrowedFd<'_>) -> Option<Self> {
+        rustix::fs::fstat(folder).ok().map(|stat| Self::from(&stat))
     }
 
     /// Whether it is the same file with the same contents as before, though perhaps with other links.
@@ -76,7 +83,7 @@ impl From<&rustix::fs::Stat> for Stamp {
 #[derive(Default)]
 pub(super) struct Index {
     path: Option<PathBuf>,
-    recorded: HashMap<u64, (Stamp, u32)>,
+    recorded: Recorded,
     /// The digests of the tree's texts, by [`File::number`].
     digests: Vec<Digest>,
     /// By [`File::number`], the number under which the earlier run recorded the same text.
@@ -88,21 +95,56 @@ impl Index {
     pub(super) fn read(path: PathBuf, tree: &Tree) -> Self {
         let digest = |file: &File| Sha256::digest(file.text()).into();
         let digests: Vec<Digest> = tree.distinct().par_iter().with_min_len(64).map(digest).collect();
-        let (texts, recorded) = contents(&path).as_deref().and_then(parse).unwrap_or_default();
-        let known = digests.iter().map(|digest| texts.get(digest).copied()).collect();
+        let recorded = contents(&path).and_then(Recorded::parse).unwrap_or_default();
+        let known = digests.iter().map(|digest| recorded.texts.get(digest).copied()).collect();
         Self { path: Some(path), recorded, digests, known }
     }
 
-    /// The stamp of `file` in `folder` if it needs no reading to know that it holds its text.
-    pub(super) fn vouches(&self, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
-        let text = (*self.known.get(file.number())?)?;
-        let stamp = Stamp::of(folder, file.name())?;
-        (self.recorded.get(&stamp.inode) == Some(&(stamp, text))).then_some(stamp)
+    /// Whether an earlier run wrote a folder of that cluster.
+    pub(super) fn wrote_cluster(&self, cluster: &str) -> bool {
+        self.recorded.folders.contains_key(cluster)
+    }
+
+    /// Whether an earlier run wrote that folder of a cluster.
+    pub(super) fn wrote(&self, cluster: &str, namespace: &str) -> bool {
+        self.recorded.folder(cluster, namespace).is_some()
+    }
+
+    /// What is recorded of the files of a folder, if it holds exactly files of these names, and nothing else.
+    pub(super) fn files(
+        &self,
+        cluster: &str,
+        namespace: &str,
+        folder: BorrowedFd<'_>,
+        wanted: &[File],
+    ) -> Option<Files<'_>> {
+        let recorded = self.recorded.folder(cluster, namespace)?;
+        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(wanted);
+        let records = self.recorded.bytes.get(recorded.records.clone()).filter(|_| same)?;
+        Some(Files { index: self, records, device: recorded.stamp.device })
     }
 
     /// The stamp of a file that is going to be read, if anything is recorded at all.
     pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
         self.path.as_ref().and_then(|_| Stamp::of(folder, file.name()))
+    }
+}
+
+/// What is recorded of the files of a folder, in the order of their names.
+pub(super) struct Files<'i> {
+    index: &'i Index,
+    records: &'i [u8],
+    device: u64,
+}
+
+impl Files<'_> {
+    /// The stamp of the file at `position` if it needs no reading to know that it holds its text.
+    pub(super) fn vouch(&self, position: usize, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
+        let text = (*self.index.known.get(file.number())?)?;
+        let mut record = self.records.get(position * RECORD..)?.get(..RECORD)?;
+        let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take(&mut record)?));
+        let stamp = Stamp::of(folder, file.name())?;
+        (recorded == (stamp, text)).then_some(stamp)
     }
 }
 
@@ -128,102 +170,146 @@ impl Recorder<'_> {
         bytes.extend(count(self.index.digests.len()).to_le_bytes());
         bytes.extend(self.index.digests.iter().flatten());
         let namespaces: Vec<_> = comparison.namespaces().collect();
-        let records: Vec<Vec<u8>> = namespaces
+        let folders: Vec<Vec<u8>> = namespaces
             .par_iter()
-            .filter_map(|&(cluster, namespace)| {
-                let folder =
-                    at::open_folder(at::open_folder(root, cluster).ok()?, namespace.name.as_str()).ok()?;
-                let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD);
-                for compared in &namespace.files {
-                    if let Some(stamp) =
-                        self.stamp(folder.as_fd(), compared.file, compared.state, compared.stamp)
-                    {
-                        push(&mut bytes, &stamp, compared.file.number());
-                    }
-                }
-                Some(bytes)
-            })
+            .filter_map(|&(cluster, namespace)| self.folder(root, cluster, namespace))
             .collect();
-        bytes.extend(device(root).to_le_bytes());
-        bytes.extend(records.iter().flatten());
+        bytes.extend(folders.iter().flatten());
         let sum = Sha256::digest(&bytes);
         bytes.extend(sum);
         bytes
     }
 
+    /// What is recorded of a folder; nothing of one that may have been modified meanwhile.
+    fn folder(&self, root: BorrowedFd<'_>, cluster: &str, namespace: &Namespace<'_>) -> Option<Vec<u8>> {
+        let outer = at::open_folder(root, cluster).ok()?;
+        let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
+        let stamp = Stamp::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < self.written)?;
+        let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD + 256);
+        for name in [cluster, &namespace.name] {
+            bytes.extend(count(name.len()).to_le_bytes());
+            bytes.extend(name.as_bytes());
+        }
+        bytes.extend(stamp.device.to_le_bytes());
+        push(&mut bytes, &stamp);
+        bytes.extend(names(namespace.files.iter().map(|compared| compared.file)));
+        bytes.extend(count(namespace.files.len()).to_le_bytes());
+        for compared in &namespace.files {
+            let stamp = self.stamp(folder.as_fd(), compared, stamp.device);
+            push(&mut bytes, &stamp.unwrap_or_default());
+            bytes.extend(count(compared.file.number()).to_le_bytes());
+        }
+        Some(bytes)
+    }
+
     /// The stamp of a file in place, if it is beyond doubt that it still holds its text.
-    fn stamp(
-        &self,
-        folder: BorrowedFd<'_>,
-        file: &File,
-        state: State,
-        before: Option<Stamp>,
-    ) -> Option<Stamp> {
-        let now = Stamp::of(folder, file.name())?;
-        let certain = match (state, before) {
+    fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<Stamp> {
+        let now = Stamp::of(folder, compared.file.name())?;
+        let certain = match (compared.state, compared.stamp) {
             (State::Same, Some(before)) => now.is_same_content(&before) && now.modified < self.compared,
             (State::Same, None) => false,
             (State::New | State::Changed, _) => {
-                now.size == file.text().len() as u64 && now.modified < self.written
+                now.size == compared.file.text().len() as u64 && now.modified < self.written
             }
         };
-        (certain && now.device == device(folder)).then_some(now)
+        (certain && now.device == device).then_some(now)
     }
 }
 
-fn device(folder: BorrowedFd<'_>) -> u64 {
-    rustix::fs::fstat(folder).map_or(0, |stat| Stamp::from(&stat).device)
+/// A digest of the names of a folder's files, which are sorted.
+fn names<'f>(files: impl IntoIterator<Item = &'f File>) -> Digest {
+    let mut digest = Sha256::new();
+    for file in files {
+        digest.update(file.name());
+        digest.update([0]);
+    }
+    digest.finalize().into()
 }
 
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn push(bytes: &mut Vec<u8>, stamp: &Stamp, text: usize) {
+fn push(bytes: &mut Vec<u8>, stamp: &Stamp) {
     bytes.extend(stamp.inode.to_le_bytes());
     bytes.extend(stamp.size.to_le_bytes());
     for (seconds, nanoseconds) in [stamp.modified, stamp.changed] {
         bytes.extend(seconds.to_le_bytes());
         bytes.extend(nanoseconds.to_le_bytes());
     }
-    bytes.extend(count(text).to_le_bytes());
 }
 
 fn contents(path: &Path) -> Option<Vec<u8>> {
-    use std::io::Read;
     let mut bytes = Vec::new();
     fs::File::from(at::open_file(rustix::fs::CWD, path).ok()?).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// The recorded texts by digest, and the recorded files by inode.
-type Parsed = (HashMap<Digest, u32>, HashMap<u64, (Stamp, u32)>);
+/// What an index holds.
+#[derive(Default)]
+struct Recorded {
+    bytes: Vec<u8>,
+    /// The texts, by number.
+    texts: HashMap<Digest, u32>,
+    /// By cluster and namespace.
+    folders: HashMap<String, HashMap<String, Folder>>,
+}
 
-fn parse(bytes: &[u8]) -> Option<Parsed> {
-    let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST)?)?;
-    if Sha256::digest(body).as_slice() != sum {
-        return None;
+struct Folder {
+    stamp: Stamp,
+    names: Digest,
+    /// Where the records of its files stand, in the order of their names.
+    records: Range<usize>,
+}
+
+impl Recorded {
+    fn folder(&self, cluster: &str, namespace: &str) -> Option<&Folder> {
+        self.folders.get(cluster)?.get(namespace)
     }
-    let mut rest = body.strip_prefix(MAGIC)?;
-    let number = u32::from_le_bytes(take(&mut rest)?);
-    let texts = (0..number).map(|n| Some((take(&mut rest)?, n))).collect::<Option<_>>()?;
-    let device = u64::from_le_bytes(take(&mut rest)?);
-    let mut recorded = HashMap::with_capacity(rest.len() / RECORD);
-    while !rest.is_empty() {
-        let inode = u64::from_le_bytes(take(&mut rest)?);
-        let size = u64::from_le_bytes(take(&mut rest)?);
-        let modified = (i64::from_le_bytes(take(&mut rest)?), u32::from_le_bytes(take(&mut rest)?));
-        let changed = (i64::from_le_bytes(take(&mut rest)?), u32::from_le_bytes(take(&mut rest)?));
-        let text = u32::from_le_bytes(take(&mut rest)?);
-        recorded.insert(inode, (Stamp { device, inode, size, modified, changed }, text));
+
+    fn parse(bytes: Vec<u8>) -> Option<Self> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST)?)?;
+        if Sha256::digest(body).as_slice() != sum {
+            return None;
+        }
+        let mut rest = body.strip_prefix(MAGIC)?;
+        let number = u32::from_le_bytes(take(&mut rest)?);
+        let texts = (0..number).map(|n| Some((take(&mut rest)?, n))).collect::<Option<_>>()?;
+        let mut folders: HashMap<String, HashMap<String, Folder>> = HashMap::new();
+        while !rest.is_empty() {
+            let (cluster, namespace) = (take_text(&mut rest)?, take_text(&mut rest)?);
+            let device = u64::from_le_bytes(take(&mut rest)?);
+            let stamp = take_stamp(&mut rest, device)?;
+            let names = take(&mut rest)?;
+            let length = (u32::from_le_bytes(take(&mut rest)?) as usize).checked_mul(RECORD)?;
+            let start = body.len() - rest.len();
+            rest = rest.get(length..)?;
+            let folder = Folder { stamp, names, records: start..start + length };
+            folders.entry(cluster).or_default().insert(namespace, folder);
+        }
+        Some(Self { bytes, texts, folders })
     }
-    Some((texts, recorded))
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, others) = rest.split_first_chunk()?;
     *rest = others;
     Some(*first)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let (text, others) = rest.split_at_checked(length)?;
+    *rest = others;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+fn take_stamp(rest: &mut &[u8], device: u64) -> Option<Stamp> {
+    let inode = u64::from_le_bytes(take(rest)?);
+    let size = u64::from_le_bytes(take(rest)?);
+    let modified = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
+    let changed = (i64::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
+    Some(Stamp { device, inode, size, modified, changed })
 }
 
 /// Writes an index in one step, and removes those beside it that have not been written for long.

@@ -11,10 +11,10 @@ impl Sandbox {
     /// How many files a run over an unchanged tree would have to read.
     fn reads(&self, tree: &Tree) -> usize {
         let folder = open(&self.out()).unwrap();
-        let owned = folder.previous.as_ref().map(accounted_for);
         let index = Index::read(self.index(), tree);
+        let owned = Owned::new(folder.previous.as_ref(), &index);
         let root = folder.root.as_ref().map(AsFd::as_fd);
-        let compared = compare::compare(&self.out(), root, tree, owned.as_ref(), &index).unwrap();
+        let compared = compare::compare(&self.out(), root, tree, &owned).unwrap();
         compared.namespaces().flat_map(|(_, part)| &part.files).filter(|file| file.read).count()
     }
 
@@ -51,6 +51,24 @@ fn an_edit_that_hides_itself_is_found() {
     assert_eq!(before.len(), fs::metadata(&path).unwrap().len());
     assert_eq!(sandbox.publish(&tree).unwrap().to_string(), "1 updated, 3 unchanged in 2 clusters");
     sandbox.assert_holds(&tree);
+}
+
+#[test]
+fn a_file_that_is_added_or_taken_away_is_found() {
+    let (sandbox, tree) = Sandbox::published();
+    sandbox.settle(&tree);
+    fs::remove_file(sandbox.out().join("m1/shop/configmap_db.yaml")).unwrap();
+    assert_eq!(sandbox.publish(&tree).unwrap().clusters[0].created, ["m1/shop/configmap_db.yaml"]);
+    sandbox.settle(&tree);
+    for path in ["m1/shop/mine.yaml", "m1/mine/a.yaml", "m1/mine.yaml", "mine/a.yaml", "mine.yaml"] {
+        let path = sandbox.out().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(matches!(sandbox.publish(&tree), Err(Error::NotOwned { .. })), "{path:?}");
+        fs::remove_file(&path).unwrap();
+        let _ = fs::remove_dir(path.parent().unwrap());
+    }
+    assert!(sandbox.publish(&tree).unwrap().is_unchanged());
 }
 
 #[test]

@@ -10,8 +10,9 @@ use super::*;
 fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
     let folder = open(&sandbox.out()).unwrap();
     let root = folder.root.as_ref().map(AsFd::as_fd);
-    let owned = folder.previous.as_ref().map(accounted_for);
-    let comparison = compare::compare(&sandbox.out(), root, new, owned.as_ref(), &Index::default()).unwrap();
+    let index = Index::default();
+    let owned = Owned::new(folder.previous.as_ref(), &index);
+    let comparison = compare::compare(&sandbox.out(), root, new, &owned).unwrap();
     stage::stage(&folder.location, root, new, &comparison).unwrap();
     folder
 }
