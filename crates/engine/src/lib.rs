@@ -18,6 +18,7 @@ mod conflict;
 mod decisions;
 pub mod import;
 mod manifest;
+mod mistakes;
 mod plan;
 pub mod previous;
 

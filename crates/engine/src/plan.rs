@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::{Decisions, Engine, conflict};
+use super::{Decisions, Engine, conflict, mistakes};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
@@ -100,6 +100,9 @@ impl Engine<'_> {
 
     fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {
         let template = self.repo.template(id)?;
+        if let Some(mistake) = mistakes::lookalike(self.dialects, &template.object) {
+            return Some(mistake);
+        }
         let message = format!("no policy places {id}, so it is rendered for no cluster");
         Some(
             Finding::warning("unmatched", &template.object, message)
