@@ -60,6 +60,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        (
+            "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
+            "scheduling" | "triggers" | "ties" | "changes",
+        ) => karmada::judge,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (

@@ -86,7 +86,7 @@ fn needed(
         let Some(referrer) = plane.template(&placement.object) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
             let clusters = bits(names, clusters);
-            for dependency in dependencies::dependencies(body) {
+            for dependency in dependencies::dependencies(body, &plane.behaviour) {
                 for object in existing(plane, &dependency) {
                     let entry = needed.entry(object.id.clone()).or_default();
                     entry.by.insert(placement.object.clone());

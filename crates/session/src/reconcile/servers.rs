@@ -11,6 +11,7 @@ use federate_engine::actions::cluster::{Decided, Deciding};
 use federate_engine::actions::{Actions, Decision};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{Access, Decider, DryRun, Error, How, Job, Progress, Seen};
+use federate_repo::Config;
 
 use super::{Reconciled, Reconciler};
 
@@ -86,6 +87,7 @@ impl Reconciler<'_> {
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
     deciding: &'s Deciding<'s>,
+    config: &'s Config,
     dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
 }
 
@@ -95,7 +97,7 @@ impl<'s> SessionDecider<'s> {
         let dialect = |name: &str| session.dialects().get(name);
         let rows = deciding.rendering.plan.placements.iter();
         let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
-        Self { clusters: session.clusters(), deciding, dialects }
+        Self { clusters: session.clusters(), deciding, config: &session.repo().config, dialects }
     }
 }
 
@@ -118,7 +120,7 @@ impl Decider for SessionDecider<'_> {
 
     fn health(&self, object: &Object) -> Health {
         match self.dialects.get(&object.id) {
-            Some(dialect) => dialect.health(object),
+            Some(dialect) => dialect.health(object, self.config),
             None => Health::unknown(""),
         }
     }
