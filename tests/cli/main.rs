@@ -28,4 +28,8 @@ mod leaks;
 mod plan;
 mod render;
 mod revision;
+#[cfg(feature = "live")]
+mod sync;
+#[cfg(feature = "live")]
+mod sync_loop;
 mod watch;

@@ -24,6 +24,7 @@ mod outcomes;
 mod reach;
 mod replace;
 mod rights;
+mod sync;
 mod trouble;
 mod waiting;
 mod walkthrough;
