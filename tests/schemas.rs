@@ -59,6 +59,6 @@ fn sync() {
 #[cfg(feature = "live")]
 fn sync_definition() {
     let mut text = String::new();
-    federate_yaml::write(&federate_sync::crd::crd(), &mut text);
+    federate_yaml::write(&federate_sync::crd(), &mut text);
     kept("deploy/crds/syncs.federate.dev.yaml", &text);
 }

@@ -5,7 +5,9 @@
 //! and applying are the application layer's (`federate-session`).
 
 pub mod api;
+mod board;
 mod crd;
+mod files;
 mod guard;
 pub mod listen;
 mod members;

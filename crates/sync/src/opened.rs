@@ -26,8 +26,10 @@ pub(crate) enum Opened {
 /// What the session of a Sync was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Version {
+    /// The digest of a folder's files.
     Digest(String),
-    Commit(Oid),
+    /// A commit, and the folder of it that is read.
+    Commit(Oid, String),
 }
 
 /// The session of the round before.
@@ -60,7 +62,7 @@ impl Opened {
     fn version(&self) -> Version {
         match self {
             Self::Folder(_, _, tip) => Version::Digest(tip.clone()),
-            Self::Revision(revision) => Version::Commit(revision.commit()),
+            Self::Revision(revision) => Version::Commit(revision.commit(), revision.place().prefix.clone()),
         }
     }
 
@@ -100,11 +102,8 @@ impl SessionCache {
             session.remember(previous);
             return session;
         }
-        let (Version::Commit(from), Version::Commit(to), Some(place)) = (&before, &version, opened.place()) else {
-            return Session::open(opened.source(), Options { previous, ..Options::default() });
-        };
         // The commit before may be gone with the cache that held it.
-        let Ok(Some(changed)) = git::changed(place, *from, *to) else {
+        let Some(changed) = between(&before, &version, opened.place()) else {
             return Session::open(opened.source(), Options { previous, ..Options::default() });
         };
         session.remember(previous);
@@ -126,5 +125,15 @@ impl SessionCache {
     pub(crate) fn accepted(&mut self, opened: &Opened) -> Option<Session> {
         let version = opened.version();
         self.0.take_if(|cached| cached.accepted && cached.version == version).map(|cached| cached.session)
+    }
+}
+
+/// The files that differ between two versions, where that is known.
+fn between(before: &Version, now: &Version, place: Option<&Place>) -> Option<Vec<String>> {
+    match (before, now) {
+        (Version::Commit(from, folder), Version::Commit(to, same)) if folder == same => {
+            git::changed(place?, *from, *to).ok().flatten()
+        }
+        _ => None,
     }
 }

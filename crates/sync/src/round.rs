@@ -4,7 +4,7 @@
 //! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The
 //! memory is kept before clusters are: a round that is killed decides the same again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ use crate::guard;
 use crate::members::Members;
 use crate::opened::{Opened, SessionCache};
 use crate::read::Loaded;
-use crate::source::{Address, Error as SourceError, Remote, folder, revision};
+use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::{Accepted, Error as StateError, SyncState};
 use crate::status::{Branch, Reason};
 
@@ -131,6 +131,17 @@ fn plain(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// A source as it is now.
+struct Read {
+    opened: Opened,
+    /// What tells whether it is another than before.
+    tip: String,
+    /// The branches that are committed to, where they are known.
+    branches: Option<BTreeMap<String, String>>,
+    /// The revision, as it is shown.
+    name: String,
+}
+
 struct Round<'r> {
     loaded: &'r Loaded,
     spec: &'r Spec,
@@ -139,30 +150,13 @@ struct Round<'r> {
 
 impl Round<'_> {
     fn work(&self, state: &mut SyncState, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
-        let accepted = state.record.accepted.clone().unwrap_or_default();
-        let cache = state.cache();
-        let (tip, branches, opened, name) = match &self.loaded.address {
-            Address::Git(address) => {
-                let remote = self.remote(address, &cache);
-                let glob = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
-                let advertised = remote.poll(&glob.map(|layout| layout.glob()).unwrap_or_default())?;
-                let same = accepted.is_at(&advertised.tip, Some(&advertised.branches));
-                if same && !self.looks_for_drift() {
-                    return Ok(unchanged(state));
-                }
-                let (place, resolved) = remote.fetch(&advertised.tip, self.env.allowed_signers.as_deref())?;
-                let commit = resolved.commit;
-                let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
-                let name = revision(&self.spec.source, commit);
-                (advertised.tip, Some(advertised.branches), Opened::Revision(Box::new(opened)), name)
-            }
-            Address::Folder(path) => {
-                let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
-                let name = format!("sha256:{tip}");
-                (tip, None, opened, name)
-            }
+        let read = match &self.loaded.address {
+            Address::Git(address) => self.revision(address, state)?,
+            Address::Folder(path) => Some(self.folder(path, sessions)?),
         };
-        let same = accepted.is_at(&tip, branches.as_ref());
+        let Some(Read { opened, tip, branches, name }) = read else { return Ok(unchanged(state)) };
+        let accepted = state.record.accepted.as_ref();
+        let same = accepted.is_some_and(|accepted| accepted.is_at(&tip, branches.as_ref()));
         state.record.status.last_attempted_revision = Some(name.clone());
         if same {
             return self.drift(state, sessions, &opened);
@@ -173,12 +167,44 @@ impl Round<'_> {
         self.carry_out(state, sessions, &opened, &tip, &name)
     }
 
-    fn name(&self) -> String {
-        self.loaded.sync.metadata.full_name()
+    /// The revision that the source is at; `None` where nothing has changed and nobody asks about the clusters.
+    fn revision(&self, address: &str, state: &mut SyncState) -> Result<Option<Read>, Stop> {
+        let cache = state.cache();
+        let remote = Remote {
+            address,
+            source: &self.spec.source,
+            cache: &cache,
+            patience: self.spec.timeout(),
+        };
+        let layout = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
+        let Advertised { tip, branches } = remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+        let accepted = state.record.accepted.as_ref();
+        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
+            return Ok(None);
+        }
+        let fetched = remote.fetch(&tip, self.env.allowed_signers.as_deref())?;
+        let commit = fetched.resolved.commit;
+        let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
+        let name = revision(&self.spec.source, commit);
+        if let Some(before) = fetched.before.filter(|before| *before != commit) {
+            let before = revision(&self.spec.source, before);
+            if fetched.rewritten {
+                tracing::warn!(sync = self.name(), before, revision = name, "the history was rewritten");
+            }
+            state.record.status.rewritten = fetched.rewritten.then_some(before);
+        }
+        Ok(Some(Read { opened: Opened::Revision(Box::new(opened)), tip, branches: Some(branches), name }))
     }
 
-    fn remote<'a>(&'a self, address: &'a str, cache: &'a Path) -> Remote<'a> {
-        Remote { address, source: &self.spec.source, cache, patience: self.spec.timeout() }
+    /// A folder as it is.
+    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Read, Stop> {
+        let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
+        let name = format!("sha256:{tip}");
+        Ok(Read { opened, tip, branches: None, name })
+    }
+
+    fn name(&self) -> String {
+        self.loaded.sync.metadata.full_name()
     }
 
     fn looks_for_drift(&self) -> bool {

@@ -24,6 +24,9 @@ const FETCHED: &str = "refs/federate/source";
 /// Packs that the cache may have; then it is made anew. Each fetch adds about one.
 const MOST_PACKS: usize = 50;
 
+/// Commits that are fetched of a branch that was fetched before.
+const HISTORY: usize = 20;
+
 /// Where a source is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
@@ -72,6 +75,19 @@ pub struct Advertised {
     pub branches: BTreeMap<String, String>,
 }
 
+/// What was fetched.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The repository, and the folder in it.
+    pub place: Place,
+    /// The commit.
+    pub resolved: Resolved,
+    /// The commit, or tag, that was fetched before.
+    pub before: Option<Oid>,
+    /// Whether this commit does not build on it.
+    pub rewritten: bool,
+}
+
 /// A git repository that is polled and fetched.
 #[derive(Debug)]
 pub struct Remote<'r> {
@@ -103,6 +119,16 @@ impl Address {
             return Ok(Self::Folder(path));
         }
         path.to_str().map(|path| Self::Git(path.to_owned())).ok_or_else(|| "the path is not UTF-8".to_owned())
+    }
+}
+
+impl Address {
+    /// The folder, where it is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(path) => Some(path),
+            Self::Git(_) => None,
+        }
     }
 }
 
@@ -193,10 +219,11 @@ impl Remote<'_> {
         Ok(advertised)
     }
 
-    /// Fetches what is to be read unless the cache has it, verifies it where that is asked for, and gives its place
-    /// and commit. `tip` is where it was a moment ago.
-    pub fn fetch(&self, tip: &str, allowed_signers: Option<&Path>) -> Result<(Place, Resolved), Error> {
+    /// Fetches what is to be read unless the cache has it, and verifies it where that is asked for. `tip` is where it
+    /// was a moment ago.
+    pub fn fetch(&self, tip: &str, allowed_signers: Option<&Path>) -> Result<Fetched, Error> {
         let repository = self.open()?;
+        let before = self.commit_of(&repository);
         if !self.has(&repository, tip)
             && let Err(error) = self.fetch_to(&repository)
         {
@@ -217,7 +244,19 @@ impl Remote<'_> {
         let mut resolved = place.resolve(&repository, &self.fetched())?;
         reference.shown().clone_into(&mut resolved.rev);
         self.verify(&place, &resolved, allowed_signers)?;
-        Ok((place, resolved))
+        let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
+        let rewritten = self.is_branch() && before.is_some_and(left_out);
+        Ok(Fetched { place, resolved, before, rewritten })
+    }
+
+    /// The commit that was fetched last.
+    fn commit_of(&self, repository: &Repository) -> Option<Oid> {
+        repository.find_reference(&self.fetched()).ok()?.target()
+    }
+
+    /// Whether what is read moves, and by rights only forward.
+    fn is_branch(&self) -> bool {
+        self.source.reference.as_ref().is_none_or(|reference| reference.branch.is_some())
     }
 
     /// The reference that is fetched to. A tag keeps its name, which its signature covers.
@@ -250,7 +289,9 @@ impl Remote<'_> {
         let full = reference.full();
         let to = self.fetched();
         let git = Git::new(repository, "fetch").patience(self.patience);
-        let git = git.arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
+        // The last commits tell whether the branch was rewritten.
+        let depth = if self.is_branch() && self.commit_of(repository).is_some() { HISTORY } else { 1 };
+        let git = git.arg(format!("--depth={depth}")).arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
         git.arg("--").arg(self.address).arg(format!("+{full}:{to}")).run()?;
         Ok(())
     }

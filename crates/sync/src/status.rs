@@ -26,6 +26,9 @@ pub struct Status {
     /// The revision that branches and clusters are at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_revision: Option<String>,
+    /// The revision that the attempted one does not build on, where the source's branch was rewritten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewritten: Option<String>,
     /// The branches that were committed to, and the commits that they are at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
