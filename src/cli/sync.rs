@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use clap::{Args, ValueEnum};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::access::AccessArgs;
@@ -79,7 +80,7 @@ pub(super) struct Sync {
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Log errors only
+    /// Log errors only; with --once, print only what became of each Sync
     #[arg(long, short)]
     quiet: bool,
 }
@@ -148,7 +149,12 @@ impl Sync {
     }
 
     fn log(&self) {
-        let most = if self.quiet { tracing::Level::ERROR } else { tracing::Level::INFO };
+        let most = match (self.quiet, self.once) {
+            (false, _) => LevelFilter::INFO,
+            (true, false) => LevelFilter::ERROR,
+            // What became of each Sync is printed.
+            (true, true) => LevelFilter::OFF,
+        };
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(most);
         let log =
             log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(styled(&std::io::stderr()));

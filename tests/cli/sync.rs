@@ -147,7 +147,7 @@ fn a_broken_source_changes_nothing_and_says_where() {
     for file in ["web.yaml", "clusters.yaml", "policy.yaml"] {
         origin.files.write(file, many.read(file));
     }
-    origin.push("good again");
+    origin.push("good-again");
     let ran = origin.once().code(0);
     assert!(ran.out.contains("ReconciliationSucceeded"), "{ran:#?}");
     assert!(condition(&origin.status(), "Stalled").is_none());
@@ -165,7 +165,7 @@ fn a_source_that_cannot_be_reached_is_no_reason_to_stall() {
     assert!(condition(&status, "Stalled").is_none());
     std::fs::rename(origin.sandbox.path("gone.git"), origin.sandbox.path("origin.git")).unwrap();
     origin.once().code(0);
-    origin.files.git("push -q origin :main");
+    origin.sandbox.git("-C origin.git update-ref -d refs/heads/main");
     let ran = origin.once().code(2);
     assert!(ran.out.contains("<repo>/origin.git has no branch `main`"), "{ran:#?}");
 }

@@ -108,7 +108,9 @@ impl Board {
     pub(crate) fn folders(&self) -> Vec<(std::path::PathBuf, String)> {
         self.with(|seats| {
             let wanted = seats.iter().filter_map(|(name, seat)| Some((name, seat.wanted.as_ref()?)));
-            wanted.filter_map(|(name, loaded)| Some((loaded.address.folder()?.to_owned(), name.clone()))).collect()
+            wanted
+                .filter_map(|(name, loaded)| Some((loaded.address.folder()?.to_owned(), name.clone())))
+                .collect()
         })
     }
 }

@@ -25,9 +25,13 @@ pub(crate) struct Members<'m> {
 impl Members<'_> {
     /// Applies everything. Says how many clusters there are.
     pub(crate) fn apply(&self, apply: &Apply, status: &mut Status) -> Result<String, Stop> {
-        let purpose = Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
+        let purpose =
+            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
-        let actions = self.reconcile(purpose, ServerOptions { dry_run: None, wait, check_access: false, progress: &Silent })?;
+        let actions = self.reconcile(
+            purpose,
+            ServerOptions { dry_run: None, wait, check_access: false, progress: &Silent },
+        )?;
         self.log(&actions, "applied");
         self.end(&actions, &BTreeSet::new(), status, true)?;
         Ok(count(self.session.clusters().len(), "cluster"))
@@ -38,7 +42,10 @@ impl Members<'_> {
         let correct = self.loaded.sync.spec.drift.mode == DriftMode::Correct;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
-        let actions = self.reconcile(purpose, ServerOptions { dry_run, wait: None, check_access: false, progress: &Silent })?;
+        let actions = self.reconcile(
+            purpose,
+            ServerOptions { dry_run, wait: None, check_access: false, progress: &Silent },
+        )?;
         let stays = |action: &&Action| !correct || matches!(action.action, Deed::Skip | Deed::Conflict);
         let left: Vec<&Action> = actions.actions.iter().filter(stays).collect();
         self.log(&actions, if correct { "put back" } else { "drifted" });

@@ -170,14 +170,11 @@ impl Round<'_> {
     /// The revision that the source is at; `None` where nothing has changed and nobody asks about the clusters.
     fn revision(&self, address: &str, state: &mut SyncState) -> Result<Option<Read>, Stop> {
         let cache = state.cache();
-        let remote = Remote {
-            address,
-            source: &self.spec.source,
-            cache: &cache,
-            patience: self.spec.timeout(),
-        };
+        let remote =
+            Remote { address, source: &self.spec.source, cache: &cache, patience: self.spec.timeout() };
         let layout = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
-        let Advertised { tip, branches } = remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+        let Advertised { tip, branches } =
+            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
             return Ok(None);

@@ -291,7 +291,8 @@ impl Remote<'_> {
         let git = Git::new(repository, "fetch").patience(self.patience);
         // The last commits tell whether the branch was rewritten.
         let depth = if self.is_branch() && self.commit_of(repository).is_some() { HISTORY } else { 1 };
-        let git = git.arg(format!("--depth={depth}")).arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
+        let git =
+            git.arg(format!("--depth={depth}")).arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
         git.arg("--").arg(self.address).arg(format!("+{full}:{to}")).run()?;
         Ok(())
     }
