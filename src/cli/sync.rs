@@ -167,7 +167,12 @@ impl Sync {
 
 /// Says what is wrong with the files.
 fn show(invalid: &Invalid) {
-    say(&findings::text(&invalid.repo, &invalid.findings, styled(&std::io::stderr())));
+    say(&findings::text(
+        &invalid.repo,
+        &invalid.findings,
+        federate_session::DIALECTS,
+        styled(&std::io::stderr()),
+    ));
 }
 
 fn failed(error: impl ToString) -> Fault {
