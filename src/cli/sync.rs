@@ -1,5 +1,7 @@
 //! `federate sync`
 
+mod objects;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -14,6 +16,7 @@ use super::settings::Format;
 use super::{Exit, Fault, print, print_value, say, styled};
 use federate_report::findings;
 use federate_session::Session;
+use federate_sync::round::{MemberAccess, World};
 use federate_sync::listen::{self, Addresses, hook_path};
 use federate_sync::metrics::Metrics;
 use federate_sync::read::{self, Invalid, Loaded};
@@ -30,8 +33,11 @@ use federate_sync::watch::watch;
 /// A source that cannot be read, has errors, renders nothing any more, or would take too much away changes
 /// nothing anywhere.
 ///
-/// The folder of --state holds the status of each Sync, the scheduler's memory, and a cache of its source.
-/// One process at a time works with it.
+/// With --file, Syncs are read from files. The folder of --state then holds the status of each Sync, the scheduler's
+/// memory, and a cache of its source. One process at a time works with it.
+///
+/// Without --file, the Sync objects of an API server are run: of the cluster that this runs in, or of --context.
+/// Status, memory and Events are written there, and Secrets are read there. Several processes elect a leader.
 ///
 /// Without --once this goes on, each Sync at its interval, until SIGTERM or SIGINT; the rounds that are under way
 /// are then finished. Files of Syncs and folders that are sources are watched.
@@ -42,12 +48,15 @@ use federate_sync::watch::watch;
 #[derive(Debug, Args)]
 pub(super) struct Sync {
     /// Files with Sync objects
-    #[arg(long = "file", short, value_name = "FILE", required = true, num_args = 1..)]
+    #[arg(long = "file", short, value_name = "FILE", num_args = 1.., requires = "state")]
     files: Vec<PathBuf>,
 
-    /// The folder that keeps status, memory and caches
+    /// The folder that keeps status, memory and caches; without --file only caches, in a temporary folder by default
     #[arg(long, value_name = "DIR")]
-    state: PathBuf,
+    state: Option<PathBuf>,
+
+    #[command(flatten)]
+    objects: objects::ObjectArgs,
 
     /// Do one round of each Sync, and end
     #[arg(long)]
@@ -96,6 +105,10 @@ enum LogFormat {
 
 impl Sync {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let Some(state) = self.state.as_ref().filter(|_| !self.files.is_empty()) else {
+            self.log();
+            return self.run_objects();
+        };
         let syncs = match read::read(&self.files) {
             Ok(syncs) => syncs,
             Err(invalid) => {
@@ -104,10 +117,9 @@ impl Sync {
             }
         };
         self.log();
-        let state = StateFolder::open(&self.state).map_err(failed)?;
-        let access = |session: &Session| self.access.access(session);
+        let state = StateFolder::open(state).map_err(failed)?;
         let env = Environment {
-            access: &access,
+            world: &Files(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             key: digest_key()?,
         };
@@ -115,15 +127,7 @@ impl Sync {
     }
 
     fn watch(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
-        let token = self.webhook_token.as_ref().map(|file| {
-            let token =
-                std::fs::read_to_string(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
-            match token.trim() {
-                "" => Err(failed(format!("{}: the token of webhooks is empty", file.display()))),
-                token => Ok(token.to_owned()),
-            }
-        });
-        let token = token.transpose()?;
+        let token = self.token()?;
         for loaded in syncs.iter().filter(|_| self.webhook_listen.is_some()) {
             let sync = &loaded.sync.metadata;
             let path = token.as_deref().map(|token| hook_path(token, sync)).unwrap_or_default();
@@ -138,7 +142,21 @@ impl Sync {
     }
 
     fn once(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
-        let done = run::once(syncs, state, env).map_err(failed)?;
+        self.show(&run::once(syncs, state, env).map_err(failed)?)
+    }
+
+    /// The token of webhooks.
+    fn token(&self) -> Result<Option<String>, Fault> {
+        let Some(file) = &self.webhook_token else { return Ok(None) };
+        let text = std::fs::read_to_string(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
+        match text.trim() {
+            "" => Err(failed(format!("{}: the token of webhooks is empty", file.display()))),
+            token => Ok(Some(token.to_owned())),
+        }
+    }
+
+    /// Prints what became of each Sync.
+    fn show(&self, done: &[Done]) -> Result<Exit, Fault> {
         if self.output == Format::Table {
             print(&done.iter().map(line).collect::<String>())?;
         } else {
@@ -162,6 +180,15 @@ impl Sync {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().flatten_event(true).init(),
         }
+    }
+}
+
+/// What rounds of Syncs in files need: clusters by the kubeconfig, and git as the user has it.
+struct Files<'s>(&'s AccessArgs);
+
+impl World for Files<'_> {
+    fn access(&self, _: &Loaded, session: &Session) -> Result<MemberAccess, String> {
+        Ok(MemberAccess { access: self.0.access(session), kept: Vec::new() })
     }
 }
 

@@ -199,13 +199,17 @@ fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
     origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
     origin.files.git("commit -q -a --amend -m rewritten");
     origin.push("more");
-    origin.once().code(0);
+    let before = origin.status()["lastAppliedRevision"].clone();
+    let ran = origin.once().code(0);
+    assert!(ran.err.contains("the history was rewritten"), "{ran:#?}");
+    assert_eq!(origin.status()["rewritten"], before);
     assert!(origin.rendered(M1).contains("replicas: 4"));
     // As a killed fetch leaves it.
     origin.sandbox.write("state/default/web/git/shallow.lock", "");
     origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 12"));
     origin.push("locked");
     origin.once().code(0);
+    assert!(origin.status()["rewritten"].is_null(), "it builds on the one before");
     assert!(origin.rendered(M1).contains("replicas: 6"));
     std::fs::remove_file(origin.sandbox.path("state/default/web/git/HEAD")).unwrap();
     origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 16"));

@@ -123,6 +123,25 @@ fn a_dead_cluster_delays_nobody_and_gets_what_it_missed() {
     assert_eq!(image(&sandbox, "m2"), "nginx:1.27");
 }
 
+#[test]
+fn a_cluster_that_fails_is_tried_alone_and_the_others_are_left_in_peace() {
+    let sandbox = Sandbox::new(&["m1", "m2"]);
+    sync(&sandbox, "  apply: {}\n  drift: {mode: ignore}\n");
+    let whole = fs::read_to_string(sandbox.path("kubeconfig")).unwrap();
+    sandbox.kubeconfig(|config| {
+        let clusters = config["clusters"].as_array_mut().unwrap();
+        let m2 = clusters.iter_mut().find(|cluster| cluster["name"] == "m2").unwrap();
+        m2["cluster"]["server"] = "https://127.0.0.1:1".into();
+    });
+    once(&sandbox).code(2);
+    fs::write(sandbox.path("kubeconfig"), whole).unwrap();
+    sandbox.forget("m1");
+    once(&sandbox).code(0);
+    sandbox.read("m1", 0, 0);
+    assert_eq!(image(&sandbox, "m2"), "nginx:1.27");
+    assert_eq!(status(&sandbox)["clusters"]["ready"], 2);
+}
+
 /// What clusters hold that matters: names and contents, without what servers number and time.
 fn held(sandbox: &Sandbox, cluster: &str) -> Vec<Value> {
     let mut held = Vec::new();
@@ -149,17 +168,19 @@ fn change(sandbox: &Sandbox, at: usize) {
 
 #[test]
 fn rounds_that_are_killed_leave_what_undisturbed_rounds_leave() {
-    const CHANGES: usize = 4;
+    // Ten kills for each change; `FEDERATE_TEST_KILLS` asks for more.
+    let kills = std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let changes = kills.unwrap_or(40_usize).div_ceil(10);
     let undisturbed = Sandbox::new(&["m1", "m2"]);
     sync(&undisturbed, "  apply: {}\n");
-    for at in 0..CHANGES {
+    for at in 0..changes {
         change(&undisturbed, at);
         once(&undisturbed).code(0);
     }
     let sandbox = Sandbox::new(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");
     let mut killed = 0;
-    for at in 0..CHANGES {
+    for at in 0..changes {
         change(&sandbox, at);
         for pause in [5, 20, 40, 60, 80, 100, 130, 170, 220, 300] {
             let mut child = command(&sandbox).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

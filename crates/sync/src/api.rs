@@ -43,6 +43,24 @@ pub struct Sync {
     #[serde(default, skip_serializing)]
     #[schemars(with = "Option<Status>")]
     pub status: Option<Value>,
+    /// What an API server says about the object; `None` of a Sync in a file.
+    #[serde(skip)]
+    pub meta: Option<Meta>,
+}
+
+/// What an API server says about a Sync object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Its uid.
+    pub uid: String,
+    /// The number of its spec.
+    pub generation: i64,
+    /// When it was made.
+    pub created: String,
+    /// The value of the annotation `federate.dev/requestedAt`: another one begins a round.
+    pub requested_at: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
 }
 
 /// The part of an object's metadata that counts here.
@@ -80,6 +98,18 @@ pub struct Spec {
     /// The Syncs that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
+    /// The ServiceAccount, of the Sync's namespace, that federate acts as in member clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// The kubeconfig whose contexts lead to the member clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_config: Option<KubeConfig>,
+    /// Reach member clusters as their control plane does: by its own inventory and Secrets on this API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubInventory>,
+    /// What becomes of the objects in member clusters when the Sync is deleted; they stay by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicy>,
     /// Commit what is rendered to a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
@@ -107,6 +137,56 @@ pub struct Source {
     /// Which signatures are asked for before anything is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
+    /// The Secret with the credentials: `username` and `password`, `bearerToken`, or `identity`, `known_hosts` and
+    /// `password`; `ca.crt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// The Secret with the proxy: `address`, `username`, `password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_secret_ref: Option<SecretRef>,
+}
+
+/// A Secret in the namespace of the Sync.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretRef {
+    /// Its name.
+    pub name: String,
+}
+
+/// A kubeconfig in a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeConfig {
+    /// The Secret.
+    pub secret_ref: SecretKeyRef,
+}
+
+/// A key of a Secret in the namespace of the Sync.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretKeyRef {
+    /// The Secret's name.
+    pub name: String,
+    /// The key; `value` or `value.yaml` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// The control plane's own inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HubInventory {}
+
+/// What becomes of the objects in member clusters when a Sync is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// They stay.
+    Orphan,
+    /// They are deleted.
+    Delete,
+    /// They are deleted if `apply.prune` is set.
+    MirrorPrune,
 }
 
 /// What of a git repository is read: exactly one of these.
@@ -133,6 +213,9 @@ pub struct Reference {
 pub struct Verify {
     /// What must be signed.
     pub mode: VerifyMode,
+    /// The Secret with the public keys that may sign: each of its keys holds lines of OpenSSH's allowed signers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
 }
 
 /// What must be signed.
@@ -289,6 +372,16 @@ impl Metadata {
 }
 
 impl Sync {
+    /// Whether objects in member clusters are deleted with the Sync.
+    pub fn deletes(&self) -> bool {
+        let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune);
+        match self.spec.deletion_policy {
+            None | Some(DeletionPolicy::Orphan) => false,
+            Some(DeletionPolicy::Delete) => self.spec.apply.is_some(),
+            Some(DeletionPolicy::MirrorPrune) => prunes,
+        }
+    }
+
     /// The full names of the Syncs that must be ready first.
     pub fn dependencies(&self) -> impl Iterator<Item = String> {
         self.spec

@@ -39,11 +39,31 @@ pub fn crd() -> Value {
                     "description": "Keeps branches and clusters at what a source renders.",
                     "type": "object",
                     "required": ["spec"],
-                    "properties": {"spec": schema::<Spec>(), "status": schema::<Status>()},
+                    "x-kubernetes-validations": [{
+                        "rule": "size(self.metadata.name) <= 200",
+                        "message": "the name must have at most 200 characters",
+                    }],
+                    "properties": {"spec": spec(), "status": schema::<Status>()},
                 }},
             }],
         },
     })
+}
+
+/// The schema of the spec, with the rules that go beyond single fields.
+fn spec() -> Value {
+    let mut spec = schema::<Spec>();
+    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
+    spec["x-kubernetes-validations"] = json!([
+        rule("has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
+            "there is nothing to do: name commit, apply or both"),
+        rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
+    ]);
+    spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(
+        "[has(self.branch), has(self.tag), has(self.name), has(self.commit)].filter(named, named).size() == 1",
+        "name exactly one of branch, tag, name and commit"
+    )]);
+    spec
 }
 
 /// The structural schema of a type.

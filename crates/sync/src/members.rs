@@ -1,7 +1,8 @@
 //! The member clusters in a round: applying to them and looking for drift, one line of the log for each action, and
 //! how many clusters are in which state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{self, Action, Actions, Deed, Inventory, Outcome};
@@ -11,6 +12,7 @@ use federate_report::actions::errors;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 
 use crate::api::{Adopt, Apply, DriftMode};
+use crate::backoff::{Backoffs, Cause};
 use crate::read::Loaded;
 use crate::round::{Environment, PRUNE_LIMIT, Stop};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
@@ -23,53 +25,90 @@ pub(crate) struct Members<'m> {
 }
 
 impl Members<'_> {
-    /// Applies everything. Says how many clusters there are.
-    pub(crate) fn apply(&self, apply: &Apply, status: &mut Status) -> Result<String, Stop> {
-        let purpose =
-            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
+    /// Applies everything in all clusters, or only in some. Says how many clusters there are.
+    pub(crate) fn apply(
+        &self,
+        apply: &Apply,
+        only: Option<&BTreeSet<String>>,
+        backoffs: &mut Backoffs,
+        status: &mut Status,
+    ) -> Result<String, Stop> {
+        let purpose = Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
-        let actions = self.reconcile(
-            purpose,
-            ServerOptions { dry_run: None, wait, check_access: false, progress: &Silent },
-        )?;
+        let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
+        let actions = self.reconcile(purpose, &clusters, None, wait)?;
         self.log(&actions, "applied");
-        self.end(&actions, &BTreeSet::new(), status, true)?;
+        self.note(&actions, backoffs, true);
+        let modified = status.clusters.filter(|_| only.is_some()).map_or(0, |counts| counts.modified);
+        self.end(backoffs, modified, status)?;
         Ok(count(self.session.clusters().len(), "cluster"))
     }
 
     /// Reports what drifted, or puts it back. Says how many objects stay as they are.
-    pub(crate) fn drift(&self, status: &mut Status) -> Result<usize, Stop> {
+    pub(crate) fn drift(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<usize, Stop> {
         let correct = self.loaded.sync.spec.drift.mode == DriftMode::Correct;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
-        let actions = self.reconcile(
-            purpose,
-            ServerOptions { dry_run, wait: None, check_access: false, progress: &Silent },
-        )?;
+        let clusters = self.due(backoffs, |_| true);
+        let actions = self.reconcile(purpose, &clusters, dry_run, None)?;
         let stays = |action: &&Action| !correct || matches!(action.action, Deed::Skip | Deed::Conflict);
         let left: Vec<&Action> = actions.actions.iter().filter(stays).collect();
         self.log(&actions, if correct { "put back" } else { "drifted" });
-        let drifted = left.iter().map(|action| &action.cluster).collect();
-        self.end(&actions, &drifted, status, false)?;
+        self.note(&actions, backoffs, false);
+        let drifted: BTreeSet<&ClusterName> = left.iter().map(|action| &action.cluster).collect();
+        let failing: BTreeSet<&str> = backoffs.causes().map(|(name, _)| name.as_str()).collect();
+        let modified = drifted.iter().filter(|name| !failing.contains(name.as_ref())).count();
+        self.end(backoffs, modified, status)?;
         Ok(left.len())
     }
 
-    fn reconcile(&self, purpose: Purpose, options: ServerOptions<'_>) -> Result<Actions, Stop> {
+    /// Deletes everything.
+    pub(crate) fn remove(&self, status: &mut Status) -> Result<(), Stop> {
+        let mut backoffs = Backoffs::default();
+        let clusters = self.due(&backoffs, |_| true);
+        let actions = self.reconcile(Purpose::Remove, &clusters, None, None)?;
+        self.log(&actions, "deleted");
+        self.note(&actions, &mut backoffs, false);
+        self.end(&backoffs, 0, status)
+    }
+
+    /// The clusters that are tried now.
+    fn due(&self, backoffs: &Backoffs, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let now = Instant::now();
+        let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
+        names.filter(|name| wanted(name) && backoffs.is_due(name, now)).collect()
+    }
+
+    fn reconcile(
+        &self,
+        purpose: Purpose,
+        clusters: &[String],
+        dry_run: Option<DryRun>,
+        wait: Option<Duration>,
+    ) -> Result<Actions, Stop> {
+        if clusters.is_empty() {
+            return Ok(Actions::of(Vec::new(), Vec::new()));
+        }
+        let options = ServerOptions { dry_run, wait, check_access: false, progress: &Silent };
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = Inventory { namespace, name };
         let apply = self.loaded.sync.spec.apply.as_ref();
         let limit = apply.and_then(|apply| apply.prune_limit).unwrap_or(PRUNE_LIMIT);
-        let prune = apply.is_some_and(|apply| apply.prune);
+        let (limit, prune) = match purpose {
+            Purpose::Remove => (100, true),
+            _ => (limit, apply.is_some_and(|apply| apply.prune)),
+        };
         let reconcile = ReconcileOptions {
             purpose,
             inventory: &inventory,
             prune: prune.then(|| Prune { kinds: Vec::new(), limit: limit.into() }),
             results: false,
-            clusters: &[],
+            clusters,
             key: &self.env.key,
         };
-        let access = (self.env.access)(self.session);
-        let actions = Reconciler::new(self.session, &reconcile).servers(&access, &options);
+        let failed = |why: String| Stop::new(Reason::ReconciliationFailed, why);
+        let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
+        let actions = Reconciler::new(self.session, &reconcile).servers(&reached.access, &options);
         actions.map_err(|error| Stop::new(Reason::ReconciliationFailed, error))
     }
 
@@ -97,37 +136,35 @@ impl Members<'_> {
         }
     }
 
-    /// Counts the clusters, and fails where anything went wrong. What was left as it is did, where `everything` was
-    /// to be done.
-    fn end(
-        &self,
-        actions: &Actions,
-        drifted: &BTreeSet<&ClusterName>,
-        status: &mut Status,
-        everything: bool,
-    ) -> Result<(), Stop> {
+    /// Notes which clusters fail. What was left as it is does, where `everything` was to be done.
+    fn note(&self, actions: &Actions, backoffs: &mut Backoffs, everything: bool) {
         let lines = errors(actions, everything);
-        let mut failing: BTreeMap<&ClusterName, String> = BTreeMap::new();
-        let mut counts = ClusterCounts::default();
+        let spec = &self.loaded.sync.spec;
         for cluster in &actions.clusters {
-            let name = &cluster.name;
-            let prefix = format!("{name}: ");
-            if let Some(first) = lines.iter().find_map(|line| line.strip_prefix(&prefix)) {
-                failing.insert(name, first.to_owned());
-            }
-            *match (failing.contains_key(name), cluster.outcome) {
-                (true, Outcome::Failed) => &mut counts.err_applied,
-                (true, _) => &mut counts.out_of_sync,
-                (false, _) if drifted.contains(name) => &mut counts.modified,
-                (false, _) => &mut counts.ready,
-            } += 1;
+            let prefix = format!("{}: ", cluster.name);
+            let message = lines.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned);
+            let cause = |message| Cause { failed: cluster.outcome == Outcome::Failed, message };
+            backoffs.note(&cluster.name, message.map(cause), (spec.retry_interval(), spec.interval.0));
         }
-        status.clusters = Some(counts);
+        backoffs.keep(&self.session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
+    }
+
+    /// Counts the clusters, and fails if any of them does.
+    fn end(&self, backoffs: &Backoffs, modified: usize, status: &mut Status) -> Result<(), Stop> {
+        let failing: Vec<(&String, &Cause)> = backoffs.causes().collect();
+        let failed = failing.iter().filter(|(_, cause)| cause.failed).count();
+        let total = self.session.clusters().len();
+        status.clusters = Some(ClusterCounts {
+            ready: total.saturating_sub(failing.len() + modified),
+            modified,
+            out_of_sync: failing.len() - failed,
+            err_applied: failed,
+        });
         let shown = failing.iter().take(SHOWN);
-        status.failing = shown
-            .map(|(name, message)| FailingCluster { name: name.to_string(), message: message.clone() })
-            .collect();
-        let Some((cluster, message)) = failing.first_key_value() else { return Ok(()) };
+        let shown = shown
+            .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
+        status.failing = shown.collect();
+        let Some((cluster, Cause { message, .. })) = failing.first() else { return Ok(()) };
         let more = match failing.len() - 1 {
             0 => String::new(),
             more => format!(" (and {} more)", count(more, "cluster")),

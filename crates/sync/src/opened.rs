@@ -11,6 +11,7 @@ use federate_session::{Options, Provenance, Session, Update};
 use federate_source::WorkTree;
 use federate_source::git::{self, Place, Revision};
 
+use crate::backoff::Backoffs;
 use crate::round::Stop;
 use crate::state::digest;
 use crate::status::Reason;
@@ -32,9 +33,12 @@ enum Version {
     Commit(Oid, String),
 }
 
-/// The session of the round before.
+/// What a Sync keeps in memory from one round to the next: the session, and which clusters fail.
 #[derive(Default)]
-pub struct SessionCache(Option<Cached>);
+pub struct SessionCache {
+    cached: Option<Cached>,
+    pub(crate) backoffs: Backoffs,
+}
 
 struct Cached {
     session: Session,
@@ -53,8 +57,8 @@ impl Opened {
         let texts = &session.repo().texts;
         let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
         let version = Version::Digest(tip.clone());
-        if cache.0.as_ref().is_none_or(|cached| cached.version != version) {
-            cache.0 = Some(Cached { session, version, accepted: false });
+        if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
+            cache.cached = Some(Cached { session, version, accepted: false });
         }
         Ok((Self::Folder(tree, Place::of(path).ok(), tip.clone()), tip))
     }
@@ -95,7 +99,7 @@ impl SessionCache {
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
-        let Some(Cached { mut session, version: before, .. }) = self.0.take() else {
+        let Some(Cached { mut session, version: before, .. }) = self.cached.take() else {
             return Session::open(opened.source(), Options { previous, ..Options::default() });
         };
         if before == version {
@@ -118,13 +122,13 @@ impl SessionCache {
 
     /// Keeps a session for the next round; `accepted` says whether its plan is the scheduler's memory.
     pub(crate) fn put(&mut self, opened: &Opened, session: Session, accepted: bool) {
-        self.0 = Some(Cached { session, version: opened.version(), accepted });
+        self.cached = Some(Cached { session, version: opened.version(), accepted });
     }
 
     /// The session over a source that was carried out, if it is still here.
     pub(crate) fn accepted(&mut self, opened: &Opened) -> Option<Session> {
         let version = opened.version();
-        self.0.take_if(|cached| cached.accepted && cached.version == version).map(|cached| cached.session)
+        self.cached.take_if(|cached| cached.accepted && cached.version == version).map(|cached| cached.session)
     }
 }
 

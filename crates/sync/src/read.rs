@@ -18,13 +18,14 @@ use crate::source::Address;
 /// The code of every finding here.
 const CODE: &str = "invalid-sync";
 
-/// Fields that are known but not carried out yet, and what to do in their place. To ignore them could do what is
+/// Fields that are not carried out for a Sync in a file, and what to do in their place. To ignore them could do what is
 /// not wanted, so that they are errors.
-const NOT_YET: [(&str, &str); 11] = [
+const NOT_YET: [(&str, &str); 12] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
     ("/spec/source/recurseSubmodules", "submodules are not read"),
     ("/spec/source/ref/semver", "name a tag with `ref.tag`"),
+    ("/spec/drift/interval", "clusters are compared at `interval`"),
     ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
     ("/spec/serviceAccountName", "name whom to act as with --as"),
     ("/spec/kubeConfig", "name the kubeconfig with --kubeconfig"),
@@ -106,7 +107,7 @@ impl Reader {
             let parent = value.pointer_mut(parent).and_then(Value::as_object_mut);
             if parent.and_then(|parent| parent.remove(field)).is_some() {
                 let message =
-                    format!("`{}` is not supported yet", pointer.trim_start_matches('/').replace('/', "."));
+                    format!("`{}` is not supported for a Sync in a file", pointer.trim_start_matches('/').replace('/', "."));
                 self.wrong(&origin, pointer, &message, Some(remedy));
             }
         }
@@ -208,7 +209,7 @@ fn reaches(names: &BTreeMap<String, Vec<String>>, name: &str) -> bool {
 }
 
 /// What is wrong with a Sync on its own: pointers and messages.
-fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
+pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     for (pointer, name) in
         [("/metadata/name", &sync.metadata.name), ("/metadata/namespace", &sync.metadata.namespace)]
@@ -322,7 +323,7 @@ spec:
             (
                 "interval: 1m",
                 "interval: 1m\n  rollout: {stages: []}",
-                "7:3: `spec.rollout` is not supported yet",
+                "7:3: `spec.rollout` is not supported for a Sync in a file",
             ),
             ("{branch: main}", "{branch: main, tag: v1}", "name exactly one of"),
             ("{branch: main}", "{branch: 'a*b'}", "no reference can be called"),

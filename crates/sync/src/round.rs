@@ -12,91 +12,70 @@ use jiff::Timestamp;
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_live::Access;
+use tempfile::NamedTempFile;
 use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
 use federate_session::{Committed, Session, commit};
-use federate_source::git::{Place, Revision, verify};
+use federate_source::git::{Place, Revision};
 
 use crate::api::{Commit, DriftMode, Spec};
+use crate::credentials::{Credentials, Keys, private_file};
 use crate::guard;
 use crate::members::Members;
 use crate::opened::{Opened, SessionCache};
+pub use crate::outcome::Outcome;
+pub(crate) use crate::outcome::{Stop, plain};
 use crate::read::Loaded;
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
-use crate::state::{Accepted, Error as StateError, SyncState};
+use crate::state::{Accepted, SyncState};
 use crate::status::{Branch, Reason};
 
 /// The most that may be taken away where nobody says otherwise, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
 
+/// How a Sync's clusters are reached, with files that must be there for that long.
+pub struct MemberAccess {
+    /// How.
+    pub access: Access,
+    /// The files.
+    pub kept: Vec<NamedTempFile>,
+}
+
 /// What rounds need of the world.
+pub trait World: std::marker::Sync {
+    /// How a Sync's clusters are reached.
+    fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String>;
+
+    /// The credentials of a Sync's source.
+    fn credentials(&self, _: &Loaded) -> Result<Credentials, String> {
+        Ok(Credentials::default())
+    }
+
+    /// The keys that may sign revisions of a Sync's source, where it names them itself.
+    fn signers(&self, _: &Loaded) -> Result<Option<Keys>, String> {
+        Ok(None)
+    }
+
+    /// Whether no other process can be at work on the Syncs at this moment.
+    fn leads(&self) -> bool {
+        true
+    }
+}
+
+/// What rounds need besides a Sync and its state.
 pub struct Environment<'e> {
-    /// How a session's clusters are reached.
-    pub access: &'e (dyn Fn(&Session) -> Access + std::marker::Sync),
+    /// The world outside.
+    pub world: &'e dyn World,
     /// The keys that may sign; those of git's configuration by default.
     pub allowed_signers: Option<PathBuf>,
     /// The key of the digests that stand for values of Secrets.
     pub key: DigestKey,
 }
 
-/// How a round ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// In a word.
-    pub reason: Reason,
-    /// In a sentence.
-    pub message: String,
-    /// Whether clusters differ from what is rendered, and are left so.
-    pub drifted: bool,
-}
-
-impl Outcome {
-    /// A round that ended before it could do anything.
-    pub(crate) fn failed(reason: Reason, error: &dyn std::error::Error) -> Self {
-        Self { reason, message: plain(&error.to_string()), drifted: false }
-    }
-
-    /// Whether all went well.
-    pub fn is_ready(&self) -> bool {
-        self.reason == Reason::ReconciliationSucceeded
-    }
-}
-
-/// Why a round ends before its end.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct Stop {
-    pub(crate) reason: Reason,
-    pub(crate) message: String,
-}
-
-impl Stop {
-    pub(crate) fn new(reason: Reason, message: impl ToString) -> Self {
-        Self { reason, message: message.to_string() }
-    }
-}
-
-impl From<StateError> for Stop {
-    fn from(error: StateError) -> Self {
-        Self::new(Reason::StateFailed, error)
-    }
-}
-
-impl From<SourceError> for Stop {
-    fn from(error: SourceError) -> Self {
-        let reason = match &error {
-            SourceError::Refused(verify::Refused::Program(_)) => Reason::GitOperationFailed,
-            SourceError::Refused(_) => Reason::VerificationError,
-            _ => Reason::GitOperationFailed,
-        };
-        Self::new(reason, error)
-    }
-}
-
 /// Does one round, and keeps what became of it.
 pub fn run(
     loaded: &Loaded,
-    state: &mut SyncState,
+    state: &mut SyncState<'_>,
     cache: &mut SessionCache,
     env: &Environment<'_>,
 ) -> Outcome {
@@ -109,26 +88,31 @@ pub fn run(
     end(state, outcome)
 }
 
+/// Deletes what a Sync manages in member clusters.
+pub(crate) fn remove(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
+    let round = Round { loaded, spec: &loaded.sync.spec, env };
+    let outcome = round.remove(state, &mut SessionCache::default()).unwrap_or_else(|stop| {
+        let message = format!("{}; `deletionPolicy: Orphan` leaves the objects where they are", stop.message);
+        Outcome { reason: stop.reason, message: plain(&message), drifted: false }
+    });
+    end(state, outcome)
+}
+
 /// Puts a round off until another Sync is ready.
-pub fn waits(state: &mut SyncState, on: &str) -> Outcome {
+pub fn waits(state: &mut SyncState<'_>, on: &str) -> Outcome {
     let message = format!("{on} is not ready");
     end(state, Outcome { reason: Reason::DependencyNotReady, message, drifted: false })
 }
 
-fn end(state: &mut SyncState, outcome: Outcome) -> Outcome {
+fn end(state: &mut SyncState<'_>, outcome: Outcome) -> Outcome {
     let now = Timestamp::now();
     let status = &mut state.record.status;
     status.end(outcome.reason, &outcome.message, now);
     status.record(outcome.reason, &outcome.message, now);
     match state.save() {
         Ok(()) => outcome,
-        Err(error) => Outcome::failed(Reason::StateFailed, &error),
+        Err(error) => Outcome::failed(&error),
     }
-}
-
-/// On one line, and without what commands a terminal.
-fn plain(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A source as it is now.
@@ -149,7 +133,7 @@ struct Round<'r> {
 }
 
 impl Round<'_> {
-    fn work(&self, state: &mut SyncState, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
+    fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
         let read = match &self.loaded.address {
             Address::Git(address) => self.revision(address, state)?,
             Address::Folder(path) => Some(self.folder(path, sessions)?),
@@ -161,25 +145,57 @@ impl Round<'_> {
         if same {
             return self.drift(state, sessions, &opened);
         }
+        let accepted = accepted.filter(|accepted| accepted.is_for(&tip, branches.as_ref()));
+        if let Some(pending) = accepted.and_then(|accepted| accepted.pending.clone()) {
+            return self.retry(state, sessions, &opened, &pending, &name);
+        }
+        sessions.backoffs.forget();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.begin(&format!("carrying out {name}"), Timestamp::now());
         state.save()?;
         self.carry_out(state, sessions, &opened, &tip, &name)
     }
 
+    /// Deletes what the Sync manages in all clusters of its source's inventory.
+    fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
+        // Nothing has changed for this round.
+        state.record.accepted = None;
+        let read = match &self.loaded.address {
+            Address::Git(address) => self.revision(address, state)?,
+            Address::Folder(path) => Some(self.folder(path, sessions)?),
+        };
+        let Some(Read { opened, .. }) = read else { return Ok(unchanged(state)) };
+        let session = sessions.take(&opened, None);
+        self.must_lead()?;
+        if let Some(stop) = self.refuses(&session, None, None) {
+            return Err(stop);
+        }
+        let members = Members { loaded: self.loaded, env: self.env, session: &session };
+        members.remove(&mut state.record.status)?;
+        let message = "deleted everything that the Sync managed".to_owned();
+        Ok(Outcome { reason: Reason::ReconciliationSucceeded, message, drifted: false })
+    }
+
     /// The revision that the source is at; `None` where nothing has changed and nobody asks about the clusters.
-    fn revision(&self, address: &str, state: &mut SyncState) -> Result<Option<Read>, Stop> {
+    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Read>, Stop> {
         let cache = state.cache();
-        let remote =
-            Remote { address, source: &self.spec.source, cache: &cache, patience: self.spec.timeout() };
+        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
+        let remote = Remote {
+            address,
+            source: &self.spec.source,
+            cache: &cache,
+            patience: self.spec.timeout(),
+            variables: credentials.variables(),
+        };
         let layout = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
-        let Advertised { tip, branches } =
-            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+        let Advertised { tip, branches } = remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
             return Ok(None);
         }
-        let fetched = remote.fetch(&tip, self.env.allowed_signers.as_deref())?;
+        let signers = self.signers()?;
+        let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
+        let fetched = remote.fetch(&tip, signers)?;
         let commit = fetched.resolved.commit;
         let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
         let name = revision(&self.spec.source, commit);
@@ -193,11 +209,30 @@ impl Round<'_> {
         Ok(Some(Read { opened: Opened::Revision(Box::new(opened)), tip, branches: Some(branches), name }))
     }
 
+    /// The keys that the Sync itself names, in a file.
+    fn signers(&self) -> Result<Option<NamedTempFile>, Stop> {
+        let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
+        let text = keys.values().fold(Vec::new(), |mut text, lines| {
+            text.extend_from_slice(lines);
+            text.push(b'\n');
+            text
+        });
+        private_file(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
+    }
+
     /// A folder as it is.
     fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Read, Stop> {
         let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
         Ok(Read { opened, tip, branches: None, name })
+    }
+
+    /// Another process may have taken over while this one stood still.
+    fn must_lead(&self) -> Result<(), Stop> {
+        if self.env.world.leads() {
+            return Ok(());
+        }
+        Err(Stop::new(Reason::ReconciliationFailed, "another process may lead: nothing is written"))
     }
 
     fn name(&self) -> String {
@@ -211,13 +246,14 @@ impl Round<'_> {
     /// Brings branches and clusters to a revision.
     fn carry_out(
         &self,
-        state: &mut SyncState,
+        state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         opened: &Opened,
         tip: &str,
         name: &str,
     ) -> Result<Outcome, Stop> {
         let kept = state.memory()?;
+        self.must_lead()?;
         let (session, branches) = match &self.spec.commit {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
             None => (self.prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
@@ -228,16 +264,19 @@ impl Round<'_> {
         state.record.status.unschedulable = unschedulable;
         state.record.status.branches = branches.clone();
         let branches = branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect();
-        let accepted = Accepted { tip: tip.to_owned(), branches, done: false };
+        let accepted = Accepted { tip: tip.to_owned(), branches, done: false, pending: None };
         state.record.accepted = Some(accepted);
         state.save()?;
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
         let applied = self.spec.apply.as_ref().map(|apply| {
             let members = Members { loaded: self.loaded, env: self.env, session: &session };
-            members.apply(apply, &mut state.record.status)
+            members.apply(apply, None, &mut sessions.backoffs, &mut state.record.status)
         });
         sessions.put(opened, session, true);
+        if applied.is_some() {
+            Self::note_pending(state, sessions);
+        }
         if let Some(clusters) = applied.transpose()? {
             let also = said.map_or_else(
                 || format!("applied {name} to {clusters}"),
@@ -246,17 +285,58 @@ impl Round<'_> {
             said = Some(also);
         }
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.done = true;
+            (accepted.done, accepted.pending) = (true, None);
         }
         state.record.status.last_applied_revision = Some(name.to_owned());
         let message = said.unwrap_or_else(|| format!("read {name}"));
         Ok(Outcome { reason: Reason::ReconciliationSucceeded, message, drifted: false })
     }
 
+    /// Notes which clusters are still to be brought to the revision.
+    fn note_pending(state: &mut SyncState<'_>, sessions: &SessionCache) {
+        let failing: BTreeSet<String> = sessions.backoffs.causes().map(|(name, _)| name.clone()).collect();
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.pending = (!failing.is_empty()).then_some(failing);
+        }
+    }
+
+    /// Applies to those clusters that have failed and whose turn it is; the others are only compared, at the interval.
+    fn retry(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        opened: &Opened,
+        pending: &BTreeSet<String>,
+        name: &str,
+    ) -> Result<Outcome, Stop> {
+        let session = match sessions.accepted(opened) {
+            Some(session) => session,
+            None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+        };
+        self.must_lead()?;
+        let members = Members { loaded: self.loaded, env: self.env, session: &session };
+        let (backoffs, status) = (&mut sessions.backoffs, &mut state.record.status);
+        let mut ended = match &self.spec.apply {
+            Some(apply) => members.apply(apply, Some(pending), backoffs, status),
+            None => Ok(String::new()),
+        };
+        if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
+            ended = ended.and(members.drift(backoffs, status).map(|_| String::new()));
+        }
+        sessions.put(opened, session, true);
+        Self::note_pending(state, sessions);
+        ended?;
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.done = true;
+        }
+        state.record.status.last_applied_revision = Some(name.to_owned());
+        Ok(Outcome::done(&format!("every cluster is at {name}")))
+    }
+
     /// Looks for drift, where that is asked for.
     fn drift(
         &self,
-        state: &mut SyncState,
+        state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         opened: &Opened,
     ) -> Result<Outcome, Stop> {
@@ -268,7 +348,8 @@ impl Round<'_> {
             None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
         };
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
-        let drifted = members.drift(&mut state.record.status);
+        sessions.backoffs.compares(std::time::Duration::ZERO);
+        let drifted = members.drift(&mut sessions.backoffs, &mut state.record.status);
         sessions.put(opened, session, true);
         Ok(Outcome { drifted: drifted? > 0, ..unchanged(state) })
     }
@@ -332,10 +413,12 @@ impl Round<'_> {
         let remote = match &self.loaded.address {
             Address::Git(address) => {
                 forget_branches(place)?;
-                Some(Pushed(address.clone()))
+                Some(Pushed::new(address.clone()))
             }
-            Address::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed("origin".to_owned())),
+            Address::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
         };
+        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
+        let remote = remote.map(|remote| remote.with(credentials.variables(), self.spec.timeout()));
         let own = commit.prune_limit.unwrap_or(PRUNE_LIMIT);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
         let run = commit::Commit {
@@ -368,12 +451,17 @@ impl Round<'_> {
     }
 }
 
+/// What the Sync names to get at its source is not there.
+fn unauthorized(why: String) -> Stop {
+    Stop::new(Reason::GitOperationFailed, why)
+}
+
 fn invalid(error: branch::Error) -> Stop {
     Stop::new(Reason::BuildFailed, error)
 }
 
 /// What is there already is all that is wanted.
-fn unchanged(state: &SyncState) -> Outcome {
+fn unchanged(state: &SyncState<'_>) -> Outcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
     let message = state.record.status.condition("Ready").filter(|ready| ready.status == "True");
     let message = message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone());

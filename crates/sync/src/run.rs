@@ -1,9 +1,13 @@
 //! Rounds of several Syncs, in the order of their dependencies.
 
+use jiff::Timestamp;
+
 use crate::SessionCache;
+use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
-use crate::state::{Error, Record, StateFolder};
+use crate::state::{Error, Record, StateFolder, States};
+use crate::status::{Reason, Status};
 
 /// What became of a Sync.
 #[derive(Debug)]
@@ -16,17 +20,33 @@ pub struct Done {
     pub record: Record,
 }
 
+impl Done {
+    /// A Sync object that cannot be carried out.
+    pub(crate) fn refused(name: String, invalid: &Invalid) -> Self {
+        let outcome =
+            Outcome { reason: Reason::InvalidSpec, message: invalid.message.clone(), drifted: false };
+        let mut status = Status::default();
+        status.end(outcome.reason, &outcome.message, Timestamp::now());
+        let record = Record::refused(&invalid.metadata, invalid.generation, status);
+        Self { name, outcome: Some(outcome), record }
+    }
+}
+
 /// Does one round of each Sync, those that others depend on first.
 pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Vec<Done>, Error> {
+    each(syncs, state, env)
+}
+
+/// The same with states wherever they are kept. A Sync whose dependency is not there waits for it.
+pub(crate) fn each(syncs: &[Loaded], states: &dyn States, env: &Environment<'_>) -> Result<Vec<Done>, Error> {
     let mut done: Vec<Done> = Vec::new();
     let mut open: Vec<&Loaded> = syncs.iter().collect();
-    // No Sync depends on itself, so that there is always one whose turn it is.
-    while let Some(at) = open
-        .iter()
-        .position(|next| next.sync.dependencies().all(|on| done.iter().any(|done| done.name == on)))
-    {
-        let next = open.remove(at);
-        let mut own = state.of(&next.sync)?;
+    while !open.is_empty() {
+        let is_over = |on: &String| done.iter().any(|done| done.name == *on);
+        // Those that depend on each other, or on what is not there, have no turn; they come last, and are not ready.
+        let turn = open.iter().position(|next| next.sync.dependencies().all(|on| is_over(&on)));
+        let next = open.remove(turn.unwrap_or(0));
+        let mut own = states.state(next)?;
         let unready = next
             .sync
             .dependencies()

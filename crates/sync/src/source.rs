@@ -7,6 +7,7 @@
 //! Facts: git-ls-remote(1), git-fetch(1), gitglossary(7) ("refspec").
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,8 @@ pub struct Remote<'r> {
     pub cache: &'r Path,
     /// How long a call of git may take.
     pub patience: Duration,
+    /// Variables of the environment that give it credentials.
+    pub variables: Vec<(String, OsString)>,
 }
 
 impl Address {
@@ -191,7 +194,7 @@ impl Remote<'_> {
         let reference = self.source.reference.clone().unwrap_or_default();
         let full = reference.full();
         let mut advertised = Advertised { tip: String::new(), branches: BTreeMap::new() };
-        let mut git = Git::new(&repository, "ls-remote").patience(self.patience).arg("--").arg(self.address);
+        let mut git = self.git(&repository, "ls-remote").arg("--").arg(self.address);
         if let Some(commit) = &reference.commit {
             advertised.tip.clone_from(&commit.to_ascii_lowercase());
             if branches.is_empty() {
@@ -249,6 +252,11 @@ impl Remote<'_> {
         Ok(Fetched { place, resolved, before, rewritten })
     }
 
+    fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
+        let git = Git::new(repository, what).patience(self.patience);
+        self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
+    }
+
     /// The commit that was fetched last.
     fn commit_of(&self, repository: &Repository) -> Option<Oid> {
         repository.find_reference(&self.fetched()).ok()?.target()
@@ -288,7 +296,7 @@ impl Remote<'_> {
         let reference = self.source.reference.clone().unwrap_or_default();
         let full = reference.full();
         let to = self.fetched();
-        let git = Git::new(repository, "fetch").patience(self.patience);
+        let git = self.git(repository, "fetch");
         // The last commits tell whether the branch was rewritten.
         let depth = if self.is_branch() && self.commit_of(repository).is_some() { HISTORY } else { 1 };
         let git =

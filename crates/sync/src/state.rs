@@ -10,7 +10,7 @@
 //! Files are replaced in one step. A process that is killed leaves the old file or the new one, and the operating
 //! system lets go of its lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ use federate_dialect::Plan;
 use federate_engine::previous;
 
 use crate::api::{ApiVersion, Kind, Metadata, Sync};
+use crate::read::Loaded;
 use crate::status::Status;
 
 /// The name of what is being written; what a killed process leaves of it is removed.
@@ -44,15 +45,17 @@ pub enum Error {
     },
     /// The memory is damaged.
     #[error(
-        "{}: the scheduler's memory cannot be read ({why}): restore the file, or remove it to schedule everything \
-         anew", .path.display()
+        "{place}: the scheduler's memory cannot be read ({why}): restore it, or remove it to schedule everything anew"
     )]
     Memory {
-        /// The file.
-        path: PathBuf,
+        /// The file or object.
+        place: String,
         /// What is wrong.
         why: String,
     },
+    /// The API server that holds the Syncs.
+    #[error("{0}")]
+    Server(String),
 }
 
 /// The state folder, held by this process.
@@ -62,13 +65,39 @@ pub struct StateFolder {
     _lock: File,
 }
 
+/// Where states are kept.
+pub(crate) trait States: std::marker::Sync {
+    /// The state of a Sync.
+    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error>;
+}
+
+/// Where the state of one Sync is kept.
+pub(crate) trait Store {
+    /// The scheduler's memory; `None` before the first round.
+    fn memory(&self) -> Result<Option<Vec<u8>>, Error>;
+
+    /// What people call the place of the memory.
+    fn place(&self) -> String;
+
+    /// Keeps a plan as the scheduler's memory.
+    fn remember(&mut self, text: &str) -> Result<(), Error>;
+
+    /// Writes what became of the Sync, if that is news.
+    fn save(&mut self, record: &Record) -> Result<(), Error>;
+}
+
 /// The state of one Sync.
-#[derive(Debug)]
-pub struct SyncState {
-    folder: PathBuf,
+pub struct SyncState<'s> {
+    cache: PathBuf,
     /// What became of it.
     pub record: Record,
-    /// As it is in the file.
+    store: Box<dyn Store + 's>,
+}
+
+/// The state of a Sync in a folder.
+struct FileStore {
+    folder: PathBuf,
+    /// The record as it is in the file.
     written: String,
 }
 
@@ -110,16 +139,23 @@ pub struct Accepted {
     pub branches: BTreeMap<String, String>,
     /// Whether everything was carried out.
     pub done: bool,
+    /// The clusters that are still to be brought to it; all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<BTreeSet<String>>,
 }
 
 impl Accepted {
-    /// Whether everything was carried out, the source has not moved, and nor have the branches, as far as that is
-    /// known.
+    /// Whether everything was carried out of what a source is at.
     pub fn is_at(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
+        self.done && self.is_for(tip, branches)
+    }
+
+    /// Whether the source has not moved, and nor have the branches, as far as that is known.
+    pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
         let stays = |(branch, commit): (&String, &String)| {
             branches.is_none_or(|branches| branches.get(branch) == Some(commit))
         };
-        self.done && self.tip == tip && self.branches.iter().all(stays)
+        self.tip == tip && self.branches.iter().all(stays)
     }
 }
 
@@ -138,9 +174,11 @@ impl StateFolder {
             Err(TryLockError::Error(why)) => Err(failed(why)),
         }
     }
+}
 
-    /// The state of a Sync.
-    pub fn of(&self, sync: &Sync) -> Result<SyncState, Error> {
+impl States for StateFolder {
+    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error> {
+        let sync = &loaded.sync;
         let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
         let failed = |why| Error::Io { path: folder.clone(), why };
         fs::create_dir_all(&folder).map_err(failed)?;
@@ -149,66 +187,118 @@ impl StateFolder {
                 fs::remove_file(entry.path()).map_err(failed)?;
             }
         }
-        let spec = digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()]);
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // What cannot be read is found out again.
-        let kept = serde_json::from_str(&written)
-            .ok()
-            .filter(|record: &Record| record.metadata.name == sync.metadata);
-        let mut record = kept.unwrap_or_else(|| Record {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
-            metadata: RecordMetadata { name: sync.metadata.clone(), generation: 1 },
-            status: Status::default(),
-            spec: spec.clone(),
-            accepted: None,
-        });
-        if record.spec != spec {
-            record.spec = spec;
-            record.metadata.generation += 1;
-            // Another spec may want something else done with the same revision.
-            if let Some(accepted) = &mut record.accepted {
-                accepted.done = false;
-            }
-        }
-        record.status.observed_generation = record.metadata.generation;
-        Ok(SyncState { folder, record, written })
+        let kept = serde_json::from_str(&written).ok();
+        let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
+        let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
+        record.follow(sync, true);
+        Ok(SyncState::new(folder.clone(), record, Box::new(FileStore { folder, written })))
     }
 }
 
-impl SyncState {
+/// The digest of a spec.
+pub(crate) fn spec_digest(sync: &Sync) -> String {
+    digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()])
+}
+
+impl Record {
+    /// What is kept of a Sync before its first round.
+    pub(crate) fn new(sync: &Sync, generation: i64, status: Status) -> Self {
+        Self {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::Sync,
+            metadata: RecordMetadata { name: sync.metadata.clone(), generation },
+            status,
+            spec: spec_digest(sync),
+            accepted: None,
+        }
+    }
+
+    /// What is known of a Sync that cannot be read.
+    pub(crate) fn refused(metadata: &Metadata, generation: i64, status: Status) -> Self {
+        Self {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::Sync,
+            metadata: RecordMetadata { name: metadata.clone(), generation },
+            status,
+            spec: String::new(),
+            accepted: None,
+        }
+    }
+
+    /// Notes whether the spec has changed; `counts` says whether generations are counted here.
+    pub(crate) fn follow(&mut self, sync: &Sync, counts: bool) {
+        let spec = spec_digest(sync);
+        if self.spec != spec {
+            self.spec = spec;
+            self.metadata.generation += i64::from(counts);
+            // Another spec may want something else done with the same revision.
+            if let Some(accepted) = &mut self.accepted {
+                (accepted.done, accepted.pending) = (false, None);
+            }
+        }
+        self.status.observed_generation = self.metadata.generation;
+    }
+}
+
+impl<'s> SyncState<'s> {
+    pub(crate) fn new(folder: PathBuf, record: Record, store: Box<dyn Store + 's>) -> Self {
+        Self { cache: folder.join("git"), record, store }
+    }
+
     /// Where the source is fetched to.
     pub fn cache(&self) -> PathBuf {
-        self.folder.join("git")
+        self.cache.clone()
     }
 
     /// The scheduler's memory; `None` before the first round.
     pub fn memory(&self) -> Result<Option<Plan>, Error> {
-        let path = self.folder.join("placements.yaml");
-        let bytes = match fs::read(&path) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(why) => return Err(Error::Io { path, why }),
-            Ok(bytes) => bytes,
-        };
-        let plan = previous::read_own(&bytes);
-        plan.map(Some).map_err(|error| Error::Memory { path, why: error.to_string() })
+        let Some(bytes) = self.store.memory()? else { return Ok(None) };
+        let wrong = |why: String| Error::Memory { place: self.store.place(), why };
+        previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
     }
 
     /// Keeps a plan as the scheduler's memory.
-    pub fn remember(&self, plan: &Plan) -> Result<(), Error> {
-        self.replace("placements.yaml", previous::write(plan).as_bytes())
+    pub fn remember(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.store.remember(&previous::write(plan))
     }
 
     /// Writes what became of the Sync, if that is news.
     pub fn save(&mut self) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(&self.record).unwrap_or_default() + "\n";
+        self.store.save(&self.record)
+    }
+}
+
+impl Store for FileStore {
+    fn memory(&self) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.folder.join("placements.yaml");
+        match fs::read(&path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(Error::Io { path, why }),
+            Ok(bytes) => Ok(Some(bytes)),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.folder.join("placements.yaml").display().to_string()
+    }
+
+    fn remember(&mut self, text: &str) -> Result<(), Error> {
+        self.replace("placements.yaml", text.as_bytes())
+    }
+
+    fn save(&mut self, record: &Record) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(record).unwrap_or_default() + "\n";
         if text != self.written {
             self.replace("status.json", text.as_bytes())?;
             self.written = text;
         }
         Ok(())
     }
+}
 
+impl FileStore {
     fn replace(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
         let write = || {

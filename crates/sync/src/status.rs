@@ -26,6 +26,9 @@ pub struct Status {
     /// The revision that branches and clusters are at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_revision: Option<String>,
+    /// The last value of the annotation `federate.dev/requestedAt` that a round has followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
     /// The revision that the attempted one does not build on, where the source's branch was rewritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewritten: Option<String>,
@@ -128,6 +131,8 @@ pub enum Reason {
     PruneFailed,
     /// The state folder cannot be used.
     StateFailed,
+    /// The object cannot be carried out as it is written.
+    InvalidSpec,
     /// A Sync that this one depends on is not ready.
     DependencyNotReady,
     /// A round is under way.
@@ -145,6 +150,7 @@ impl Reason {
             Self::BuildFailed => "BuildFailed",
             Self::PruneFailed => "PruneFailed",
             Self::StateFailed => "StateFailed",
+            Self::InvalidSpec => "InvalidSpec",
             Self::DependencyNotReady => "DependencyNotReady",
             Self::Progressing => "Progressing",
         }
@@ -152,7 +158,14 @@ impl Reason {
 
     /// Whether nothing changes until somebody acts: a new revision, or another spec.
     pub fn is_stalled(self) -> bool {
-        matches!(self, Self::VerificationError | Self::BuildFailed | Self::PruneFailed | Self::StateFailed)
+        matches!(
+            self,
+            Self::VerificationError
+                | Self::BuildFailed
+                | Self::PruneFailed
+                | Self::StateFailed
+                | Self::InvalidSpec
+        )
     }
 }
 
