@@ -50,7 +50,9 @@ impl Hub {
                     ("CustomResourceDefinition", _) => {
                         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
                     }
-                    ("ServiceAccount", Some(namespace)) => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+                    ("ServiceAccount", Some(namespace)) => {
+                        format!("/api/v1/namespaces/{namespace}/serviceaccounts")
+                    }
                     (kind, None) => format!("/apis/rbac.authorization.k8s.io/v1/{}s", kind.to_lowercase()),
                     (kind, Some(namespace)) => format!(
                         "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{}s",
@@ -67,11 +69,8 @@ impl Hub {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "members"},
             "stringData": {"value": kubeconfig}});
         assert_eq!(cluster.create("/api/v1/namespaces/shop/secrets", &secret).status, 201);
-        fs::write(
-            self.sandbox.path("hub.kubeconfig"),
-            self.sandbox.fleet.kubeconfig_with_token("sync"),
-        )
-        .unwrap();
+        fs::write(self.sandbox.path("hub.kubeconfig"), self.sandbox.fleet.kubeconfig_with_token("sync"))
+            .unwrap();
     }
 
     fn push(&self, message: &str) {
@@ -138,7 +137,8 @@ impl Hub {
     /// The names of the ConfigMaps with the memory.
     fn memory(&self) -> Vec<String> {
         let list = self.sandbox.get("hub", CONFIGS);
-        let names = list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+        let names =
+            list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
         names.filter(|name| name.starts_with("federate.")).map(str::to_owned).collect()
     }
 }
@@ -199,7 +199,10 @@ fn objects_are_carried_out_with_the_rights_of_deploy() {
     hub.create(&hub.sync("web", &json!({})));
     let ran = hub.once().code(0);
     assert!(ran.out.contains("shop/web: ReconciliationSucceeded: applied main@sha1:"), "{ran:#?}");
-    assert_eq!((image(&hub.sandbox, "m1"), image(&hub.sandbox, "m2")), ("nginx:1.27".into(), "nginx:1.27".into()));
+    assert_eq!(
+        (image(&hub.sandbox, "m1"), image(&hub.sandbox, "m2")),
+        ("nginx:1.27".into(), "nginx:1.27".into())
+    );
     let status = hub.status("web");
     assert_eq!(condition(&status, "Ready")["status"], "True");
     assert_eq!((&status["observedGeneration"], &status["clusters"]["ready"]), (&1.into(), &2.into()));
@@ -232,7 +235,10 @@ fn memory_that_was_edited_is_refused_and_memory_that_is_gone_is_made_anew() {
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("second");
     let ran = hub.once().code(2);
-    assert!(ran.out.contains("StateFailed: ConfigMap shop/federate.web: ") && ran.out.contains(&part), "{ran:#?}");
+    assert!(
+        ran.out.contains("StateFailed: ConfigMap shop/federate.web: ") && ran.out.contains(&part),
+        "{ran:#?}"
+    );
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27", "nothing is decided without memory");
     hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
     hub.once().code(0);
@@ -250,7 +256,12 @@ fn what_cannot_be_carried_out_is_said_in_the_status() {
     assert_eq!(hub.ready("web")["status"], "True", "{ran:#?}");
     let other = hub.ready("xother");
     assert_eq!(other["reason"], "InvalidSpec");
-    assert!(other["message"].as_str().unwrap().contains("shop/web has the ApplySet default/both, too: shop/xother"));
+    assert!(
+        other["message"]
+            .as_str()
+            .unwrap()
+            .contains("shop/web has the ApplySet default/both, too: shop/xother")
+    );
     assert!(hub.ready("local")["message"].as_str().unwrap().contains("spec.source.url"));
     assert_eq!(condition(&hub.status("local"), "Stalled")["status"], "True");
 }
@@ -265,7 +276,10 @@ fn the_loop_follows_objects_annotations_and_deletion() {
     assert_eq!(finalizers, json!(["finalizers.federate.dev"]));
     let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
     let event = &events["items"][0];
-    assert_eq!((&event["reason"], &event["involvedObject"]["name"]), (&"ReconciliationSucceeded".into(), &"web".into()));
+    assert_eq!(
+        (&event["reason"], &event["involvedObject"]["name"]),
+        (&"ReconciliationSucceeded".into(), &"web".into())
+    );
 
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("second");
@@ -294,7 +308,9 @@ fn objects_stay_where_nobody_asked_for_their_deletion() {
     let running = Running::start(&hub, "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
-    until("the loop has seen it", || fs::read_to_string(hub.sandbox.path("log")).unwrap().contains("is gone"));
+    until("the loop has seen it", || {
+        fs::read_to_string(hub.sandbox.path("log")).unwrap().contains("is gone")
+    });
     assert!(hub.sandbox.has("m1", WEB));
     drop(running);
 }
@@ -311,8 +327,9 @@ fn one_process_leads_and_another_takes_over() {
     until("the second one leads", || log("second").contains("leading"));
     hub.create(&hub.sync("web", &json!({})));
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
-    let lease =
-        hub.sandbox.get("hub", "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases/federate-sync");
+    let lease = hub
+        .sandbox
+        .get("hub", "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases/federate-sync");
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
     assert_eq!(second.end("-TERM"), Some(0));
 }

@@ -55,8 +55,10 @@ fn spec() -> Value {
     let mut spec = schema::<Spec>();
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     spec["x-kubernetes-validations"] = json!([
-        rule("has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
-            "there is nothing to do: name commit, apply or both"),
+        rule(
+            "has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
+            "there is nothing to do: name commit, apply or both"
+        ),
         rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
     ]);
     spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(

@@ -104,7 +104,9 @@ impl Credentials {
             return Err("the Secret of the source has no `identity`".to_owned());
         };
         let Some(hosts) = keys.get("known_hosts") else {
-            return Err("the Secret of the source has no `known_hosts`: whose key would be believed?".to_owned());
+            return Err(
+                "the Secret of the source has no `known_hosts`: whose key would be believed?".to_owned()
+            );
         };
         let mut identity = identity.clone();
         if !identity.ends_with(b"\n") {
@@ -162,11 +164,14 @@ fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
     let Some(bytes) = keys.get(key) else { return Ok(None) };
     let text = std::str::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']));
     let plain = text.ok().filter(|text| !text.contains(|c: char| c.is_control()));
-    plain.map(|text| Some(text.to_owned())).ok_or_else(|| format!("`{key}` in the Secret is not a line of text"))
+    plain
+        .map(|text| Some(text.to_owned()))
+        .ok_or_else(|| format!("`{key}` in the Secret is not a line of text"))
 }
 
 fn is_loopback(url: &str) -> bool {
-    url.strip_prefix("http://").is_some_and(|rest| rest.starts_with("127.0.0.1:") || rest.starts_with("localhost:"))
+    url.strip_prefix("http://")
+        .is_some_and(|rest| rest.starts_with("127.0.0.1:") || rest.starts_with("localhost:"))
 }
 
 fn encoded(text: &str) -> String {

@@ -5,8 +5,8 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use crate::SessionCache;
-use crate::backoff;
 use crate::api::Spec;
+use crate::backoff;
 use crate::board::{Board, Wake};
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
@@ -81,7 +81,8 @@ impl Lane<'_> {
             if said.as_ref() != Some(&outcome) {
                 run::log(&self.name, outcome.as_ref());
                 if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
-                    let revision = status.as_ref().and_then(|status| status.last_attempted_revision.as_deref());
+                    let revision =
+                        status.as_ref().and_then(|status| status.last_attempted_revision.as_deref());
                     hub.tell(&loaded, outcome, revision);
                 }
             }
@@ -184,6 +185,7 @@ fn jittered(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Reason;
 
     #[test]
     fn failures_are_tried_again_less_and_less_often() {

@@ -33,7 +33,8 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
         status: &mut Status,
     ) -> Result<String, Stop> {
-        let purpose = Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
+        let purpose =
+            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
         let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
         let actions = self.reconcile(purpose, &clusters, None, wait)?;

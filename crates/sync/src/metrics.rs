@@ -134,3 +134,27 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_are_about_metrics_that_there_are() {
+        let metrics = Metrics::default();
+        metrics.expect(std::iter::once("a/b".to_owned()));
+        let clusters = Some(crate::status::ClusterCounts::default());
+        let status = Status { clusters, ..Status::default() };
+        metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
+        let text = metrics.text();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/alerts.yaml");
+        let rules = std::fs::read_to_string(path).unwrap();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let names: Vec<&str> =
+            rules.split(|c| !is_name(c)).filter(|word| word.starts_with("federate_")).collect();
+        assert!(names.len() > 3);
+        for name in names {
+            assert!(text.contains(&format!("{name}{{")), "there is no {name} in {text}");
+        }
+    }
+}

@@ -128,7 +128,9 @@ impl SessionCache {
     /// The session over a source that was carried out, if it is still here.
     pub(crate) fn accepted(&mut self, opened: &Opened) -> Option<Session> {
         let version = opened.version();
-        self.cached.take_if(|cached| cached.accepted && cached.version == version).map(|cached| cached.session)
+        self.cached
+            .take_if(|cached| cached.accepted && cached.version == version)
+            .map(|cached| cached.session)
     }
 }
 

@@ -106,8 +106,10 @@ impl Reader {
             let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
             let parent = value.pointer_mut(parent).and_then(Value::as_object_mut);
             if parent.and_then(|parent| parent.remove(field)).is_some() {
-                let message =
-                    format!("`{}` is not supported for a Sync in a file", pointer.trim_start_matches('/').replace('/', "."));
+                let message = format!(
+                    "`{}` is not supported for a Sync in a file",
+                    pointer.trim_start_matches('/').replace('/', ".")
+                );
                 self.wrong(&origin, pointer, &message, Some(remedy));
             }
         }

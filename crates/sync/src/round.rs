@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_live::Access;
-use tempfile::NamedTempFile;
 use federate_publish::branch::{self, Remote as Pushed};
 use federate_report::findings;
 use federate_session::{Committed, Session, commit};
 use federate_source::git::{Place, Revision};
+use tempfile::NamedTempFile;
 
 use crate::api::{Commit, DriftMode, Spec};
 use crate::credentials::{Credentials, Keys, private_file};
@@ -188,7 +188,8 @@ impl Round<'_> {
             variables: credentials.variables(),
         };
         let layout = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
-        let Advertised { tip, branches } = remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+        let Advertised { tip, branches } =
+            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
         if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
             return Ok(None);

@@ -95,6 +95,7 @@ impl<'r> Git<'r> {
 
     /// Stops it, with all that it has started, when it takes longer than that. It is then out of the reach of the
     /// terminal's keys: Ctrl-C does not end it.
+    #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self

@@ -15,8 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a watch lasts until it is begun anew.
 const WATCH: Duration = Duration::from_secs(240);
 
-/// A patch that says what changes.
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// A patch in steps.
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 /// A whole object.
@@ -61,9 +59,7 @@ impl Error {
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => {
-                Self::Refused { code: status.code, message: status.message.clone() }
-            }
+            kube::Error::Api(status) => Self::Refused { code: status.code, message: status.message.clone() },
             error => Self::Unreachable(error.to_string()),
         }
     }

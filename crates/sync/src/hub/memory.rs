@@ -183,8 +183,7 @@ impl<'h> Memory<'h> {
 
     /// Removes parts that are not named.
     fn sweep(&self, named: &[String]) -> Result<(), Error> {
-        let named: BTreeSet<&str> =
-            named.iter().map(String::as_str).chain([self.name.as_str()]).collect();
+        let named: BTreeSet<&str> = named.iter().map(String::as_str).chain([self.name.as_str()]).collect();
         let path = format!("{}?labelSelector={LABEL}%3D{}", self.folder(), self.uid);
         let list = self.hub.find(&path)?.unwrap_or_default();
         for item in list["items"].as_array().into_iter().flatten() {

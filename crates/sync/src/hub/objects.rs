@@ -93,7 +93,8 @@ pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
         let apply_set = sync.spec.apply.as_ref().map(|_| sync.apply_set());
         let apply_set = apply_set.map(|(namespace, name)| format!("the ApplySet {namespace}/{name}"));
         let commit = sync.spec.commit.as_ref();
-        let branch = commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, loaded.address));
+        let branch =
+            commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, loaded.address));
         let wants: Vec<String> = apply_set.into_iter().chain(branch).collect();
         let clash = wants.iter().find_map(|want| Some((want, taken.get(want)?)));
         if let Some((want, other)) = clash {

@@ -39,7 +39,11 @@ impl Hub {
         let read = |named: &Option<crate::api::SecretRef>| {
             named.as_ref().map(|secret| self.secret(namespace, &secret.name)).transpose()
         };
-        Credentials::of(&source.url, read(&source.secret_ref)?.as_ref(), read(&source.proxy_secret_ref)?.as_ref())
+        Credentials::of(
+            &source.url,
+            read(&source.secret_ref)?.as_ref(),
+            read(&source.proxy_secret_ref)?.as_ref(),
+        )
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.
@@ -77,7 +81,8 @@ impl Hub {
             let context = match context {
                 Some(context) => context.to_owned(),
                 None => {
-                    let file = pod().and_then(|text| private_file(text.as_bytes()).map_err(|e| e.to_string()))?;
+                    let file =
+                        pod().and_then(|text| private_file(text.as_bytes()).map_err(|e| e.to_string()))?;
                     base.kubeconfig = Some(file.path().to_owned());
                     kept.push(file);
                     POD.to_owned()
@@ -103,9 +108,8 @@ fn impersonate(sync: &Sync, access: &mut Access, default: Option<&str>) {
 
 /// A kubeconfig for the cluster that this runs in.
 fn pod() -> Result<String, String> {
-    let variable = |name: &str| {
-        std::env::var(name).map_err(|_| "`spec.hub` needs a pod, or --context".to_owned())
-    };
+    let variable =
+        |name: &str| std::env::var(name).map_err(|_| "`spec.hub` needs a pod, or --context".to_owned());
     let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let config = serde_json::json!({

@@ -76,9 +76,12 @@ impl Objects {
         loop {
             let mut heard = true;
             let watched = hub.watch(path, &version, |object, gone| {
-                self.with(|objects| match gone {
-                    true => drop(objects.remove(&name(&object))),
-                    false => drop(objects.insert(name(&object), object)),
+                self.with(|objects| {
+                    if gone {
+                        objects.remove(&name(&object));
+                    } else {
+                        objects.insert(name(&object), object);
+                    }
                 });
                 heard = events.send(Event::Objects).is_ok();
                 heard
