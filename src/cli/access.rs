@@ -31,6 +31,11 @@ pub(super) struct AccessArgs {
 
 #[cfg(feature = "live")]
 impl AccessArgs {
+    /// The kubeconfig, if one is named.
+    pub(super) fn kubeconfig(&self) -> Option<&std::path::Path> {
+        self.kubeconfig.as_deref()
+    }
+
     /// How clusters are reached, with the contexts that federate.yaml names and with what the inventory knows.
     pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
         let hub = |context: &String| federate_live::Hub {

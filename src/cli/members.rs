@@ -161,6 +161,7 @@ fn stopped(purpose: Purpose) -> &'static str {
         Purpose::Apply { .. } => {
             "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
         }
+        Purpose::Remove => "nothing was deleted\n",
         Purpose::Drift { .. } => {
             "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
         }

@@ -24,6 +24,8 @@ mod plan;
 mod render;
 mod revision;
 mod settings;
+#[cfg(feature = "live")]
+mod sync;
 
 pub use exit::Exit;
 use exit::Fault;
@@ -52,6 +54,8 @@ Examples:
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
                                          make templates of live objects
+  federate sync --once -f sync.yaml --state state
+                                         bring branches and clusters to what a repository renders
 
 Exit codes: 0 done, nothing to report · 1 done, with findings or differences · 2 error";
 
@@ -66,6 +70,8 @@ enum Command {
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
+    #[cfg(feature = "live")]
+    Sync(sync::Sync),
     Completions(completions::Completions),
 }
 
@@ -90,6 +96,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
+        #[cfg(feature = "live")]
+        Command::Sync(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
     };
     match outcome {

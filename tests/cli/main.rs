@@ -29,4 +29,8 @@ mod plan;
 mod render;
 mod revision;
 mod versions;
+#[cfg(feature = "live")]
+mod sync;
+#[cfg(feature = "live")]
+mod sync_loop;
 mod watch;

@@ -10,6 +10,8 @@
 )]
 #![cfg(feature = "live")]
 
+#[path = "../cli/git_http.rs"]
+mod git_http;
 mod real;
 mod sandbox;
 
@@ -24,6 +26,8 @@ mod outcomes;
 mod reach;
 mod replace;
 mod rights;
+mod sync;
+mod sync_objects;
 mod trouble;
 mod waiting;
 mod walkthrough;

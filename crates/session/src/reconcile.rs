@@ -31,6 +31,8 @@ pub enum Purpose {
         /// Whether what cannot be changed is deleted and created anew.
         replace: bool,
     },
+    /// That everything that federate manages is deleted, as if nothing were rendered.
+    Remove,
     /// What drifted.
     Drift {
         /// Whether what nobody rendered is reported, too: defaults, status, what others added.
@@ -76,6 +78,8 @@ pub struct Reconciler<'r> {
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
+    /// A rendering of nothing, where everything is to be deleted.
+    nothing: Option<Rendering>,
     now: String,
 }
 
@@ -84,8 +88,9 @@ impl<'r> Reconciler<'r> {
     /// out and nothing is deleted.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
-        let desired = desired(&session.rendering().manifests);
-        Self { session, options, engine: session.engine(), desired, now }
+        let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
+        let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
+        Self { session, options, engine: session.engine(), desired, nothing, now }
     }
 
     /// Decides from what the session was given of what runs, and does nothing.
@@ -107,6 +112,7 @@ impl<'r> Reconciler<'r> {
     fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
+            Purpose::Remove => (Some(Adopt::Never), false, false, false),
             // Whoever manages an object: that it differs from what is rendered is reported.
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
@@ -123,7 +129,7 @@ impl<'r> Reconciler<'r> {
             now: &self.now,
         };
         let drift = match self.options.purpose {
-            Purpose::Apply { .. } => None,
+            Purpose::Apply { .. } | Purpose::Remove => None,
             Purpose::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
         };
         work(&Deciding {
@@ -137,8 +143,8 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    fn rendering(&self) -> &'r Rendering {
-        self.session.rendering()
+    fn rendering(&self) -> &Rendering {
+        self.nothing.as_ref().unwrap_or_else(|| self.session.rendering())
     }
 
     /// The clusters that are asked for.
