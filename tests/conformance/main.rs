@@ -38,6 +38,7 @@ mod kubefed;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
+mod kubefleet_hub;
 mod kubefleet_member;
 mod kubefleet_rollout;
 mod kubefleet_select;
@@ -80,6 +81,8 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "selection") => kubefleet_select::selection,
         ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "hubstate" | "failover") => kubefleet_hub::scheduler,
+        ("kubefleet", "leave") => kubefleet_hub::leave,
         ("kubefleet", "waves") => kubefleet_member::waves,
         ("kubefleet", "health") => kubefleet_member::health,
         ("kubefleet", "staged") => kubefleet_rollout::staged,
