@@ -38,6 +38,7 @@ mod kubefed;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
+mod kubefleet_capacity;
 mod kubefleet_hub;
 mod kubefleet_member;
 mod kubefleet_rollout;
@@ -82,6 +83,7 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("kubefleet", "selection") => kubefleet_select::selection,
         ("kubefleet", "overrides") => kubefleet_select::overrides,
         ("kubefleet", "hubstate" | "failover") => kubefleet_hub::scheduler,
+        ("kubefleet", "clusterstatus") => kubefleet_capacity::status,
         ("kubefleet", "leave") => kubefleet_hub::leave,
         ("kubefleet", "waves") => kubefleet_member::waves,
         ("kubefleet", "health") => kubefleet_member::health,

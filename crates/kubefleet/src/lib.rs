@@ -26,6 +26,7 @@ use federate_dialect::{
 
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod decide;
 mod envelope;
