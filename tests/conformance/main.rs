@@ -42,6 +42,7 @@ mod kubefleet_capacity;
 mod kubefleet_hub;
 mod kubefleet_member;
 mod kubefleet_rollout;
+mod kubefleet_run;
 mod kubefleet_select;
 mod run;
 mod yaml;
@@ -84,6 +85,7 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("kubefleet", "overrides") => kubefleet_select::overrides,
         ("kubefleet", "hubstate" | "failover") => kubefleet_hub::scheduler,
         ("kubefleet", "clusterstatus") => kubefleet_capacity::status,
+        ("kubefleet", "stagedrun") => kubefleet_run::run,
         ("kubefleet", "leave") => kubefleet_hub::leave,
         ("kubefleet", "waves") => kubefleet_member::waves,
         ("kubefleet", "health") => kubefleet_member::health,

@@ -96,12 +96,11 @@ impl Leaving {
             return;
         }
         let agent = self.reported.get_or_insert_with(AgentStatus::member_agent);
-        let condition = match failure {
-            Some(why) => Condition::new("Joined", "Unknown", "InternalMemberClusterFailedToLeave", why),
-            None => {
-                self.held_works = 0;
-                Condition::new("Joined", "False", "InternalMemberClusterLeft", "")
-            }
+        let condition = if let Some(why) = failure {
+            Condition::new("Joined", "Unknown", "InternalMemberClusterFailedToLeave", why)
+        } else {
+            self.held_works = 0;
+            Condition::new("Joined", "False", "InternalMemberClusterLeft", "")
         };
         agent.set(condition, now);
     }

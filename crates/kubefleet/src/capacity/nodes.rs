@@ -28,7 +28,9 @@ impl Amounts {
     /// What nodes have together.
     pub(super) fn of_nodes(nodes: &[Value], key: &str) -> Self {
         let mut sum = Self::default();
-        nodes.iter().for_each(|node| sum.add(&Self::of_node(node, key)));
+        for node in nodes {
+            sum.add(&Self::of_node(node, key));
+        }
         sum
     }
 
@@ -45,11 +47,15 @@ impl Amounts {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| sum.add(more));
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            sum.add(more);
+        }
     }
 
     pub(super) fn sub(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, less)| sum.sub(less));
+        for (sum, less) in self.0.iter_mut().zip(other.0) {
+            sum.sub(less);
+        }
     }
 
     /// What is left without `other`, nothing at least.

@@ -213,7 +213,7 @@ impl Hub {
         let mut others: Vec<Decision> =
             passed_over.into_iter().map(|(at, scores)| outscored(&self.name_of(at), scores)).collect();
         let refused = outcome.rejected.iter().enumerate();
-        others.extend(refused.filter_map(|(at, r)| Some(refused_by(&self.name_of(at), r.as_ref()?)?)));
+        others.extend(refused.filter_map(|(at, r)| refused_by(&self.name_of(at), r.as_ref()?)));
         self.snapshot.report(&self.policy, selected, others, now);
     }
 
