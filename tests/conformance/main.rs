@@ -32,6 +32,9 @@ mod cases;
 mod diff;
 mod gaps;
 mod karmada;
+mod karmada_capacity;
+mod karmada_failover;
+mod karmada_hub;
 mod karmada_member;
 mod kubeadmiral;
 mod kubefed;
@@ -63,6 +66,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        ("karmada", "hubstate") => karmada_hub::hub_state,
+        ("karmada", "clusterstatus") => karmada_capacity::status,
+        ("karmada", "quota") => karmada_capacity::quotas,
+        ("karmada", "failover") => karmada_failover::failover,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (

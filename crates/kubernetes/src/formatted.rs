@@ -83,6 +83,12 @@ impl FormattedQuantity {
         self.amount = self.amount - other.amount;
     }
 
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, times: i64) -> Self {
+        Self { amount: self.amount.times(times), format: self.format }
+    }
+
     fn take_format(&mut self, other: Self) {
         if self.amount.is_zero() {
             self.format = other.format;
