@@ -32,14 +32,20 @@ mod cases;
 mod diff;
 mod gaps;
 mod karmada;
+mod karmada_capacity;
+mod karmada_failover;
+mod karmada_hub;
 mod karmada_member;
 mod kubeadmiral;
 mod kubefed;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
+mod kubefleet_capacity;
+mod kubefleet_hub;
 mod kubefleet_member;
 mod kubefleet_rollout;
+mod kubefleet_run;
 mod kubefleet_select;
 mod run;
 mod yaml;
@@ -64,6 +70,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
             "scheduling" | "triggers" | "ties" | "changes",
         ) => karmada::judge,
+        ("karmada", "hubstate") => karmada_hub::hub_state,
+        ("karmada", "clusterstatus") => karmada_capacity::status,
+        ("karmada", "quota") => karmada_capacity::quotas,
+        ("karmada", "failover") => karmada_failover::failover,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (
@@ -84,6 +94,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "selection") => kubefleet_select::selection,
         ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "hubstate" | "failover") => kubefleet_hub::scheduler,
+        ("kubefleet", "clusterstatus") => kubefleet_capacity::status,
+        ("kubefleet", "stagedrun") => kubefleet_run::run,
+        ("kubefleet", "leave") => kubefleet_hub::leave,
         ("kubefleet", "waves") => kubefleet_member::waves,
         ("kubefleet", "health") => kubefleet_member::health,
         ("kubefleet", "staged") => kubefleet_rollout::staged,

@@ -15,6 +15,7 @@ use federate_repo::{Claims, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+pub mod goduration;
 pub mod gojson;
 pub mod health;
 pub mod import;

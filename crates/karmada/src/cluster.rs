@@ -105,6 +105,21 @@ struct Modeling {
     count: i64,
 }
 
+/// A grade of nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Grade {
+    pub(super) grade: u64,
+    /// The least that a node of it has free, by resource.
+    pub(super) minimum: BTreeMap<String, Quantity>,
+}
+
+/// The grades of a `Cluster`, in ascending order.
+pub(super) fn grades(object: &Object) -> Vec<Grade> {
+    let spec: Spec = part(object, "spec").unwrap_or_default();
+    let models = graded(spec.resource_models).into_iter();
+    models.map(|model| Grade { grade: model.grade, minimum: minimum(&model) }).collect()
+}
+
 /// Reads a `Cluster`; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
 pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let spec: Spec = part(object, "spec")?;
@@ -175,13 +190,14 @@ fn shapes(models: &[Model], counts: &[Modeling]) -> Vec<NodeShape> {
         .map(|(at, model)| NodeShape {
             count: count(model.grade),
             listed: counts.get(at).map_or(0, |m| m.count.max(0)),
-            resources: model
-                .ranges
-                .iter()
-                .filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?)))
-                .collect(),
+            resources: minimum(model),
         })
         .collect()
+}
+
+fn minimum(model: &Model) -> BTreeMap<String, Quantity> {
+    let ranges = model.ranges.iter();
+    ranges.filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?))).collect()
 }
 
 /// The grades in ascending order, the first with minimum 0; the nine default grades if none is given.

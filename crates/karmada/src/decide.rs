@@ -16,10 +16,10 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object};
 const SCHEDULER: &str = "default-scheduler";
 
 /// The keys of a placement's memory.
-const AFFINITY: &str = "affinity";
-const APPLIED: &str = "appliedPlacement";
-const RESCHEDULE: &str = "reschedule";
-const EVICTING: &str = "evicting";
+pub(super) const AFFINITY: &str = "affinity";
+pub(super) const APPLIED: &str = "appliedPlacement";
+pub(super) const RESCHEDULE: &str = "reschedule";
+pub(super) const EVICTING: &str = "evicting";
 
 /// Decides about one template.
 pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Decided {

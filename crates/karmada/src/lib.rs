@@ -21,6 +21,7 @@ use federate_dialect::{
 
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod connection;
 mod decide;
@@ -28,7 +29,9 @@ mod defaults;
 mod dependencies;
 mod dependents;
 mod explain;
+pub mod failover;
 mod health;
+pub mod hub;
 mod import;
 mod interpret;
 mod kinds;
@@ -37,6 +40,7 @@ mod matching;
 pub mod member;
 mod overrides;
 mod prune;
+pub mod quota;
 mod rebalance;
 mod revise;
 mod schedule;

@@ -26,16 +26,21 @@ use federate_dialect::{
 
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod decide;
 mod envelope;
 mod explain;
+pub mod failover;
 mod failure;
 mod health;
+pub mod hub;
 mod import;
 mod kinds;
+pub mod leave;
 mod manifest;
 pub mod member;
+pub mod membership;
 mod overrides;
 mod properties;
 pub mod rollout;

@@ -80,6 +80,17 @@ impl Quantity {
         digits as f64 * factor
     }
 
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, times: i64) -> Self {
+        Self(self.0.saturating_mul(i128::from(times)))
+    }
+
+    /// The amount in billionths.
+    pub fn nanos(self) -> i128 {
+        self.0
+    }
+
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0

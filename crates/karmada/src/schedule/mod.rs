@@ -28,7 +28,7 @@ mod webster;
 
 pub(super) use division::{by_chance, shares};
 pub(super) use estimate::Estimator;
-pub(super) use screen::Screen;
+pub(super) use screen::{Screen, tolerates};
 pub(super) use trigger::{Applied, changed};
 
 use screen::{Filter, Term};
@@ -203,6 +203,8 @@ pub(super) struct Scheduled {
     pub(super) clusters: Vec<(usize, Option<i64>)>,
     /// The affinity group that was taken.
     pub(super) affinity: Option<String>,
+    /// The clusters in the scheduler's own order: candidates for what is not divided, else by name.
+    pub(super) order: Vec<usize>,
 }
 
 /// The scheduler over one inventory.
@@ -244,7 +246,7 @@ impl Scheduler<'_> {
                 trace.step(|| format!("affinity group `{name}`:"));
             }
             match round.try_term(term, &estimates, trace) {
-                Ok(clusters) => return Ok(Scheduled { clusters, affinity: term.name.clone() }),
+                Ok(scheduled) => return Ok(Scheduled { affinity: term.name.clone(), ..scheduled }),
                 Err(failure) => {
                     trace.step(|| format!("{}: {}", failure.reason.name(), failure.message));
                     first_failure.get_or_insert(failure);
@@ -285,12 +287,7 @@ impl Round<'_> {
         named(self.clusters, self.subject.departed, index)
     }
 
-    fn try_term(
-        &self,
-        term: &Term,
-        estimates: &[i64],
-        trace: &mut Trace,
-    ) -> Result<Vec<(usize, Option<i64>)>, Failure> {
+    fn try_term(&self, term: &Term, estimates: &[i64], trace: &mut Trace) -> Result<Scheduled, Failure> {
         let mut candidates = self.filter(term, estimates)?;
         candidates.sort_unstable_by(Candidate::order);
         let chosen = select::select(self, candidates, trace)?;
@@ -305,8 +302,15 @@ impl Round<'_> {
         } else {
             chosen.iter().map(|c| (c.index, None)).collect()
         };
+        let mut order = Vec::new();
+        if self.strategy == Strategy::Duplicated {
+            order.extend(clusters.iter().map(|(index, _)| *index));
+        }
         clusters.sort_unstable_by_key(|(index, _)| *index);
-        Ok(clusters)
+        if order.is_empty() {
+            order.extend(clusters.iter().map(|(index, _)| *index));
+        }
+        Ok(Scheduled { clusters, affinity: None, order })
     }
 
     fn filter(&self, term: &Term, estimates: &[i64]) -> Result<Vec<Candidate>, Failure> {

@@ -126,7 +126,7 @@ fn intolerable<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c Ta
     })
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let any_or = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
     any_or(&toleration.effect, &taint.effect)
         && any_or(&toleration.key, &taint.key)
