@@ -24,6 +24,7 @@ mod plan;
 mod render;
 mod revision;
 mod settings;
+mod whatif;
 
 pub use exit::Exit;
 use exit::Fault;
@@ -46,6 +47,7 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate diff --from main              what a change causes in the clusters
+  federate whatif --each cluster         what the loss of each cluster would cause
   federate commit --branch rendered --push
                                          put the result on a branch
   federate apply --dry-run=client        what applying to the clusters would do
@@ -64,6 +66,8 @@ enum Command {
     Apply(apply::Apply),
     Drift(drift::Drift),
     Explain(explain::Explain),
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIf),
     Check(check::Check),
     Import(import::Import),
     Completions(completions::Completions),
@@ -88,6 +92,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::WhatIf(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),

@@ -29,3 +29,4 @@ mod plan;
 mod render;
 mod revision;
 mod watch;
+mod whatif;

@@ -15,12 +15,14 @@ use federate_repo::{Claims, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+pub mod goduration;
 pub mod gojson;
 pub mod health;
 pub mod import;
 mod lists;
 mod placed;
 pub mod plan;
+pub mod probe;
 pub mod served;
 
 pub use health::{Health, HealthState};
@@ -147,6 +149,12 @@ pub trait Dialect: Sync {
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         let _ = object;
         Err("its inventory does not say how it is reached".to_owned())
+    }
+
+    /// Makes of a cluster of its inventory what its control plane makes of one that can no longer be reached. By
+    /// default it is not ready.
+    fn lose(&self, cluster: &mut Cluster) {
+        cluster.ready = false;
     }
 
     /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,
