@@ -45,6 +45,12 @@ fn diff() {
 }
 
 #[test]
+fn whatif() {
+    current::<federate_report::whatif::WhatIf<'_>>("whatif.schema.json");
+    current::<federate_report::whatif::WhatIfEach<'_>>("whatif-each.schema.json");
+}
+
+#[test]
 fn actions() {
     current::<federate_engine::actions::Actions>("actions.schema.json");
 }

@@ -26,6 +26,7 @@ mod revision;
 mod settings;
 #[cfg(feature = "live")]
 mod sync;
+mod whatif;
 
 pub use exit::Exit;
 use exit::Fault;
@@ -48,6 +49,7 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate diff --from main              what a change causes in the clusters
+  federate whatif --each cluster         what the loss of each cluster would cause
   federate commit --branch rendered --push
                                          put the result on a branch
   federate apply --dry-run=client        what applying to the clusters would do
@@ -68,6 +70,8 @@ enum Command {
     Apply(apply::Apply),
     Drift(drift::Drift),
     Explain(explain::Explain),
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIf),
     Check(check::Check),
     Import(import::Import),
     #[cfg(feature = "live")]
@@ -94,6 +98,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::WhatIf(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
         #[cfg(feature = "live")]

@@ -34,3 +34,4 @@ mod sync;
 #[cfg(feature = "live")]
 mod sync_loop;
 mod watch;
+mod whatif;

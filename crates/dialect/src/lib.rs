@@ -23,6 +23,7 @@ mod lists;
 mod placed;
 pub mod plan;
 pub mod release;
+pub mod probe;
 pub mod served;
 
 pub use health::{Health, HealthState};
@@ -150,6 +151,12 @@ pub trait Dialect: Sync {
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         let _ = object;
         Err("its inventory does not say how it is reached".to_owned())
+    }
+
+    /// Makes of a cluster of its inventory what its control plane makes of one that can no longer be reached. By
+    /// default it is not ready.
+    fn lose(&self, cluster: &mut Cluster) {
+        cluster.ready = false;
     }
 
     /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,

@@ -21,6 +21,7 @@ mod manifest;
 mod mistakes;
 mod plan;
 pub mod previous;
+pub mod whatif;
 
 pub use decisions::Decisions;
 pub use manifest::{Held, Manifest, Rendering};

@@ -7,7 +7,7 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef, Taint};
 use federate_repo::{Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -94,6 +94,16 @@ impl Dialect for Karmada {
 
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
+    }
+
+    /// What cannot be reached is tainted; what runs there stays, as nothing is evicted unless that is switched on.
+    fn lose(&self, cluster: &mut Cluster) {
+        const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+        cluster.ready = false;
+        if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
+            let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
+            cluster.taints.push(Taint { key, value: String::new(), effect });
+        }
     }
 
     fn mark(&self, live: &mut Object) {

@@ -232,6 +232,11 @@ impl Session {
         &self.clusters
     }
 
+    /// What is decided from, besides the repo.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The clock for rules about age, if one is set.
     pub fn now(&self) -> Option<Timestamp> {
         self.settings.now
