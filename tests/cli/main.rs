@@ -28,10 +28,10 @@ mod leaks;
 mod plan;
 mod render;
 mod revision;
-mod versions;
 #[cfg(feature = "live")]
 mod sync;
 #[cfg(feature = "live")]
 mod sync_loop;
+mod versions;
 mod watch;
 mod whatif;

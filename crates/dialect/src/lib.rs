@@ -22,8 +22,8 @@ pub mod import;
 mod lists;
 mod placed;
 pub mod plan;
-pub mod release;
 pub mod probe;
+pub mod release;
 pub mod served;
 
 pub use health::{Health, HealthState};
