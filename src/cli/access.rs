@@ -1,6 +1,7 @@
 //! Arguments about the ways to member clusters, shared by every command that reaches them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -19,6 +20,10 @@ pub(super) struct AccessArgs {
     /// are reached by those contexts all the same.
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
+
+    /// Give up a cluster after that long (90s, 5m); the others are not held up
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
 
     /// Act as this user in the clusters
     #[arg(long = "as", value_name = "USER")]
@@ -48,6 +53,13 @@ impl AccessArgs {
             hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),
             groups: self.groups.clone(),
+            timeout: self.timeout,
         }
     }
+}
+
+/// A time as people write it: `90s`, `5m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
+    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
 }

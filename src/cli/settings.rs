@@ -11,12 +11,14 @@ use jiff::Timestamp;
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use federate_dialect::{HOST, Hosts, Plan};
+use federate_engine::actions::RepoRef;
 use federate_engine::previous;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
 use federate_report::findings;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
+use federate_source::git::Place;
 
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -123,6 +125,13 @@ impl RepoArgs {
         let opened = self.open()?;
         let output = out.and_then(|out| opened.relative(out));
         self.session_of(opened.source(), output, self.memory(kept)?)
+    }
+
+    /// The repo as its clones have it in common, with the revision that is read; `None` outside of git, and where
+    /// there is no remote.
+    pub(super) fn repo_ref(&self) -> Option<RepoRef> {
+        let place = Place::of(&self.repo).ok()?;
+        self.open().ok()?.provenance(&place).repo(&place)
     }
 
     /// The work tree, or the revision that `--rev` names.

@@ -45,8 +45,34 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
             format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
         decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
     }
+    decided.findings.extend(no_replicas(template, &placement).into_iter().chain(never_sent(template)));
     decided.placements.push(placement);
     decided
+}
+
+/// A workload without replicas is given to no cluster where replicas are divided.
+fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
+    let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
+    let none = template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0);
+    let message =
+        format!("{} asks for 0 replicas, which Karmada gives to no cluster: it is placed nowhere", template.id);
+    (nowhere && none).then(|| {
+        Finding::warning("no-replicas", template, message)
+            .at("/spec/replicas")
+            .help("`replicaSchedulingType: Duplicated` places it with 0 replicas in every cluster")
+    })
+}
+
+/// A field that Karmada leaves out of what it sends, which a user may count on.
+fn never_sent(template: &Object) -> Option<Finding> {
+    let field = template.at(&["spec", "ttlSecondsAfterFinished"]).filter(|_| template.id.kind == "Job")?;
+    let message = format!(
+        "spec.ttlSecondsAfterFinished ({field}) of {} is not sent to clusters, as Karmada leaves it out: finished Jobs \
+         stay there",
+        template.id
+    );
+    let finding = Finding::warning("not-sent", template, message).at("/spec/ttlSecondsAfterFinished");
+    Some(finding.help("an OverridePolicy cannot add it either; delete finished Jobs by other means"))
 }
 
 /// A Namespace goes to all clusters, whatever policy it may have besides.

@@ -4,7 +4,7 @@
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
-use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, Rules};
+use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
 use federate_engine::change::DigestKey;
 use federate_engine::{Engine, Rendering};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
@@ -63,11 +63,14 @@ pub struct ReconcileOptions<'r> {
 struct Reconciled {
     actions: Vec<Action>,
     clusters: Vec<ClusterReport>,
+    /// Whether no API server was asked.
+    predicted: bool,
 }
 
 impl Reconciled {
     fn add(&mut self, cluster: &ClusterName, actions: Vec<Action>, error: Option<String>) {
-        self.clusters.push(ClusterReport::of(cluster.clone(), &actions, error));
+        let predicted = self.predicted && error.is_none();
+        self.clusters.push(ClusterReport { predicted, ..ClusterReport::of(cluster.clone(), &actions, error) });
         self.actions.extend(actions);
     }
 }
@@ -81,6 +84,8 @@ pub struct Reconciler<'r> {
     /// A rendering of nothing, where everything is to be deleted.
     nothing: Option<Rendering>,
     now: String,
+    repo: Option<RepoRef>,
+    moved: Option<Inventory>,
 }
 
 impl<'r> Reconciler<'r> {
@@ -90,16 +95,28 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
-        Self { session, options, engine: session.engine(), desired, nothing, now }
+        Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
+    }
+
+    /// The same for a known repo: the parents of `ApplySets` remember it, and those of another are refused.
+    #[must_use]
+    pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
+        Self { repo, ..self }
+    }
+
+    /// The same, which also makes the members of another `ApplySet` members of its own.
+    #[must_use]
+    pub fn moving(self, moved: Option<Inventory>) -> Self {
+        Self { moved, ..self }
     }
 
     /// Decides from what the session was given of what runs, and does nothing.
     pub fn observed(&self) -> Actions {
-        self.with(|deciding| {
+        self.with(false, |deciding| {
             let customs = self.customs();
             let kind = |id: &ObjectRef| kind(id, &customs);
             let live = self.session.observed();
-            let mut all = Reconciled::default();
+            let mut all = Reconciled { predicted: true, ..Reconciled::default() };
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
                 let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
                 let actions = decisions.into_iter().map(|decision| decision.action).collect();
@@ -109,7 +126,8 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
+    /// `server`: whether API servers decide about what is not known here.
+    fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(Adopt::Never), false, false, false),
@@ -127,6 +145,8 @@ impl<'r> Reconciler<'r> {
             rolling: &config.apply.rolling,
             key: self.options.key,
             now: &self.now,
+            server,
+            moved: self.moved.as_ref(),
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } | Purpose::Remove => None,
