@@ -193,7 +193,7 @@ impl States for StateFolder {
         let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
         record.follow(sync, true);
-        Ok(SyncState::new(folder.clone(), record, Box::new(FileStore { folder, written })))
+        Ok(SyncState::new(&folder, record, Box::new(FileStore { folder, written })))
     }
 }
 
@@ -243,7 +243,7 @@ impl Record {
 }
 
 impl<'s> SyncState<'s> {
-    pub(crate) fn new(folder: PathBuf, record: Record, store: Box<dyn Store + 's>) -> Self {
+    pub(crate) fn new(folder: &Path, record: Record, store: Box<dyn Store + 's>) -> Self {
         Self { cache: folder.join("git"), record, store }
     }
 
