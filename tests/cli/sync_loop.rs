@@ -30,7 +30,7 @@ impl<'s> Running<'s> {
     fn says(&self, text: &str, times: usize) {
         let started = Instant::now();
         while self.log().matches(text).count() < times {
-            assert!(started.elapsed() < Duration::from_secs(60), "no `{text}` in {}", self.log());
+            assert!(started.elapsed() < Duration::from_mins(1), "no `{text}` in {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -35,7 +35,7 @@ impl Hub {
         hub
     }
 
-    /// Installs what `deploy` has, and makes the token `sync` that of its ServiceAccount.
+    /// Installs what `deploy` has, and makes the token `sync` that of its `ServiceAccount`.
     fn install(&self) {
         let root = env!("CARGO_MANIFEST_DIR");
         let mut cluster = self.sandbox.fleet.cluster("hub");
@@ -134,7 +134,7 @@ impl Hub {
         assert_eq!(answer.status, 200, "{:?}", answer.object());
     }
 
-    /// The names of the ConfigMaps with the memory.
+    /// The names of the `ConfigMap`s with the memory.
     fn memory(&self) -> Vec<String> {
         let list = self.sandbox.get("hub", CONFIGS);
         let names =
@@ -165,7 +165,7 @@ fn image(sandbox: &Sandbox, cluster: &str) -> String {
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never came to pass that {what}");
+        assert!(begun.elapsed() < Duration::from_mins(1), "it never came to pass that {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -258,7 +258,7 @@ impl Round<'_> {
         self.must_lead()?;
         let (session, branches) = match &self.spec.commit {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
-            None => (self.prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
+            None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
         };
         state.remember(session.plan())?;
         let unschedulable =
@@ -313,7 +313,7 @@ impl Round<'_> {
     ) -> Result<Outcome, Stop> {
         let session = match sessions.accepted(opened) {
             Some(session) => session,
-            None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
         };
         self.must_lead()?;
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
@@ -347,7 +347,7 @@ impl Round<'_> {
         }
         let session = match sessions.accepted(opened) {
             Some(session) => session,
-            None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
         };
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
         sessions.backoffs.compares(std::time::Duration::ZERO);
@@ -358,7 +358,6 @@ impl Round<'_> {
 
     /// Renders, and refuses what is in error or may be a mistake.
     fn prepare(
-        &self,
         sessions: &mut SessionCache,
         opened: &Opened,
         kept: Option<&Plan>,
@@ -433,7 +432,7 @@ impl Round<'_> {
             keep_going: false,
         };
         let open = |on_branch: Option<&Plan>| {
-            let session = self.prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
+            let session = Self::prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
             Ok((session, opened.provenance(place)))
         };
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");

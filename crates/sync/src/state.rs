@@ -193,7 +193,8 @@ impl States for StateFolder {
         let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
         record.follow(sync, true);
-        Ok(SyncState::new(&folder, record, Box::new(FileStore { folder, written })))
+        let store = FileStore { folder: folder.clone(), written };
+        Ok(SyncState::new(&folder, record, Box::new(store)))
     }
 }
 
