@@ -335,6 +335,31 @@ fn one_process_leads_and_another_takes_over() {
 }
 
 #[test]
+fn sources_are_read_with_the_credentials_of_a_secret() {
+    let hub = Hub::new();
+    // user:s3cret
+    hub.server.demand("Basic dXNlcjpzM2NyZXQ=");
+    let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "git"}});
+    hub.create(&hub.sync("web", &json!({"source": source})));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: the Secret shop/git is not there"), "{ran:#?}");
+    let secret = |password: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git"},
+            "stringData": {"username": "user", "password": password}})
+    };
+    let secrets = "/api/v1/namespaces/shop/secrets";
+    hub.sandbox.create("hub", secrets, "test", &secret("wr0ng"));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: `git ls-remote` failed"), "{ran:#?}");
+    let said = format!("{}{}{}", ran.out, ran.err, hub.status("web"));
+    assert!(!said.contains("wr0ng") && !said.contains("Basic "), "{said}");
+    hub.sandbox.delete("hub", &format!("{secrets}/git"));
+    hub.sandbox.create("hub", secrets, "test", &secret("s3cret"));
+    hub.once().code(0);
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+}
+
+#[test]
 fn tenants_reach_what_their_account_may() {
     let hub = Hub::new();
     hub.create(&hub.sync("web", &json!({"serviceAccountName": "tenant"})));
