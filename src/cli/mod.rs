@@ -24,6 +24,7 @@ mod plan;
 mod render;
 mod revision;
 mod settings;
+mod snapshot;
 
 pub use exit::Exit;
 use exit::Fault;
@@ -66,6 +67,7 @@ enum Command {
     Explain(explain::Explain),
     Check(check::Check),
     Import(import::Import),
+    Snapshot(snapshot::Snapshot),
     Completions(completions::Completions),
 }
 
@@ -90,6 +92,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Explain(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Snapshot(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
     };
     match outcome {

@@ -28,4 +28,5 @@ mod leaks;
 mod plan;
 mod render;
 mod revision;
+mod snapshot;
 mod watch;

@@ -20,6 +20,7 @@ pub mod import;
 mod manifest;
 mod plan;
 pub mod previous;
+pub mod snapshot;
 
 pub use decisions::Decisions;
 pub use manifest::{Held, Manifest, Rendering};

@@ -14,7 +14,7 @@ use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
     SharedLists, Subject, Variant,
 };
 
@@ -81,6 +81,11 @@ impl Dialect for Karmada {
 
     fn domains(&self) -> &'static [&'static str] {
         &["karmada.io"]
+    }
+
+    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
+        Ok(Plan { placements, ..Plan::default() })
     }
 
     fn importer(&self) -> Option<Importer> {
