@@ -19,8 +19,8 @@ use federate_session::DIALECTS;
 ///
 /// -f reads what `kubectl get -o yaml` prints on the control plane's API server: inventory objects (Cluster,
 /// FederatedCluster, MemberCluster, KubeFedCluster) and what the scheduler remembers (ResourceBinding and
-/// ClusterResourceBinding of Karmada; bindings, placements and policy snapshots of KubeFleet). Objects of other kinds
-/// are ignored.
+/// ClusterResourceBinding of Karmada; federated objects of KubeAdmiral and KubeFed; bindings, placements and policy
+/// snapshots of KubeFleet). Objects of other kinds are ignored.
 ///
 /// DIR gets `clusters/<control plane>/<cluster>.yaml`, `placements.yaml`, and `snapshot.yaml`, which says what the
 /// snapshot holds. `--previous DIR/placements.yaml` makes a plan go on from there: it decides what the live control

@@ -29,4 +29,10 @@ mod plan;
 mod render;
 mod revision;
 mod snapshot;
+#[cfg(feature = "live")]
+mod sync;
+#[cfg(feature = "live")]
+mod sync_loop;
+mod versions;
 mod watch;
+mod whatif;

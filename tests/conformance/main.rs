@@ -37,7 +37,9 @@ mod karmada_failover;
 mod karmada_hub;
 mod karmada_member;
 mod kubeadmiral;
+mod kubeadmiral_hub;
 mod kubefed;
+mod kubefed_hub;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
@@ -47,6 +49,7 @@ mod kubefleet_member;
 mod kubefleet_rollout;
 mod kubefleet_run;
 mod kubefleet_select;
+mod member_status;
 mod run;
 mod yaml;
 
@@ -66,6 +69,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "upstream-tests",
         ) => karmada::judge,
+        (
+            "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
+            "scheduling" | "triggers" | "ties" | "changes",
+        ) => karmada::judge,
         ("karmada", "hubstate") => karmada_hub::hub_state,
         ("karmada", "clusterstatus") => karmada_capacity::status,
         ("karmada", "quota") => karmada_capacity::quotas,
@@ -78,6 +85,11 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             | "upstream-tests",
         ) => kubeadmiral::judge,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubeadmiral", "clusterstatus") => member_status::kubeadmiral,
+        ("kubeadmiral", "hubstate" | "failover") => kubeadmiral_hub::judge,
+        ("kubeadmiral", "automigration") => member_status::automigration,
+        ("kubefed", "clusterstatus") => member_status::kubefed,
+        ("kubefed", "hubstate" | "failover") => kubefed_hub::judge,
         ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::judge,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,

@@ -18,9 +18,11 @@ mod conflict;
 mod decisions;
 pub mod import;
 mod manifest;
+mod mistakes;
 mod plan;
 pub mod previous;
 pub mod snapshot;
+pub mod whatif;
 
 pub use decisions::Decisions;
 pub use manifest::{Held, Manifest, Rendering};

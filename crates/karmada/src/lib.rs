@@ -7,15 +7,16 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Role, Template};
+use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef, Taint};
+use federate_repo::{Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
+use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
-    SharedLists, Subject, Variant,
+    Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -46,12 +47,16 @@ mod schedule;
 mod selector;
 mod thirdparty;
 mod validate;
+mod version;
 mod workload;
 
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
 use schedule::Estimator;
+use version::Behaviour;
+
+pub use version::RELEASES;
 
 const NAME: &str = "karmada";
 
@@ -88,8 +93,22 @@ impl Dialect for Karmada {
         Ok(Plan { placements, ..Plan::default() })
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &[release::SETTING]
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
+    }
+
+    /// What cannot be reached is tainted; what runs there stays, as nothing is evicted unless that is switched on.
+    fn lose(&self, cluster: &mut Cluster) {
+        const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+        cluster.ready = false;
+        if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
+            let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
+            cluster.taints.push(Taint { key, value: String::new(), effect });
+        }
     }
 
     fn mark(&self, live: &mut Object) {
@@ -97,7 +116,8 @@ impl Dialect for Karmada {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
+        let found = validate::check(object, &Behaviour::newest());
+        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
     }
 
@@ -105,8 +125,9 @@ impl Dialect for Karmada {
         connection::read(object)
     }
 
-    fn health(&self, live: &Object) -> Health {
-        health::health(live)
+    fn health(&self, live: &Object, config: &Config) -> Health {
+        let release = RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest());
+        health::health(live, &Behaviour::of(release))
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -122,6 +143,8 @@ struct Karmadas<'a> {
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
     estimator: Estimator,
+    /// What the release computes that decides.
+    behaviour: Behaviour,
     served: Served<'a>,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
@@ -132,23 +155,28 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
+        let (admitted, mut findings) =
+            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        findings.extend(unknown);
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
-            match defaults::propagation_spec(object) {
-                Ok(spec) => policies.add(Policy::new(object, spec)),
+            match defaults::propagation_spec(object, &behaviour) {
+                Ok(spec) => policies.add(Policy::new(object, spec, &behaviour)),
                 Err(finding) => findings.push(finding),
             }
         }
         findings.extend(not_run(repo.claimed(NAME, Role::Other)));
+        findings.extend(behaviour.not_interpreted(repo.templates.iter().map(|template| &template.object)));
         let templates = repo.templates.as_slice();
         Self {
             templates,
             clusters: input.clusters,
             policies,
-            overrides: OverridePolicies::new(admitted.role(Role::Override)),
+            overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
-            estimator: Estimator::new(input.clusters),
+            estimator: Estimator::new(input.clusters, behaviour.room_on_models),
+            behaviour,
             served: Served::of(templates, input.clusters),
             lists: SharedLists::default(),
             standing: input.standing,
@@ -184,6 +212,17 @@ fn not_run<'o>(others: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
 }
 
 impl ControlPlane for Karmadas<'_> {
+    fn release(&self) -> Option<Release> {
+        Some(self.behaviour.release)
+    }
+
+    fn differences(&self, other: &str) -> Vec<&'static str> {
+        RELEASES
+            .read(other)
+            .map(|other| self.behaviour.differences(&Behaviour::of(other)))
+            .unwrap_or_default()
+    }
+
     fn check(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));

@@ -24,18 +24,21 @@ use federate_dialect::{
 mod advice;
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod complete;
 mod connection;
 mod decide;
 mod explain;
 mod followers;
+mod hash;
+pub mod hub;
 mod import;
 mod keys;
 mod kinds;
 mod manifest;
 mod member;
-mod migration;
+pub mod migration;
 mod namespaces;
 mod overrides;
 mod podspec;
@@ -90,6 +93,10 @@ impl Dialect for KubeAdmiral {
 
     fn domains(&self) -> &'static [&'static str] {
         &["kubeadmiral.io"]
+    }
+
+    fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::memory_of(hub))
     }
 
     fn importer(&self) -> Option<Importer> {

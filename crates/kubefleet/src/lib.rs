@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{Config, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -123,7 +123,7 @@ impl Dialect for KubeFleet {
         Err("its MemberCluster does not say how it is reached: an agent in the cluster pulls".to_owned())
     }
 
-    fn health(&self, live: &Object) -> Health {
+    fn health(&self, live: &Object, _: &Config) -> Health {
         health::judge(live)
     }
 

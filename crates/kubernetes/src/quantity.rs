@@ -91,6 +91,12 @@ impl Quantity {
         digits as f64 * factor
     }
 
+    /// So many percent of the amount, rounded away from zero.
+    #[must_use]
+    pub fn percent(self, percent: i64) -> Self {
+        Self(ceil_div(self.0.saturating_mul(i128::from(percent)), 100))
+    }
+
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0

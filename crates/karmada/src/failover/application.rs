@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::binding::{ApplicationFailover, Binding, EvictionTask};
 use super::{Options, json_path};
+use crate::version::Behaviour;
 
 /// How long something may be unhealthy, unless the policy says otherwise.
 const TOLERATION: i64 = 300;
@@ -49,7 +50,7 @@ impl Binding {
     /// Whether an interpreter can judge its kind.
     fn is_judged(&self) -> bool {
         let object = Object::named(&self.resource.api_version, &self.resource.kind, "n", json!({}));
-        crate::health::health(&object).state != HealthState::Unknown
+        crate::health::health(&object, &Behaviour::newest()).state != HealthState::Unknown
     }
 
     /// The clusters where its time is over. When it will be elsewhere is noted.

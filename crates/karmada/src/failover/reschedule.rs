@@ -1,23 +1,25 @@
 //! The scheduler's next look at a binding.
 
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::{Cluster, ClusterName, Object};
 use serde_json::json;
 
 use super::binding::Binding;
 use crate::schedule::{self, Applied, Estimator, Reason, Scheduler, Screen, Subject, Trace};
+use crate::version::Behaviour;
 use crate::{decide, defaults};
 
 impl Binding {
     /// Schedules it if anything triggers that.
     pub(super) fn reschedule(&mut self, clusters: &[Cluster]) {
-        let Some(placement) = defaults::placement(&self.placement) else { return };
+        let behaviour = Behaviour::newest();
+        let Some(placement) = defaults::placement(&self.placement, &behaviour) else { return };
         let mut held: Vec<(usize, i64)> = self
             .clusters
             .iter()
             .filter_map(|(name, replicas)| Some((schedule::index_of(clusters, name)?, replicas.unwrap_or(0))))
             .collect();
         held.sort_unstable();
-        let applied = self.applied.as_ref().and_then(defaults::placement);
+        let applied = self.applied.as_ref().and_then(|applied| defaults::placement(applied, &behaviour));
         let replicas: Vec<i64> = self.clusters.iter().map(|(_, replicas)| replicas.unwrap_or(0)).collect();
         let on_deleting_cluster =
             held.iter().any(|(at, _)| clusters.get(*at).is_some_and(|cluster| cluster.deleting));
@@ -33,6 +35,12 @@ impl Binding {
             self.mark_scheduled();
             return;
         }
+        let departed: Vec<(ClusterName, i64)> = self
+            .clusters
+            .iter()
+            .filter(|(name, _)| schedule::index_of(clusters, name).is_none())
+            .map(|(name, replicas)| (name.as_str().into(), replicas.unwrap_or(0)))
+            .collect();
         let evicting: Vec<usize> =
             self.tasks.iter().filter_map(|t| schedule::index_of(clusters, &t.from_cluster)).collect();
         let served: Vec<bool> =
@@ -44,16 +52,18 @@ impl Binding {
             workload: &self.workload,
             served: &served,
             previous: &held,
+            departed: &departed,
             evicting: &evicting,
             affinity: self.affinity.as_deref(),
             fresh: self.fresh,
             descending: decide::ties_descend(&Object::named("v1", "Template", "t", template)),
         };
-        let scheduler = Scheduler { clusters, estimator: &Estimator::new(clusters) };
-        let screen = Screen::new(&placement, clusters);
+        let estimator = Estimator::new(clusters, behaviour.room_on_models);
+        let scheduler = Scheduler { behaviour: &behaviour, clusters, estimator: &estimator };
+        let screen = Screen::new(&placement, clusters, behaviour.held_api);
         match scheduler.schedule(&subject, &placement, &screen, &mut Trace::default()) {
             Ok(scheduled) => {
-                let name = |at: usize| clusters.get(at).map(|c| c.name.to_string()).unwrap_or_default();
+                let name = |at: usize| schedule::named(clusters, &departed, at).to_string();
                 let targets = scheduled.order.into_iter().filter_map(|at| {
                     let (_, replicas) = scheduled.clusters.iter().find(|(index, _)| *index == at)?;
                     Some((name(at), *replicas))

@@ -14,6 +14,7 @@ use crate::api::Toleration;
 use crate::capacity::taints::ClusterTaint;
 use crate::defaults;
 use crate::schedule::tolerates;
+use crate::version::Behaviour;
 
 /// How long a cluster's taints are borne.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +73,8 @@ impl Binding {
         taints: &'s BTreeMap<&str, &[ClusterTaint]>,
     ) -> impl Iterator<Item = (&'s str, Patience)> {
         let on = options.failover && options.taint_eviction;
-        let applied = self.applied.as_ref().filter(|_| on).and_then(defaults::placement);
+        let applied = self.applied.as_ref().filter(|_| on);
+        let applied = applied.and_then(|applied| defaults::placement(applied, &Behaviour::newest()));
         let tolerations = applied.map(|placement| placement.cluster_tolerations);
         self.clusters.iter().filter_map(move |(name, _)| {
             let all = taints.get(name.as_str())?.iter().filter(|taint| taint.effect == "NoExecute");

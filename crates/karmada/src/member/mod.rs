@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::{Karmadas, manifest, prune};
+use federate_dialect::release::Release;
 use federate_dialect::{Action, Deed, DeleteOptions, Placement};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
@@ -45,7 +46,7 @@ pub(super) fn act(
         Ok(mut rendered) => {
             let overwrites = manifest::overwrites(plane, placement);
             stamp::stamp(&mut rendered.body, placement, template, &cluster.name, overwrites);
-            decide(rendered.body, live)
+            decide(rendered.body, live, plane.behaviour.release)
         }
     })
 }
@@ -68,8 +69,8 @@ fn is_managed(live: &Object) -> bool {
     live.label(MANAGED) == Some("true")
 }
 
-/// What is done with an object as it is to be sent, stamps and all.
-pub fn decide(desired: Value, live: Option<&Object>) -> Action {
+/// What a release does with an object as it is to be sent, stamps and all.
+pub fn decide(desired: Value, live: Option<&Object>, release: Release) -> Action {
     let Some(live) = live else {
         return Action { deed: Deed::Create(desired), adopts: false, status: DONE, hint: None };
     };
@@ -81,7 +82,7 @@ pub fn decide(desired: Value, live: Option<&Object>) -> Action {
              `work.karmada.io/conflict-resolution: overwrite`",
         );
     }
-    let Ok(body) = retain::retained(desired, live) else { return Action::nothing("RetainFailed") };
+    let Ok(body) = retain::retained(desired, live, release) else { return Action::nothing("RetainFailed") };
     let deed = if changes(&body, live) { Deed::Update(body) } else { Deed::Nothing };
     Action { deed, adopts, status: DONE, hint: None }
 }
