@@ -210,7 +210,7 @@ impl Import {
     }
 }
 
-fn read(path: &Path) -> Result<File, Fault> {
+pub(super) fn read(path: &Path) -> Result<File, Fault> {
     let mut bytes = Vec::new();
     let (name, read) = if path == Path::new(STDIN) {
         ("<stdin>".into(), std::io::stdin().lock().read_to_end(&mut bytes).map(drop))

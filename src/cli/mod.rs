@@ -24,6 +24,7 @@ mod plan;
 mod render;
 mod revision;
 mod settings;
+mod snapshot;
 #[cfg(feature = "live")]
 mod sync;
 mod whatif;
@@ -74,6 +75,7 @@ enum Command {
     WhatIf(whatif::WhatIf),
     Check(check::Check),
     Import(import::Import),
+    Snapshot(snapshot::Snapshot),
     #[cfg(feature = "live")]
     Sync(sync::Sync),
     Completions(completions::Completions),
@@ -101,6 +103,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::WhatIf(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Snapshot(command) => command.run(),
         #[cfg(feature = "live")]
         Command::Sync(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),

@@ -29,6 +29,7 @@ mod leaks;
 mod plan;
 mod render;
 mod revision;
+mod snapshot;
 #[cfg(feature = "live")]
 mod sync;
 #[cfg(feature = "live")]

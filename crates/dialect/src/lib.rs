@@ -136,6 +136,13 @@ pub trait Dialect: Sync {
         &[]
     }
 
+    /// What its control plane remembers, among the objects of the control plane's own API server, as the memory
+    /// of a plan. By default nothing.
+    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+        let _ = hub;
+        Ok(Plan::default())
+    }
+
     /// How it takes objects in that run already, if it can.
     fn importer(&self) -> Option<import::Importer> {
         None

@@ -21,6 +21,7 @@ mod manifest;
 mod mistakes;
 mod plan;
 pub mod previous;
+pub mod snapshot;
 pub mod whatif;
 
 pub use decisions::Decisions;

@@ -281,10 +281,10 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
         row.clusters = self.named(&scheduled.clusters);
-        match scheduled.affinity {
-            Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),
-            None => row.memory.shift_remove(AFFINITY),
-        };
+        // A policy that has no groups any more leaves the one that was taken last.
+        if let Some(name) = scheduled.affinity {
+            row.memory.insert(AFFINITY.to_owned(), Value::from(name));
+        }
         row.memory.shift_remove(RESCHEDULE);
         self.plane.rebalancers.obeyed(&row.object, &mut row.memory);
         self.remember_placement(row);

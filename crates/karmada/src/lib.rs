@@ -15,8 +15,8 @@ use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Release,
-    SharedLists, Subject, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
+    Release, SharedLists, Subject, Variant,
 };
 
 mod affinity;
@@ -86,6 +86,11 @@ impl Dialect for Karmada {
 
     fn domains(&self) -> &'static [&'static str] {
         &["karmada.io"]
+    }
+
+    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
+        Ok(Plan { placements, ..Plan::default() })
     }
 
     fn settings(&self) -> &'static [&'static str] {

@@ -95,6 +95,10 @@ impl Dialect for KubeAdmiral {
         &["kubeadmiral.io"]
     }
 
+    fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::memory_of(hub))
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }

@@ -111,6 +111,10 @@ impl Dialect for KubeFed {
         ]
     }
 
+    fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::memory_of(hub))
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }

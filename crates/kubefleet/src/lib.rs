@@ -20,8 +20,8 @@ use federate_repo::{Config, Role};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Rendered,
-    Variant, Withheld,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
+    Rendered, Variant, Withheld,
 };
 
 mod affinity;
@@ -97,6 +97,11 @@ impl Dialect for KubeFleet {
 
     fn domains(&self) -> &'static [&'static str] {
         &["kubernetes-fleet.io"]
+    }
+
+    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
+        Ok(Plan { placements, ..Plan::default() })
     }
 
     fn importer(&self) -> Option<Importer> {

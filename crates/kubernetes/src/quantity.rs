@@ -23,6 +23,17 @@ impl Quantity {
         Self(i128::from(value) * (NANO / 1000))
     }
 
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, times: i64) -> Self {
+        Self(self.0.saturating_mul(i128::from(times)))
+    }
+
+    /// The amount in billionths.
+    pub fn nanos(self) -> i128 {
+        self.0
+    }
+
     /// Reads a JSON value: a string in quantity notation, or a number.
     pub fn from_json(value: &serde_json::Value) -> Option<Self> {
         match value {
@@ -78,17 +89,6 @@ impl Quantity {
             (digits, factor) = (digits / 1000, larger);
         }
         digits as f64 * factor
-    }
-
-    /// So many times as much.
-    #[must_use]
-    pub fn times(self, times: i64) -> Self {
-        Self(self.0.saturating_mul(i128::from(times)))
-    }
-
-    /// The amount in billionths.
-    pub fn nanos(self) -> i128 {
-        self.0
     }
 
     /// So many percent of the amount, rounded away from zero.

@@ -25,7 +25,7 @@ pub mod update;
 pub mod walk;
 
 pub use config::Config;
-pub use live::live;
+pub use live::{live, objects_of};
 pub use source::{File, Nothing, Source};
 pub use update::{Anew, ChangedFile};
 

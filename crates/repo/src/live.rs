@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::source::{File, Source};
-use super::{Config, load, sort, walk};
+use super::{Claims, Config, load, sort, walk};
 use federate_kubernetes::{Finding, Live, Object, Severity};
 
 /// Reads the live state of the clusters that have a folder in `source`; `name` is what the folder is
@@ -26,6 +26,20 @@ pub fn live(source: &dyn Source, name: &str) -> (Live, Vec<Finding>) {
         }
     }
     (live, findings)
+}
+
+/// The objects of files that hold what `kubectl get -o yaml` prints, in the order of the files.
+pub fn objects_of(files: &[File], claims: &dyn Claims) -> (Vec<Object>, Vec<Finding>) {
+    let (mut all, mut findings) = (Vec::new(), Vec::new());
+    for read in files.iter().map(load::contents) {
+        all.extend(read.objects);
+        findings.extend(read.findings);
+    }
+    let scopes = sort::Scopes::defined(all.iter());
+    for object in &mut all {
+        scopes.apply(object, claims);
+    }
+    (all, findings)
 }
 
 /// The file's objects, their origin told from the folder's name on.

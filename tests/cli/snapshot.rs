@@ -1,0 +1,79 @@
+//! `federate snapshot`: a hub's dump becomes an inventory and the memory of a plan.
+
+use std::fs;
+
+use crate::sandbox::{POLICY, Sandbox, WEB};
+
+const CLUSTERS: &str = "apiVersion: v1
+kind: List
+items:
+- apiVersion: cluster.karmada.io/v1alpha1
+  kind: Cluster
+  metadata: {name: m1, resourceVersion: '7', managedFields: []}
+  spec: {region: eu}
+  status:
+    kubernetesVersion: v1.34.2
+    apiEnablements: [{groupVersion: apps/v1, resources: [{name: deployments, kind: Deployment}]}]
+- apiVersion: cluster.karmada.io/v1alpha1
+  kind: Cluster
+  metadata: {name: m2}
+  spec: {region: us}
+  status:
+    apiEnablements: [{groupVersion: apps/v1, resources: [{name: deployments, kind: Deployment}]}]
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: other, namespace: shop}
+";
+
+const BINDING: &str = "apiVersion: work.karmada.io/v1alpha2
+kind: ResourceBinding
+metadata:
+  name: web-deployment
+  namespace: shop
+  annotations:
+    policy.karmada.io/applied-placement: '{\"replicaScheduling\":{\"replicaSchedulingType\":\"Divided\"}}'
+    propagationpolicy.karmada.io/name: web
+    propagationpolicy.karmada.io/namespace: shop
+spec:
+  resource: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}
+  replicas: 4
+  placement: {replicaScheduling: {replicaSchedulingType: Divided}}
+  clusters: [{name: m2, replicas: 3}, {name: m1, replicas: 1}]
+";
+
+#[test]
+fn a_plan_goes_on_from_a_snapshot() {
+    let sandbox = Sandbox::new().file("clusters.yaml", CLUSTERS).file("bindings.yaml", BINDING);
+    let taken = sandbox.run("snapshot -f clusters.yaml bindings.yaml --out repo").code(0);
+    assert_eq!(taken.err, "karmada: 2 clusters and 1 placements in repo\n");
+    let cluster = sandbox.read("repo/clusters/karmada/m1.yaml");
+    assert!(cluster.contains("v1.34.2") && !cluster.contains("resourceVersion"), "{cluster}");
+    sandbox.write("repo/web.yaml", WEB);
+    sandbox.write("repo/policy.yaml", POLICY);
+    let clusters = |line: &str| sandbox.run(line).json()["placements"][0]["clusters"].to_string();
+    let fresh = clusters("plan repo -o json");
+    let next = clusters("plan repo --previous repo/placements.yaml -o json");
+    assert_eq!(fresh, r#"[{"name":"m1","replicas":2},{"name":"m2","replicas":2}]"#);
+    assert_eq!(next, r#"[{"name":"m1","replicas":1},{"name":"m2","replicas":3}]"#);
+}
+
+#[test]
+fn only_a_snapshot_is_replaced() {
+    let sandbox = Sandbox::new().file("hub.yaml", CLUSTERS).file("mine/notes.txt", "keep");
+    let refused = sandbox.run("snapshot -f hub.yaml --out mine -q").code(2);
+    assert!(refused.err.contains("choose a new or empty folder"), "{refused:?}");
+    for _ in 0..2 {
+        sandbox.run("snapshot -f hub.yaml --out snapshot -q").code(0);
+    }
+    let first = sandbox.read("snapshot/snapshot.yaml");
+    assert!(first.contains("kind: Snapshot") && first.contains("digest: sha256:"), "{first}");
+    assert!(fs::read_dir(sandbox.path(".")).unwrap().count() == 3, "nothing is left beside it");
+}
+
+#[test]
+fn a_dump_without_a_control_plane_is_an_error() {
+    let sandbox = Sandbox::new().file("web.yaml", WEB);
+    let refused = sandbox.run("snapshot -f web.yaml --out snapshot").code(2);
+    assert!(refused.err.contains("no inventory object"), "{refused:?}");
+    assert!(!sandbox.path("snapshot").exists());
+}
