@@ -367,3 +367,39 @@ fn tenants_reach_what_their_account_may() {
     assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
     assert!(!hub.sandbox.has("m1", WEB));
 }
+
+#[test]
+fn everything_of_deploy_is_taken_by_the_api_server() {
+    let sandbox = Sandbox::new(&["hub"]);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");
+    let list = fs::read(root.join("kustomization.yaml")).unwrap();
+    let list = federate_yaml::read(&list).documents.remove(0).value;
+    let files: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(files.contains(&"../crds") && root.join("../crds/kustomization.yaml").exists());
+    for file in files.into_iter().filter(|file| *file != "../crds") {
+        let text = fs::read(root.join(file)).unwrap();
+        for document in federate_yaml::read(&text).documents {
+            let body = document.value;
+            let plural = match body["kind"].as_str().unwrap() {
+                "NetworkPolicy" => "networkpolicies".to_owned(),
+                kind => format!("{}s", kind.to_lowercase()),
+            };
+            let version = body["apiVersion"].as_str().unwrap();
+            let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+            let place = body["metadata"]["namespace"]
+                .as_str()
+                .map(|name| format!("/namespaces/{name}"))
+                .unwrap_or_default();
+            let made = sandbox.fleet.cluster("hub").create(&format!("{group}{place}/{plural}"), &body);
+            assert_eq!(made.status, 201, "{file}: {:?}", made.object());
+            // Namespaces that enforce the standard `restricted` take the pods.
+            if let Some(pod) = body.pointer("/spec/template/spec") {
+                let container = &pod["containers"][0]["securityContext"];
+                assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+                assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+                assert_eq!(container["allowPrivilegeEscalation"], false);
+                assert_eq!(container["capabilities"]["drop"], json!(["ALL"]));
+            }
+        }
+    }
+}
