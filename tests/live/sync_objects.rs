@@ -246,6 +246,22 @@ fn memory_that_was_edited_is_refused_and_memory_that_is_gone_is_made_anew() {
 }
 
 #[test]
+fn an_object_that_is_made_again_takes_the_memory_over() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    hub.create(&hub.sync("web", &json!({})));
+    let uid = hub.sandbox.get("hub", &format!("{SYNCS}/web"))["metadata"]["uid"].clone();
+    hub.once().code(0);
+    assert_eq!(hub.memory().len(), 2);
+    for name in hub.memory() {
+        let owner = &hub.sandbox.get("hub", &format!("{CONFIGS}/{name}"))["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], uid, "{name} goes away with the new object");
+    }
+}
+
+#[test]
 fn what_cannot_be_carried_out_is_said_in_the_status() {
     let hub = Hub::new();
     let set = json!({"apply": {"applySet": "default/both"}});
