@@ -246,6 +246,22 @@ fn memory_that_was_edited_is_refused_and_memory_that_is_gone_is_made_anew() {
 }
 
 #[test]
+fn an_object_that_is_made_again_takes_the_memory_over() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    hub.create(&hub.sync("web", &json!({})));
+    let uid = hub.sandbox.get("hub", &format!("{SYNCS}/web"))["metadata"]["uid"].clone();
+    hub.once().code(0);
+    assert_eq!(hub.memory().len(), 2);
+    for name in hub.memory() {
+        let owner = &hub.sandbox.get("hub", &format!("{CONFIGS}/{name}"))["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], uid, "{name} goes away with the new object");
+    }
+}
+
+#[test]
 fn what_cannot_be_carried_out_is_said_in_the_status() {
     let hub = Hub::new();
     let set = json!({"apply": {"applySet": "default/both"}});
@@ -366,4 +382,40 @@ fn tenants_reach_what_their_account_may() {
     let ran = hub.once().code(2);
     assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
     assert!(!hub.sandbox.has("m1", WEB));
+}
+
+#[test]
+fn everything_of_deploy_is_taken_by_the_api_server() {
+    let sandbox = Sandbox::new(&["hub"]);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");
+    let list = fs::read(root.join("kustomization.yaml")).unwrap();
+    let list = federate_yaml::read(&list).documents.remove(0).value;
+    let files: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(files.contains(&"../crds") && root.join("../crds/kustomization.yaml").exists());
+    for file in files.into_iter().filter(|file| *file != "../crds") {
+        let text = fs::read(root.join(file)).unwrap();
+        for document in federate_yaml::read(&text).documents {
+            let body = document.value;
+            let plural = match body["kind"].as_str().unwrap() {
+                "NetworkPolicy" => "networkpolicies".to_owned(),
+                kind => format!("{}s", kind.to_lowercase()),
+            };
+            let version = body["apiVersion"].as_str().unwrap();
+            let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+            let place = body["metadata"]["namespace"]
+                .as_str()
+                .map(|name| format!("/namespaces/{name}"))
+                .unwrap_or_default();
+            let made = sandbox.fleet.cluster("hub").create(&format!("{group}{place}/{plural}"), &body);
+            assert_eq!(made.status, 201, "{file}: {:?}", made.object());
+            // Namespaces that enforce the standard `restricted` take the pods.
+            if let Some(pod) = body.pointer("/spec/template/spec") {
+                let container = &pod["containers"][0]["securityContext"];
+                assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+                assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+                assert_eq!(container["allowPrivilegeEscalation"], false);
+                assert_eq!(container["capabilities"]["drop"], json!(["ALL"]));
+            }
+        }
+    }
 }

@@ -317,7 +317,7 @@ spec:
         assert_eq!(findings(SYNC), Vec::<String>::new());
         for (old, new, said) in [
             ("interval: 1m", "intervall: 1m", "6:3: unknown field `intervall`"),
-            ("interval: 1m", "interval: soon", "6:13: `soon` is not a length of time"),
+            ("interval: 1m", "interval: soon", "6:3: `soon` is not a length of time"),
             (
                 "interval: 1m",
                 "interval: 1m\n  rollout: {stages: []}",

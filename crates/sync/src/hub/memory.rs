@@ -43,6 +43,9 @@ pub(super) struct Memory<'h> {
     pub(super) uid: String,
     /// The `ConfigMap` that names the parts, as it was read; `Null` where there is none.
     pub(super) index: Value,
+    /// Whether the parts belong to this object, and not to a former one of its name, with which they may go away. The
+    /// label of the index says so once they are written.
+    pub(super) own: bool,
 }
 
 /// Why a memory cannot be read.
@@ -65,8 +68,10 @@ impl<'h> Memory<'h> {
         let name = format!("federate.{}", sync.metadata.name);
         let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
         let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name, "uid": uid});
-        let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null };
+        let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
         memory.index = hub.find(&memory.path(&memory.name))?.unwrap_or_default();
+        let label = &memory.index["metadata"]["labels"][LABEL];
+        memory.own = label.is_null() || *label == memory.uid.as_str();
         Ok(memory)
     }
 
@@ -118,7 +123,7 @@ impl<'h> Memory<'h> {
     pub(super) fn write(&mut self, text: &[u8]) -> Result<(), Error> {
         let packed = pack(text);
         let whole = digest([&*packed]);
-        if self.index["data"]["digest"] == whole.as_str() {
+        if self.own && self.index["data"]["digest"] == whole.as_str() {
             return Ok(());
         }
         let short: String = whole.chars().take(12).collect();
@@ -141,6 +146,7 @@ impl<'h> Memory<'h> {
             ("digest".to_owned(), whole.into()),
             ("parts".to_owned(), names.join(" ").into()),
         ]);
+        self.own = true;
         self.put(data)?;
         self.sweep(&names)
     }
@@ -166,9 +172,11 @@ impl<'h> Memory<'h> {
     fn put(&mut self, changed: Map<String, Value>) -> Result<(), Error> {
         let mut data = self.index["data"].as_object().cloned().unwrap_or_default();
         data.extend(changed);
+        let label =
+            if self.own { self.uid.clone().into() } else { self.index["metadata"]["labels"][LABEL].clone() };
         let mut body = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": self.name, "labels": {LABEL: self.uid}, "ownerReferences": [self.owner]},
+            "metadata": {"name": self.name, "labels": {LABEL: label}, "ownerReferences": [self.owner]},
             "data": data,
         });
         let version = self.index["metadata"]["resourceVersion"].clone();

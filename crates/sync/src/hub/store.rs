@@ -77,6 +77,10 @@ impl States for HubStates {
         let mut record = Record::new(sync, meta.generation, status);
         (record.spec, record.accepted) = (spec, accepted);
         record.follow(sync, false);
+        if let Some(accepted) = record.accepted.as_mut().filter(|_| !memory.own) {
+            // It is taken over with everything that it says, by writing it anew.
+            (accepted.done, accepted.pending) = (false, None);
+        }
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
         Ok(SyncState::new(&cache, record, Box::new(HubStore { memory, path, written })))
     }
