@@ -202,8 +202,8 @@ fn show(invalid: &Invalid) {
     ));
 }
 
-fn failed(error: impl ToString) -> Fault {
-    Fault::Failed(error.to_string())
+fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Fault {
+    Fault::Failed(error.into().to_string())
 }
 
 fn line(done: &Done) -> String {

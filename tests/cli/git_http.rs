@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// A server for the repositories below a folder; it serves until the test ends.
@@ -13,6 +13,7 @@ pub(crate) struct Server {
     port: u16,
     refuses: Arc<AtomicBool>,
     requests: Arc<AtomicUsize>,
+    demands: Arc<Mutex<Option<String>>>,
 }
 
 impl Server {
@@ -22,14 +23,17 @@ impl Server {
         let refuses = Arc::new(AtomicBool::new(false));
         let requests = Arc::new(AtomicUsize::new(0));
         let (root, refusing, counted) = (root.to_owned(), Arc::clone(&refuses), Arc::clone(&requests));
+        let demands = Arc::new(Mutex::new(None));
+        let demanded = Arc::clone(&demands);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let (root, refusing) = (root.clone(), refusing.load(Ordering::SeqCst));
-                thread::spawn(move || answer(&stream.unwrap(), root, refusing));
+                let demanded = demanded.lock().unwrap().clone();
+                thread::spawn(move || answer(&stream.unwrap(), root, refusing, demanded.as_deref()));
             }
         });
-        Self { port, refuses, requests }
+        Self { port, refuses, requests, demands }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -41,13 +45,18 @@ impl Server {
         self.requests.swap(0, Ordering::SeqCst)
     }
 
+    /// From now on only who sends this header `Authorization` is answered.
+    pub(crate) fn demand(&self, authorization: &str) {
+        *self.demands.lock().unwrap() = Some(authorization.to_owned());
+    }
+
     /// From now on pushes are forbidden.
     pub(crate) fn refuse_pushes(&self) {
         self.refuses.store(true, Ordering::SeqCst);
     }
 }
 
-fn answer(stream: &TcpStream, root: PathBuf, refuses: bool) {
+fn answer(stream: &TcpStream, root: PathBuf, refuses: bool, demanded: Option<&str>) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
@@ -59,12 +68,14 @@ fn answer(stream: &TcpStream, root: PathBuf, refuses: bool) {
     command.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
     let mut length = 0;
     let mut chunked = false;
+    let mut known = demanded.is_none();
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).unwrap();
         let Some((name, value)) = header.trim_end().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().unwrap(),
+            "authorization" => known = known || demanded == Some(value),
             "transfer-encoding" => chunked = value == "chunked",
             "content-type" => drop(command.env("CONTENT_TYPE", value)),
             "content-encoding" => drop(command.env("HTTP_CONTENT_ENCODING", value)),
@@ -74,6 +85,11 @@ fn answer(stream: &TcpStream, root: PathBuf, refuses: bool) {
     }
     let body = if chunked { chunks(&mut reader) } else { exactly(&mut reader, length) };
     let mut stream = stream;
+    if !known {
+        let head = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=git\r\nContent-Length: 0\r\n";
+        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        return;
+    }
     if refuses && target.contains("git-receive-pack") {
         stream
             .write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

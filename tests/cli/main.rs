@@ -8,6 +8,7 @@
     reason = "tests fail loudly"
 )]
 
+#[cfg_attr(test, allow(dead_code, reason = "shared with the tests of clusters"))]
 mod git_http;
 mod sandbox;
 

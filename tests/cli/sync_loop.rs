@@ -30,7 +30,7 @@ impl<'s> Running<'s> {
     fn says(&self, text: &str, times: usize) {
         let started = Instant::now();
         while self.log().matches(text).count() < times {
-            assert!(started.elapsed() < Duration::from_secs(60), "no `{text}` in {}", self.log());
+            assert!(started.elapsed() < Duration::from_mins(1), "no `{text}` in {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -129,6 +129,7 @@ fn a_source_is_polled_at_the_interval_and_dependents_follow() {
     sandbox.git("commit -q -a -m second");
     // Each commit is said once, and as the end of a round.
     running.says("committed main@", 3);
+    assert!(running.log().contains("read only what changed files=1 templates=1"), "{}", running.log());
     assert_eq!(running.end("-INT"), Some(0));
     assert!(sandbox.git("show rendered:m1/shop/deployment.apps_web.yaml").contains("replicas: 4"));
 }

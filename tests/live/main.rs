@@ -10,6 +10,7 @@
 )]
 #![cfg(feature = "live")]
 
+#[allow(dead_code, reason = "shared with the tests of the command line")]
 #[path = "../cli/git_http.rs"]
 mod git_http;
 mod real;

@@ -35,7 +35,7 @@ impl Hub {
         hub
     }
 
-    /// Installs what `deploy` has, and makes the token `sync` that of its ServiceAccount.
+    /// Installs what `deploy` has, and makes the token `sync` that of its `ServiceAccount`.
     fn install(&self) {
         let root = env!("CARGO_MANIFEST_DIR");
         let mut cluster = self.sandbox.fleet.cluster("hub");
@@ -134,7 +134,7 @@ impl Hub {
         assert_eq!(answer.status, 200, "{:?}", answer.object());
     }
 
-    /// The names of the ConfigMaps with the memory.
+    /// The names of the `ConfigMap`s with the memory.
     fn memory(&self) -> Vec<String> {
         let list = self.sandbox.get("hub", CONFIGS);
         let names =
@@ -165,7 +165,7 @@ fn image(sandbox: &Sandbox, cluster: &str) -> String {
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never came to pass that {what}");
+        assert!(begun.elapsed() < Duration::from_mins(1), "it never came to pass that {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -332,6 +332,31 @@ fn one_process_leads_and_another_takes_over() {
         .get("hub", "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases/federate-sync");
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
     assert_eq!(second.end("-TERM"), Some(0));
+}
+
+#[test]
+fn sources_are_read_with_the_credentials_of_a_secret() {
+    let hub = Hub::new();
+    // user:s3cret
+    hub.server.demand("Basic dXNlcjpzM2NyZXQ=");
+    let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "git"}});
+    hub.create(&hub.sync("web", &json!({"source": source})));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: the Secret shop/git is not there"), "{ran:#?}");
+    let secret = |password: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git"},
+            "stringData": {"username": "user", "password": password}})
+    };
+    let secrets = "/api/v1/namespaces/shop/secrets";
+    hub.sandbox.create("hub", secrets, "test", &secret("wr0ng"));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: `git ls-remote` failed"), "{ran:#?}");
+    let said = format!("{}{}{}", ran.out, ran.err, hub.status("web"));
+    assert!(!said.contains("wr0ng") && !said.contains("Basic "), "{said}");
+    hub.sandbox.delete("hub", &format!("{secrets}/git"));
+    hub.sandbox.create("hub", secrets, "test", &secret("s3cret"));
+    hub.once().code(0);
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
 }
 
 #[test]

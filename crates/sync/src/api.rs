@@ -98,7 +98,7 @@ pub struct Spec {
     /// The Syncs that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
-    /// The ServiceAccount, of the Sync's namespace, that federate acts as in member clusters.
+    /// The `ServiceAccount`, of the Sync's namespace, that federate acts as in member clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
     /// The kubeconfig whose contexts lead to the member clusters.

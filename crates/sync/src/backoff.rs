@@ -87,7 +87,7 @@ mod tests {
         let mut backoffs = Backoffs::default();
         let now = Instant::now();
         let cause = || Some(Cause { failed: true, message: "no".to_owned() });
-        let times = (Duration::from_secs(10), Duration::from_secs(60));
+        let times = (Duration::from_secs(10), Duration::from_mins(1));
         backoffs.note("m1", cause(), times);
         assert!(!backoffs.is_due("m1", now) && backoffs.is_due("m2", now));
         assert!(backoffs.is_due("m1", now + Duration::from_secs(11)));
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_most() {
-        let seconds = |failures| wait(Duration::from_secs(10), Duration::from_secs(60), failures).as_secs();
+        let seconds = |failures| wait(Duration::from_secs(10), Duration::from_mins(1), failures).as_secs();
         assert_eq!([1, 2, 3, 4, 99].map(seconds), [10, 20, 40, 60, 60]);
     }
 }

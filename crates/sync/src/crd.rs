@@ -79,6 +79,7 @@ fn schema<T: schemars::JsonSchema>() -> Value {
 /// Leaves out what API servers do not take, and writes alternatives of words as a list of them.
 fn structure(schema: &mut Value) {
     if let Some(map) = schema.as_object_mut() {
+        map.values_mut().for_each(structure);
         for unknown in ["$schema", "components", "title"] {
             // A property may be called so.
             if map.get(unknown).is_some_and(|value| unknown != "title" || value.is_string()) {
@@ -93,11 +94,19 @@ fn structure(schema: &mut Value) {
             map.insert("type".to_owned(), "string".into());
             map.insert("enum".to_owned(), words.into());
         }
+        // What is not wanted is left out, and never null.
+        map.remove("nullable");
+        if let Some(Value::Array(cases)) = map.get_mut("anyOf").map(Value::take) {
+            map.remove("anyOf");
+            let case = cases.into_iter().find(|case| case.get("type").is_some());
+            for (key, value) in case.as_ref().and_then(Value::as_object).into_iter().flatten() {
+                map.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
         // How many bytes a whole number has is no matter of JSON.
         if map.get("format").is_some_and(|format| matches!(format.as_str(), Some("uint" | "uint8"))) {
             map.remove("format");
         }
-        map.values_mut().for_each(structure);
     } else if let Some(items) = schema.as_array_mut() {
         items.iter_mut().for_each(structure);
     }

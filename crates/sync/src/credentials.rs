@@ -1,7 +1,7 @@
 //! Credentials of a source, by the keys that Flux's Secrets have, as `git` takes them: in its environment and in files
 //! that only we can read. None stands in an argument, where every process could read it.
 //!
-//! Facts: the Secrets of Flux's GitRepository; git-config(1) (`GIT_CONFIG_COUNT`, `http.*`); ssh_config(5).
+//! Facts: the Secrets of Flux's `GitRepository`; git-config(1) (`GIT_CONFIG_COUNT`, `http.*`); `ssh_config`(5).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -110,7 +110,7 @@ impl Members<'_> {
         let failed = |why: String| Stop::new(Reason::ReconciliationFailed, why);
         let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
         let actions = Reconciler::new(self.session, &reconcile).servers(&reached.access, &options);
-        actions.map_err(|error| Stop::new(Reason::ReconciliationFailed, error))
+        actions.map_err(|error| Stop::new(Reason::ReconciliationFailed, error.to_string()))
     }
 
     fn log(&self, actions: &Actions, what: &str) {

@@ -113,9 +113,9 @@ impl SessionCache {
         session.remember(previous);
         match session.update(opened.source(), &changed) {
             Update::Templates(templates) => {
-                tracing::debug!(files = changed.len(), templates = templates.len(), "read what changed");
+                tracing::info!(files = changed.len(), templates = templates.len(), "read only what changed");
             }
-            Update::Everything(why) => tracing::debug!(%why, "read everything again"),
+            Update::Everything(why) => tracing::info!(%why, "read everything again"),
         }
         session
     }

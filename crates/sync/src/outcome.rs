@@ -43,14 +43,14 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    pub(crate) fn new(reason: Reason, message: impl ToString) -> Self {
-        Self { reason, message: message.to_string() }
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
     }
 }
 
 impl From<StateError> for Stop {
     fn from(error: StateError) -> Self {
-        Self::new(reason(&error), error)
+        Self::new(reason(&error), error.to_string())
     }
 }
 
@@ -69,7 +69,7 @@ impl From<SourceError> for Stop {
             SourceError::Refused(_) => Reason::VerificationError,
             _ => Reason::GitOperationFailed,
         };
-        Self::new(reason, error)
+        Self::new(reason, error.to_string())
     }
 }
 

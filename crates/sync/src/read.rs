@@ -12,7 +12,7 @@ use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
 use federate_repo::{Repo, config};
 
-use crate::api::{Apply, Commit, DriftMode, Sync};
+use crate::api::{Apply, Commit, DriftMode, Reference, Sync};
 use crate::source::Address;
 
 /// The code of every finding here.
@@ -48,7 +48,7 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Invalid {
     /// Their texts.
-    pub repo: Repo,
+    pub repo: Box<Repo>,
     /// What is wrong.
     pub findings: Vec<Finding>,
 }
@@ -189,7 +189,7 @@ impl Reader {
             }
         }
         if !self.findings.is_empty() {
-            return Err(Invalid { repo: self.repo, findings: self.findings });
+            return Err(Invalid { repo: Box::new(self.repo), findings: self.findings });
         }
         Ok(read.into_iter().map(|(_, loaded)| loaded).collect())
     }
@@ -221,10 +221,8 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
         }
     }
     let spec = &sync.spec;
-    if let Some(reference) = &spec.source.reference {
-        if let Err(message) = reference.check() {
-            wrong.push(("/spec/source/ref", message));
-        }
+    if let Some(Err(message)) = spec.source.reference.as_ref().map(Reference::check) {
+        wrong.push(("/spec/source/ref", message));
     }
     if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
         wrong.push(("/spec/source/path", "the path must lie in the repository".to_owned()));
@@ -276,13 +274,11 @@ impl Sync {
     /// Namespace and name of the object that keeps what this Sync manages in a cluster.
     pub fn apply_set(&self) -> (String, String) {
         let named = self.spec.apply.as_ref().and_then(|Apply { apply_set, .. }| apply_set.as_deref());
-        match named.and_then(|set| set.split_once('/')) {
-            Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
-            None => {
-                let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
-                ("default".to_owned(), name)
-            }
+        if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
+            return (namespace.to_owned(), name.to_owned());
         }
+        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
+        ("default".to_owned(), name)
     }
 }
 

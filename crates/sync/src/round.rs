@@ -167,7 +167,7 @@ impl Round<'_> {
         let Some(Read { opened, .. }) = read else { return Ok(unchanged(state)) };
         let session = sessions.take(&opened, None);
         self.must_lead()?;
-        if let Some(stop) = self.refuses(&session, None, None) {
+        if let Some(stop) = Self::refuses(&session, None, None) {
             return Err(stop);
         }
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
@@ -187,7 +187,8 @@ impl Round<'_> {
             patience: self.spec.timeout(),
             variables: credentials.variables(),
         };
-        let layout = self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(invalid)?;
+        let layout =
+            self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(|error| invalid(&error))?;
         let Advertised { tip, branches } =
             remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref();
@@ -257,13 +258,13 @@ impl Round<'_> {
         self.must_lead()?;
         let (session, branches) = match &self.spec.commit {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
-            None => (self.prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
+            None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
         };
         state.remember(session.plan())?;
         let unschedulable =
             session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
         state.record.status.unschedulable = unschedulable;
-        state.record.status.branches = branches.clone();
+        state.record.status.branches.clone_from(&branches);
         let branches = branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect();
         let accepted = Accepted { tip: tip.to_owned(), branches, done: false, pending: None };
         state.record.accepted = Some(accepted);
@@ -312,7 +313,7 @@ impl Round<'_> {
     ) -> Result<Outcome, Stop> {
         let session = match sessions.accepted(opened) {
             Some(session) => session,
-            None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
         };
         self.must_lead()?;
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
@@ -346,7 +347,7 @@ impl Round<'_> {
         }
         let session = match sessions.accepted(opened) {
             Some(session) => session,
-            None => self.prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
         };
         let members = Members { loaded: self.loaded, env: self.env, session: &session };
         sessions.backoffs.compares(std::time::Duration::ZERO);
@@ -357,14 +358,13 @@ impl Round<'_> {
 
     /// Renders, and refuses what is in error or may be a mistake.
     fn prepare(
-        &self,
         sessions: &mut SessionCache,
         opened: &Opened,
         kept: Option<&Plan>,
         limit: Option<u8>,
     ) -> Result<Session, Stop> {
         let session = sessions.take(opened, kept);
-        match self.refuses(&session, kept, limit) {
+        match Self::refuses(&session, kept, limit) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision differs from this one in little.
@@ -375,7 +375,7 @@ impl Round<'_> {
     }
 
     /// Why what is rendered is neither committed nor applied.
-    fn refuses(&self, session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<Stop> {
+    fn refuses(session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<Stop> {
         let errors: Vec<_> =
             session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
         if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
@@ -406,7 +406,7 @@ impl Round<'_> {
         opened: &Opened,
         kept: Option<&Plan>,
     ) -> Result<(Session, Vec<Branch>), Stop> {
-        let layout = commit.layout().map_err(invalid)?;
+        let layout = commit.layout().map_err(|error| invalid(&error))?;
         let place = opened.place().ok_or_else(|| {
             let message = "the folder is in no git repository, so that there is no branch to commit to";
             Stop::new(Reason::BuildFailed, message)
@@ -432,13 +432,13 @@ impl Round<'_> {
             keep_going: false,
         };
         let open = |on_branch: Option<&Plan>| {
-            let session = self.prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
+            let session = Self::prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
             Ok((session, opened.provenance(place)))
         };
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
         let Committed { session, branches } = run.run(open, retrying).map_err(|error| match error {
             commit::Error::Open(stop) => stop,
-            error => Stop::new(Reason::ReconciliationFailed, error),
+            error => Stop::new(Reason::ReconciliationFailed, error.to_string()),
         })?;
         let branches = branches.unwrap_or_default();
         for branch in branches.iter().filter(|branch| branch.commit.is_some()) {
@@ -457,8 +457,8 @@ fn unauthorized(why: String) -> Stop {
     Stop::new(Reason::GitOperationFailed, why)
 }
 
-fn invalid(error: branch::Error) -> Stop {
-    Stop::new(Reason::BuildFailed, error)
+fn invalid(error: &branch::Error) -> Stop {
+    Stop::new(Reason::BuildFailed, error.to_string())
 }
 
 /// What is there already is all that is wanted.

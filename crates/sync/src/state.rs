@@ -193,7 +193,8 @@ impl States for StateFolder {
         let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
         record.follow(sync, true);
-        Ok(SyncState::new(folder.clone(), record, Box::new(FileStore { folder, written })))
+        let store = FileStore { folder: folder.clone(), written };
+        Ok(SyncState::new(&folder, record, Box::new(store)))
     }
 }
 
@@ -243,7 +244,7 @@ impl Record {
 }
 
 impl<'s> SyncState<'s> {
-    pub(crate) fn new(folder: PathBuf, record: Record, store: Box<dyn Store + 's>) -> Self {
+    pub(crate) fn new(folder: &Path, record: Record, store: Box<dyn Store + 's>) -> Self {
         Self { cache: folder.join("git"), record, store }
     }
 

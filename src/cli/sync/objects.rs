@@ -32,7 +32,7 @@ pub(super) struct ObjectArgs {
     #[arg(long, value_name = "NAMESPACE", conflicts_with = "files")]
     leader_election_namespace: Option<String>,
 
-    /// Act in member clusters as this ServiceAccount where a Sync names none
+    /// Act in member clusters as this `ServiceAccount` where a Sync names none
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     default_service_account: Option<String>,
 }

@@ -67,7 +67,11 @@ pub enum Refused {
 /// a key of `allowed` (of the user's git configuration where `None`).
 pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let tag = match &resolved.tag {
-        Some(_) => verify_tag(place, resolved, allowed),
+        // Under another name, not even a signed commit is what the name promises.
+        Some(tag) => {
+            named_by(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
+            verify_tag(place, resolved, allowed)
+        }
         None => Err(Refused::NoTag(resolved.rev.clone())),
     };
     match tag {

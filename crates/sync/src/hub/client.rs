@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a watch lasts until it is begun anew.
-const WATCH: Duration = Duration::from_secs(240);
+const WATCH: Duration = Duration::from_mins(4);
 
 /// A patch in steps.
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";

@@ -1,5 +1,5 @@
-//! The scheduler's memory in ConfigMaps: compressed, in parts that each fit into one, and swapped as a whole by the
-//! ConfigMap that names them.
+//! The scheduler's memory in `ConfigMap`s: compressed, in parts that each fit into one, and swapped as a whole by the
+//! `ConfigMap` that names them.
 //!
 //! ```text
 //! federate.<name>                     what was accepted, and the parts of the memory by name
@@ -9,7 +9,7 @@
 //! Parts are written before they are named, and removed when they are named no more: a process that is killed leaves the
 //! old memory or the new one. The digest tells parts that somebody has edited.
 //!
-//! Facts: ConfigMaps hold up to 1 MiB; binary data is written in base64.
+//! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -41,7 +41,7 @@ pub(super) struct Memory<'h> {
     /// The object that everything here goes away with.
     pub(super) owner: Value,
     pub(super) uid: String,
-    /// The ConfigMap that names the parts, as it was read; `Null` where there is none.
+    /// The `ConfigMap` that names the parts, as it was read; `Null` where there is none.
     pub(super) index: Value,
 }
 

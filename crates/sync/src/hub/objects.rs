@@ -77,7 +77,7 @@ fn meta(metadata: &Value) -> Meta {
     }
 }
 
-/// Takes out Syncs that want the same ApplySet or folder of a branch as another that is older: each would undo what the
+/// Takes out Syncs that want the same `ApplySet` or folder of a branch as another that is older: each would undo what the
 /// other does.
 pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
     let age = |loaded: &Loaded| {

@@ -78,15 +78,13 @@ impl Hub {
             kept.push(file);
         }
         if sync.spec.hub.is_some() {
-            let context = match context {
-                Some(context) => context.to_owned(),
-                None => {
-                    let file =
-                        pod().and_then(|text| private_file(text.as_bytes()).map_err(|e| e.to_string()))?;
-                    base.kubeconfig = Some(file.path().to_owned());
-                    kept.push(file);
-                    POD.to_owned()
-                }
+            let context = if let Some(context) = context {
+                context.to_owned()
+            } else {
+                let file = private_file(pod()?.as_bytes()).map_err(|error| error.to_string())?;
+                base.kubeconfig = Some(file.path().to_owned());
+                kept.push(file);
+                POD.to_owned()
             };
             base.hub = Some(Inventory { context, inventory: session.inventory_objects() });
         }
@@ -94,7 +92,7 @@ impl Hub {
     }
 }
 
-/// Acts in members as the ServiceAccount that the Sync names.
+/// Acts in members as the `ServiceAccount` that the Sync names.
 fn impersonate(sync: &Sync, access: &mut Access, default: Option<&str>) {
     let Some(account) = sync.spec.service_account_name.as_deref().or(default) else { return };
     let namespace = &sync.metadata.namespace;

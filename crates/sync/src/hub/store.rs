@@ -78,7 +78,7 @@ impl States for HubStates {
         (record.spec, record.accepted) = (spec, accepted);
         record.follow(sync, false);
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
-        Ok(SyncState::new(cache, record, Box::new(HubStore { memory, path, written })))
+        Ok(SyncState::new(&cache, record, Box::new(HubStore { memory, path, written })))
     }
 }
 
