@@ -282,7 +282,9 @@ fn the_rights_for_the_hub_suffice_and_no_more_are_used() {
         let plural = format!("{}s", body["kind"].as_str().unwrap().to_lowercase());
         let mut hub = sandbox.fleet.cluster("hub");
         let path = match namespace {
-            Some(namespace) if plural == "serviceaccounts" => format!("/api/v1/namespaces/{namespace}/{plural}"),
+            Some(namespace) if plural == "serviceaccounts" => {
+                format!("/api/v1/namespaces/{namespace}/{plural}")
+            }
             Some(namespace) => {
                 hub.namespace(&namespace);
                 format!("{rbac}/namespaces/{namespace}/{plural}")

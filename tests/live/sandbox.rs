@@ -375,10 +375,7 @@ impl Sandbox {
 
     /// How many requests a cluster has answered that write, Events left out: only these are created by `POST`.
     pub(crate) fn writes(&self, cluster: &str) -> usize {
-        ["patch", "update", "delete", "deletecollection"]
-            .iter()
-            .map(|verb| self.count(cluster, verb))
-            .sum()
+        ["patch", "update", "delete", "deletecollection"].iter().map(|verb| self.count(cluster, verb)).sum()
     }
 
     /// Checks how many lists and single objects a cluster was asked for, where that can be counted.

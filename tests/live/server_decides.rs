@@ -59,7 +59,9 @@ fn what_admission_completes_is_created_updated_and_then_left_alone() {
 
 #[test]
 fn a_field_that_only_the_server_knows_is_applied_compared_and_put_back() {
-    let field = |value: &str| deployment("nginx:1.27").replace("  replicas: 2\n", &format!("  replicas: 2\n  pace: {value}\n"));
+    let field = |value: &str| {
+        deployment("nginx:1.27").replace("  replicas: 2\n", &format!("  replicas: 2\n  pace: {value}\n"))
+    };
     let sandbox = serving(Cluster::new("m1").newer("apps/v1", "Deployment", &["spec", "pace"]))
         .file("web.yaml", &field("slow"));
     sandbox.apply("").code(0);
@@ -77,7 +79,10 @@ fn a_field_that_only_the_server_knows_is_applied_compared_and_put_back() {
     sandbox.edit("m1", "somebody", WEB, &json!({"spec": {"pace": "lazy"}}));
     let ran = sandbox.run("drift", "-o json").code(1);
     let web = ran.action("m1", "Deployment", "web");
-    assert_eq!((&web["diffs"][0]["path"], &web["diffs"][0]["manager"]), (&json!("/spec/pace"), &json!("somebody")));
+    assert_eq!(
+        (&web["diffs"][0]["path"], &web["diffs"][0]["manager"]),
+        (&json!("/spec/pace"), &json!("somebody"))
+    );
     sandbox.run("drift", "--correct").code(0);
     assert_eq!(sandbox.get("m1", WEB)["spec"]["pace"], "fast");
     sandbox.write("web.yaml", &deployment("nginx:1.27"));

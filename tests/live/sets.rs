@@ -89,7 +89,9 @@ fn each_apply_that_changes_something_leaves_an_event() {
     sandbox.write("a.yaml", &config("a", "3").replace("k:", "'k/k':"));
     sandbox.apply("").code(2);
     let all = events();
-    assert!(all.iter().any(|e| e["type"] == "Warning" && e["message"].as_str().unwrap().starts_with("1 failed")));
+    assert!(
+        all.iter().any(|e| e["type"] == "Warning" && e["message"].as_str().unwrap().starts_with("1 failed"))
+    );
 }
 
 #[test]
@@ -123,7 +125,8 @@ fn objects_move_from_one_set_to_another() {
     let sandbox = cloned(Sandbox::anywhere(&["m1"])).file("b.yaml", &config("b", "1"));
     sandbox.create_namespace("m1");
     sandbox.apply("--applyset shop/old --adopt always").code(0);
-    let label = |path: &str| sandbox.get("m1", path)["metadata"]["labels"]["applyset.kubernetes.io/part-of"].clone();
+    let label =
+        |path: &str| sandbox.get("m1", path)["metadata"]["labels"]["applyset.kubernetes.io/part-of"].clone();
     let (before, running) = (label(A), sandbox.running("m1"));
 
     let ran = sandbox.apply("--applyset shop/new --dry-run=client").code(0);

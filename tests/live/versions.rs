@@ -70,10 +70,8 @@ fn a_kind_that_a_member_does_not_serve_yet_fails_there_alone() {
 
 #[test]
 fn a_field_that_a_member_does_not_know_yet_fails_there_alone() {
-    let clusters = vec![
-        of_version("old", 36),
-        of_version("new", 36).newer("apps/v1", "Deployment", &["spec", "pace"]),
-    ];
+    let clusters =
+        vec![of_version("old", 36), of_version("new", 36).newer("apps/v1", "Deployment", &["spec", "pace"])];
     let web = deployment("nginx:1.27").replace("  replicas: 2\n", "  replicas: 2\n  pace: slow\n");
     let sandbox = Sandbox::with(&["old", "new"], Fleet::serve(clusters))
         .file("a.yaml", &config("a", "1"))

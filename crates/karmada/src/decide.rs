@@ -53,8 +53,10 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
 fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
     let none = template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0);
-    let message =
-        format!("{} asks for 0 replicas, which Karmada gives to no cluster: it is placed nowhere", template.id);
+    let message = format!(
+        "{} asks for 0 replicas, which Karmada gives to no cluster: it is placed nowhere",
+        template.id
+    );
     (nowhere && none).then(|| {
         Finding::warning("no-replicas", template, message)
             .at("/spec/replicas")

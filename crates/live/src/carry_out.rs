@@ -61,11 +61,7 @@ pub(super) struct Run<'r> {
 
 impl Run<'_> {
     /// Carries out what was decided. `carried` says what came of it also where this ends with an error.
-    pub(super) async fn carry_out(
-        &self,
-        decider: &dyn Decider,
-        carried: &mut Carried,
-    ) -> Result<(), Error> {
+    pub(super) async fn carry_out(&self, decider: &dyn Decider, carried: &mut Carried) -> Result<(), Error> {
         *carried = Carried::begin(self.decisions);
         let (applied, deleted) = self.sorted(decider, carried);
         let of = applied.len() + deleted.len();
@@ -160,9 +156,8 @@ impl Run<'_> {
         carried: &mut Carried,
         tally: &mut Tally<'_>,
     ) -> Result<(), Error> {
-        let failed = Failed::of(carried.undone(), self.decisions, |object| {
-            live(self.seen, &self.job.cluster, object)
-        });
+        let failed =
+            Failed::of(carried.undone(), self.decisions, |object| live(self.seen, &self.job.cluster, object));
         let mut gone = Vec::new();
         for (phase, steps) in deleted {
             match failed.keeps(&steps.object) {

@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::{Action, Decision, Deed, Inventory, RepoRef, Outcome};
+use federate_engine::actions::{Action, Decision, Deed, Inventory, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
@@ -258,7 +258,8 @@ fn one(
     decider: &dyn Decider,
     how: &How<'_>,
 ) -> ClusterOutcome {
-    let mut outcome = ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None, notes: Vec::new() };
+    let mut outcome =
+        ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None, notes: Vec::new() };
     let mut carried = Carried::default();
     let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());

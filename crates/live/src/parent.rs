@@ -51,10 +51,9 @@ pub(super) fn check(seen: &Seen, how: &How<'_>) -> Result<Vec<String>, Error> {
         && !how.repo.is_some_and(|repo| repo.is_same(&recorded))
         && how.moved != Some(set)
     {
-        let ours = how.repo.map_or_else(
-            || "a folder without a git remote `origin`".to_owned(),
-            |repo| format!("of {repo}"),
-        );
+        let ours = how
+            .repo
+            .map_or_else(|| "a folder without a git remote `origin`".to_owned(), |repo| format!("of {repo}"));
         return Err(Error::Access(format!(
             "the ApplySet {set} is that of {recorded}, and this repo is {ours}: what it does not render would be \
              deleted. Name an ApplySet of its own with --applyset; if the repo has moved, --move-from {set} says so"

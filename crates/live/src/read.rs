@@ -78,7 +78,8 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, how: &How<'_>) -> Resul
     for set in &sets {
         parents.push(client.find(&Call::get(parent_path(set))).await?);
     }
-    let members = parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
+    let members =
+        parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
     let parent = parents.pop().flatten();
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
     let kinds = kinds::find(client, job, &members).await?;

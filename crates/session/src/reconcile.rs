@@ -68,7 +68,8 @@ struct Reconciled {
 impl Reconciled {
     fn add(&mut self, cluster: &ClusterName, actions: Vec<Action>, error: Option<String>) {
         let predicted = self.predicted && error.is_none();
-        self.clusters.push(ClusterReport { predicted, ..ClusterReport::of(cluster.clone(), &actions, error) });
+        self.clusters
+            .push(ClusterReport { predicted, ..ClusterReport::of(cluster.clone(), &actions, error) });
         self.actions.extend(actions);
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::repo_ref::RepoRef;
 use super::ownership::PART_OF;
+use super::repo_ref::RepoRef;
 use federate_kubernetes::ObjectRef;
 
 /// The parent of an apply set: a `ConfigMap`.

@@ -25,18 +25,18 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
-pub mod repo_ref;
 mod overlay;
 pub mod ownership;
 mod replace;
+pub mod repo_ref;
 pub mod restart;
 mod steps;
 mod unchanged;
 
 pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
 pub use inventory::Inventory;
-pub use repo_ref::RepoRef;
 pub use replace::Replaced;
+pub use repo_ref::RepoRef;
 
 /// The field manager that everything is applied as.
 pub const MANAGER: &str = "federate";

@@ -60,8 +60,7 @@ fn same(fields: &Map<String, Value>, live: &Value, body: &Value) -> bool {
                     let Some(item) = Item::of(key) else { return false };
                     let find = |list: &'_ [Value]| list.iter().find(|value| item.is(value)).cloned();
                     let both = find(live).zip(find(body));
-                    both.zip(below.as_object())
-                        .is_some_and(|((live, body), below)| same(below, &live, &body))
+                    both.zip(below.as_object()).is_some_and(|((live, body), below)| same(below, &live, &body))
                 })
         }
         _ => false,

@@ -69,14 +69,24 @@ fn pods(kind: (&str, &str), at: &[&str], restart: Option<&str>, mut more: Vec<Va
         place(json!({"spec": {"containers": [one]}}))
     };
     let mut parts = vec![
-        container(json!({"ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}]})),
-        container(json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]})),
-        container(json!({"resources": {"requests": {"cpu": "1000m", "memory": "0.5Gi"}, "limits": {"cpu": 2}}})),
-        container(json!({"livenessProbe": {"httpGet": {"path": "/", "port": "http"}}, "imagePullPolicy": "Always"})),
+        container(
+            json!({"ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}]}),
+        ),
+        container(
+            json!({"env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
+        ),
+        container(
+            json!({"resources": {"requests": {"cpu": "1000m", "memory": "0.5Gi"}, "limits": {"cpu": 2}}}),
+        ),
+        container(
+            json!({"livenessProbe": {"httpGet": {"path": "/", "port": "http"}}, "imagePullPolicy": "Always"}),
+        ),
         container(json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]})),
         place(json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "c"}}]}})),
         place(json!({"spec": {"initContainers": [{"name": "i", "image": "busybox", "command": ["true"]}]}})),
-        place(json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"disk": "ssd"}}})),
+        place(
+            json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"disk": "ssd"}}}),
+        ),
         place(json!({"spec": {"securityContext": {"runAsNonRoot": true}, "serviceAccountName": "robot"}})),
         place(json!({"metadata": {"annotations": {"checksum": "1"}}})),
     ];
@@ -102,8 +112,10 @@ fn workloads() -> Vec<Sort> {
     ];
     let stateful = vec![
         spec(json!({"serviceName": "db", "replicas": 2, "podManagementPolicy": "Parallel"})),
-        spec(json!({"volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}}}}]})),
+        spec(
+            json!({"volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}}]}),
+        ),
         spec(json!({"updateStrategy": {"type": "OnDelete"}})),
     ];
     let daemons = vec![spec(json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}))];
