@@ -25,13 +25,16 @@ pub struct RepoRef {
 impl RepoRef {
     /// The repo at the address of a git remote, which many notations mean alike.
     pub fn of_url(url: &str, path: &str, revision: Option<String>) -> Self {
-        let address = url.split_once("://").map_or(url, |(_, address)| address);
-        let (host, rest) = address.find(['/', ':']).map_or((address, ""), |at| address.split_at(at));
+        let (host, rest) = match url.split_once("://") {
+            Some((_, address)) => address.split_once('/').unwrap_or((address, "")),
+            None if url.starts_with('/') => ("", url),
+            // `git@example.com:shop/deploy` is `ssh://git@example.com/shop/deploy`.
+            None => url.split_once(':').unwrap_or(("", url)),
+        };
+        // What stands before the host may be credentials.
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_lowercase();
-        // `git@example.com:shop/deploy` is `ssh://example.com/shop/deploy`.
-        let rest = rest.trim_start_matches([':', '/']).trim_end_matches('/');
-        let rest = rest.strip_suffix(".git").unwrap_or(rest);
-        let repository = if url.starts_with('/') { format!("/{rest}") } else { format!("{host}/{rest}") };
+        let rest = rest.trim_matches('/');
+        let repository = format!("{host}/{}", rest.strip_suffix(".git").unwrap_or(rest));
         Self { repository, path: path.trim_matches('/').to_owned(), revision }
     }
 
@@ -96,7 +99,7 @@ mod tests {
             assert_eq!(RepoRef::of_url(url, "/prod/", None).repository, "example.com/shop/deploy", "{url}");
         }
         assert_eq!(RepoRef::of_url("/srv/git/deploy.git", "", None).repository, "/srv/git/deploy");
-        assert_eq!(RepoRef::of_url("https://example.com:8443/a", "", None).repository, "example.com/8443/a");
+        assert_eq!(RepoRef::of_url("https://example.com:8443/a", "", None).repository, "example.com:8443/a");
     }
 
     #[test]
