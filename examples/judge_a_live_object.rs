@@ -4,6 +4,7 @@
 use std::{env, io, io::Read};
 
 use federate_kubernetes::Object;
+use federate_repo::Config;
 use federate_session::DIALECTS;
 
 #[expect(clippy::print_stdout, reason = "an example shows what it finds")]
@@ -18,7 +19,7 @@ fn main() -> io::Result<()> {
         let items = document.value.get("items").and_then(|items| items.as_array().cloned());
         for body in items.unwrap_or_else(|| vec![document.value]) {
             let object = Object::of(body, "standard input");
-            let health = dialect.health(&object, &federate_repo::Config::default());
+            let health = dialect.health(&object, &Config::default());
             println!("{}: {:?} {}", object.id, health.state, health.reason);
         }
     }

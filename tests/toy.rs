@@ -25,7 +25,7 @@ impl Dialect for Toy {
         (api_version == "toy.example.com/v1" && kind == "Place").then_some(Role::Inventory)
     }
 
-    fn cluster(&self, object: &Object, _: bool) -> Result<Cluster, Vec<Finding>> {
+    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
         Ok(Cluster::of(object))
     }
 

@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-use super::revision::Opened;
+use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value, say};
+use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::Finding;
 use federate_repo::{Nothing, Source};
@@ -20,7 +21,13 @@ use federate_session::{Comparison, Session};
 /// whether they differ, as digests under the key in `FEDERATE_DIGEST_KEY` or a random one. A folder that the
 /// first revision does not have yet is as if it were empty there.
 ///
+/// With --from-version and --to-version, the same state is rendered by the rules of two releases of a control
+/// plane: what an upgrade moves. What is placed already moves only where the newer release schedules it
+/// again; with --fresh both decide everything anew, which is what later changes would lead to.
+///
 /// Example: federate diff examples/repo --from main -o markdown
+///
+/// Example: federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18
 #[derive(Debug, Args)]
 #[command(mut_arg("rev", |arg| arg.hide(true)))]
 pub(super) struct Diff {
@@ -28,12 +35,22 @@ pub(super) struct Diff {
     args: RepoArgs,
 
     /// The git revision to compare with (branch, tag, hash, HEAD~3)
-    #[arg(long, value_name = "REV")]
-    from: String,
+    #[arg(long, value_name = "REV", required_unless_present_any = ["from_version", "to_version"])]
+    from: Option<String>,
 
     /// The git revision that is compared [default: the work tree]
     #[arg(long, value_name = "REV", conflicts_with = "rev")]
     to: Option<String>,
+
+    /// The release of a control plane that decides the earlier side, such as karmada=1.15
+    ///
+    /// Without --from both sides are the same state of the repo.
+    #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
+    from_version: Vec<Release>,
+
+    /// The release of a control plane that decides the later side, such as karmada=1.18
+    #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
+    to_version: Vec<Release>,
 
     /// How to print it
     #[arg(long, short, value_enum, default_value = "text")]
@@ -53,15 +70,20 @@ enum Output {
 
 impl Diff {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let opened = self.args.open_before(&self.from)?;
-        let earlier: &dyn Source = opened.as_ref().map_or(&Nothing, Opened::source);
-        let from = self.args.any_session_of(earlier, None, self.args.memory(None)?)?;
-        let opened = match &self.to {
+        let later = match &self.to {
             Some(rev) => self.args.open_at(rev)?,
             None => self.args.open()?,
         };
-        let memory = from.rendering().plan.clone();
-        let to = self.args.any_session_of(opened.source(), None, memory)?;
+        let opened = self.from.as_ref().map(|rev| self.args.open_before(rev)).transpose()?;
+        let earlier: &dyn Source = match &opened {
+            Some(Some(opened)) => opened.source(),
+            Some(None) => &Nothing,
+            None => later.source(),
+        };
+        let memory = self.args.memory(None)?;
+        let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
+        let memory = if self.decides_anew() { Plan::default() } else { from.rendering().plan.clone() };
+        let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
         self.tell(&from, &to);
         let failed = federate_engine::any_error(&to.findings());
@@ -71,7 +93,8 @@ impl Diff {
         }
         let comparison = Comparison { from: &from, to: &to };
         let changes = comparison.changes(&digest_key()?, &self.args.clusters);
-        let mut report = Report::new(&self.from, self.to.as_deref().unwrap_or(WORK_TREE), &changes);
+        let (earlier, later) = self.names();
+        let mut report = Report::new(&earlier, &later, &changes);
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
         match self.output {
@@ -96,15 +119,33 @@ impl Diff {
         let new = findings::rows(to.repo(), &later);
         for row in findings::rows(from.repo(), &earlier).iter().filter(|row| !new.contains(row)) {
             let at = row.place().map(|place| format!("{place}: ")).unwrap_or_default();
-            say(&format!("in {}: {at}error[{}]: {}\n", self.from, row.code, row.message));
+            say(&format!("in {}: {at}error[{}]: {}\n", self.names().0, row.code, row.message));
         }
         self.args.report(to, &later);
     }
 
+    /// Whether both sides decide as if for the first time: releases are compared, not states of the repo.
+    fn decides_anew(&self) -> bool {
+        self.args.fresh && self.from.is_none()
+    }
+
+    /// What the two sides are called.
+    fn names(&self) -> (String, String) {
+        let later = self.to.as_deref().unwrap_or(WORK_TREE);
+        let earlier = self.from.as_deref().unwrap_or(later);
+        (release::called(earlier, &self.from_version), release::called(later, &self.to_version))
+    }
+
     /// The command that shows everything.
     fn command(&self) -> String {
-        let to = self.to.as_ref().map(|to| format!(" --to {to}")).unwrap_or_default();
-        format!("federate diff {} --from {}{to}", self.args.repo.display(), self.from)
+        let mut command = format!("federate diff {}", self.args.repo.display());
+        for (name, value) in [("--from", &self.from), ("--to", &self.to)] {
+            command.extend(value.iter().map(|value| format!(" {name} {value}")));
+        }
+        for (name, releases) in [("--from-version", &self.from_version), ("--to-version", &self.to_version)] {
+            command.extend(releases.iter().map(|one| format!(" {name} {}={}", one.dialect, one.version)));
+        }
+        command
     }
 }
 

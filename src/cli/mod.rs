@@ -21,6 +21,7 @@ mod explain;
 mod import;
 mod members;
 mod plan;
+mod release;
 mod render;
 mod revision;
 mod settings;

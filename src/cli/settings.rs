@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use federate_dialect::{HOST, Hosts, Plan};
@@ -69,7 +70,7 @@ pub(super) struct RepoArgs {
     /// The release of Karmada that decides, such as 1.16 (its newest patch) or 1.16.2
     ///
     /// It takes the place of `dialects.karmada.version` in federate.yaml; without both it is the newest one known.
-    #[arg(long, value_name = "VERSION", value_parser = karmada_release)]
+    #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
     /// The clock for rules about age (RFC 3339, e.g. 2026-11-20T10:00:00Z); without it they do not apply
@@ -85,7 +86,7 @@ pub(super) struct RepoArgs {
 
     /// Forget where things were: schedule everything as if for the first time
     #[arg(long)]
-    fresh: bool,
+    pub(super) fresh: bool,
 
     /// What runs in the clusters, as DIR/<cluster>/*.yaml (what `kubectl get -o yaml` prints)
     ///
@@ -177,6 +178,17 @@ impl RepoArgs {
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, Fault> {
+        self.session_by(source, output, previous, &[])
+    }
+
+    /// The same by the rules of some releases, whatever else names them.
+    pub(super) fn session_by(
+        &self,
+        source: &dyn Source,
+        output: Option<String>,
+        previous: Plan,
+        releases: &[Release],
+    ) -> Result<Session, Fault> {
         let (observed, unread) = self.observed()?;
         let options = Options {
             output,
@@ -185,7 +197,7 @@ impl RepoArgs {
             previous,
             observed,
             hosts: self.hosts()?,
-            versions: self.versions(),
+            versions: self.versions(releases),
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
             findings: unread,
             ..Options::default()
@@ -193,9 +205,10 @@ impl RepoArgs {
         Ok(Session::open(source, options))
     }
 
-    fn versions(&self) -> BTreeMap<String, String> {
+    fn versions(&self, releases: &[Release]) -> BTreeMap<String, String> {
         let karmada = self.karmada_version.clone().map(|version| ("karmada".to_owned(), version));
-        karmada.into_iter().collect()
+        let named = releases.iter().map(|one| (one.dialect.to_owned(), one.version.clone()));
+        karmada.into_iter().chain(named).collect()
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
@@ -284,9 +297,4 @@ impl RepoArgs {
 /// Clean, or an error if there is any.
 pub(super) fn outcome(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
-}
-
-/// A release of Karmada that is known.
-fn karmada_release(text: &str) -> Result<String, String> {
-    federate_karmada::RELEASES.read(text).map(|release| release.to_string())
 }

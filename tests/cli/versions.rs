@@ -83,9 +83,200 @@ fn a_field_that_the_release_does_not_have_is_ignored_and_named() {
         "  placement:\n    clusterAffinities:\n    - affinityName: first\n      clusterNames: [m1]\n      overflowAffinities: [{affinityName: more, clusterNames: [m2]}]\n",
     );
     repo.write("policy.yaml", policy);
-    assert_eq!(repo.run("plan").code(0).err, "");
+    assert!(!repo.run("plan").err.contains("ignored-field"));
     let ran = repo.run("plan --karmada-version 1.17").code(0);
     assert!(ran.err.contains("warning[ignored-field]"), "{}", ran.err);
     assert!(ran.err.contains("policy.yaml:10"), "{}", ran.err);
     assert!(ran.err.contains("has no field `overflowAffinities` and drops it"), "{}", ran.err);
+}
+
+/// 14 replicas over 3:2:1, which Webster's method divides otherwise than the method before it.
+fn three() -> Sandbox {
+    let cluster = |name| {
+        format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n")
+    };
+    let weights = WEIGHTED
+        .replace("[m1]}, weight: 1", "[m1]}, weight: 3")
+        .replace("[m2]}, weight: 1", "[m2]}, weight: 2")
+        + "        - {targetCluster: {clusterNames: [m3]}, weight: 1}\n";
+    let web = WEB.replace("replicas: 4", "replicas: 14");
+    let clusters: String = ["m1", "m2", "m3"].into_iter().map(cluster).collect();
+    Sandbox::new().file("web.yaml", web).file("clusters.yaml", clusters).file("policy.yaml", weights)
+}
+
+#[test]
+fn an_upgrade_is_compared_before_it_is_done() {
+    let repo = three();
+    let upgrade = "diff --from-version karmada=1.15 --to-version karmada=1.18 -o json";
+    let json = repo.run(upgrade).code(0).json();
+    assert_eq!(json["placements"], json!([]), "what is placed stays");
+    assert_eq!(
+        (&json["from"], &json["to"]),
+        (&json!("work tree, karmada 1.15.9"), &json!("work tree, karmada 1.18.2"))
+    );
+    let finding = &json["findings"][0];
+    assert_eq!(finding["code"], "other-release");
+    let message = finding["message"].as_str().unwrap();
+    assert!(message.contains("by the rules of karmada 1.15.9, and 1.18.2 decides now"), "{message}");
+    assert!(message.contains("the division of replicas, ") && !message.contains("tolerations"), "{message}");
+    let json = repo.run(&format!("{upgrade} --fresh")).code(1).json();
+    assert_eq!(json["placements"].as_array().map(Vec::len), Some(1));
+    let text = repo.run(&format!("{upgrade} --fresh").replace(" -o json", "")).code(1).out;
+    assert!(text.contains("work tree, karmada 1.15.9 → work tree, karmada 1.18.2"), "{text}");
+}
+
+#[test]
+fn releases_are_named_by_control_plane() {
+    let repo = repo(4);
+    for (named, said) in [
+        ("karmada", "it is not of the form NAME=VERSION"),
+        ("kubefed=1", "there are no releases of `kubefed`, but of karmada and kubefleet"),
+        ("kubefleet=0.9", "KubeFleet has no release `0.9`"),
+    ] {
+        let ran = repo.run(&format!("diff --to-version {named}")).code(2);
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
+    let ran = repo.run("diff").code(2);
+    assert!(ran.err.contains("--from"), "{}", ran.err);
+}
+
+#[test]
+fn the_plan_says_which_release_decided_and_is_read_by_another() {
+    let repo = three();
+    assert_eq!(repo.run("plan -o json").code(0).json()["versions"], json!({"karmada": "1.19.0"}));
+    let older = repo.run("plan -o yaml --karmada-version 1.15").code(0).out;
+    assert!(older.contains("versions:\n  karmada: 1.15.9\n"), "{older}");
+    repo.write("old.yaml", older);
+    let same = repo.run("plan --previous old.yaml --karmada-version 1.15").code(0);
+    assert_eq!(same.err, "");
+    let ran = repo.run("plan -o json --previous old.yaml").code(0);
+    assert!(ran.err.contains("warning[other-release]"), "{}", ran.err);
+    let clusters = &ran.json()["placements"][0]["clusters"];
+    assert_eq!(clusters[0], json!({"name": "m1", "replicas": 8}), "what is placed stays");
+}
+
+#[test]
+fn a_region_without_room_crashed_the_scheduler() {
+    let cluster = |name: &str, region: &str, pods: i64| {
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\nspec: {{region: {region}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary: {{allocatable: {{pods: {pods}}}}}\n"
+        )
+    };
+    let policy = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+  placement:
+    spreadConstraints:
+    - {spreadByField: region, minGroups: 1, maxGroups: 2}
+    - {spreadByField: cluster, minGroups: 1, maxGroups: 2}
+";
+    let clusters = cluster("m1", "eu", 9) + &cluster("m2", "us", 1);
+    let repo =
+        Sandbox::new().file("web.yaml", WEB).file("clusters.yaml", clusters).file("policy.yaml", policy);
+    for (version, crashes) in
+        [("1.13", true), ("1.14.9", true), ("1.14.10", false), ("1.15.5", true), ("1.17", false)]
+    {
+        let ran = repo.run(&format!("plan -o json --karmada-version {version}")).code(0);
+        assert_eq!(
+            ran.err.contains("crashes: no cluster in region us has room for 4 replicas"),
+            crashes,
+            "{version}: {}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn gates_are_those_of_the_release() {
+    let repo = repo(4);
+    let run = |version: &str, gates: &str, code: i32| {
+        let text = format!("dialects:\n  karmada:\n    version: \"{version}\"\n    featureGates: {gates}\n");
+        repo.write("federate.yaml", text);
+        repo.run("plan").code(code).err
+    };
+    assert_eq!(
+        run("1.17", "{WorkloadAffinity: false, PropagateDeps: true, PriorityBasedScheduling: true}", 0),
+        ""
+    );
+    let unknown = run("1.16", "{WorkloadAffinity: false}", 2);
+    assert!(
+        unknown.contains("Karmada 1.16.8 has no feature gate `WorkloadAffinity`, which came with 1.17"),
+        "{unknown}"
+    );
+    assert!(run("1.16", "{Workload: false}", 2).contains("has no feature gate `Workload`"));
+    assert!(run("1.16", "[Failover]", 2).contains("a mapping of names to true or false"));
+    let other = run("1.16", "{Failover: true}", 0);
+    assert!(other.contains("warning[gate-not-reproduced]"), "{other}");
+}
+
+#[test]
+fn kinds_without_an_interpreter_are_named() {
+    let repo = repo(4);
+    let set = WEB.replace("kind: Deployment", "kind: ReplicaSet");
+    repo.write("web.yaml", set);
+    repo.write("policy.yaml", WEIGHTED.replace("kind: Deployment,", "kind: ReplicaSet,"));
+    let ran = repo.run("plan -o json --karmada-version 1.15").code(0);
+    assert!(ran.err.contains("warning[not-interpreted]"), "{}", ran.err);
+    assert_eq!(ran.json()["placements"][0]["clusters"][0], json!({"name": "m1", "replicas": null}));
+    assert_eq!(repo.run("plan --karmada-version 1.16").code(0).err, "");
+}
+
+#[test]
+fn what_admission_added_does_not_make_an_upgrade_schedule_again() {
+    let repo = repo(5);
+    let older = repo.run("plan -o yaml --karmada-version 1.14").code(0).out;
+    assert!(!older.contains("not-ready"), "{older}");
+    repo.write("old.yaml", older);
+    let explained =
+        repo.run("explain deployment/web -n shop --previous old.yaml --karmada-version 1.15").code(0);
+    assert!(explained.out.contains("not scheduled again"), "{}", explained.out);
+}
+
+const FLEET: &str = "\
+apiVersion: cluster.kubernetes-fleet.io/v1
+kind: MemberCluster
+metadata: {name: m1}
+status:
+  conditions: [{type: NamespaceCollectionSucceeded, status: 'True'}]
+  namespaces: {}
+  agentStatus:
+  - type: MemberAgent
+    conditions: [{type: Joined, status: 'True'}, {type: Healthy, status: 'True'}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop}
+---
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ResourcePlacement
+metadata: {name: settings, namespace: shop}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: ConfigMap, name: settings}]
+  policy:
+    placementType: PickAll
+";
+
+#[test]
+fn older_releases_of_kubefleet_do_not_look_for_the_namespace() {
+    let repo = Sandbox::new().file("fleet.yaml", FLEET);
+    let clusters = |repo: &Sandbox| {
+        let plan = repo.run("plan -o json").code(0).json();
+        let rows = plan["placements"].as_array().cloned().unwrap_or_default();
+        let row = rows.into_iter().find(|row| row["object"]["kind"] == "ConfigMap").unwrap();
+        (row["clusters"].as_array().map(Vec::len), plan["versions"]["kubefleet"].clone())
+    };
+    assert_eq!(clusters(&repo), (Some(0), json!("main")));
+    repo.write("federate.yaml", "dialects: {kubefleet: {version: \"0.2\"}}\n");
+    assert_eq!(clusters(&repo), (Some(1), json!("0.2.2")));
+    repo.write("federate.yaml", "dialects: {kubefleet: {version: \"0.2\"}}\n");
+    repo.write("fleet.yaml", FLEET.replace("io/v1beta1", "io/v1"));
+    let ran = repo.run("plan").code(2);
+    assert!(ran.err.contains("error[not-served]"), "{}", ran.err);
+    assert!(ran.err.contains("write `apiVersion: placement.kubernetes-fleet.io/v1beta1`"), "{}", ran.err);
 }

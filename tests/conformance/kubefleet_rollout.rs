@@ -3,6 +3,7 @@
 //! What they start from, the state of bindings on a hub, no command of federate reads; so these call the
 //! library's functions.
 
+use federate_kubefleet::Behaviour;
 use federate_kubefleet::rollout::row::Row;
 use federate_kubefleet::rollout::{budget, rolling, staged};
 use federate_kubernetes::Object;
@@ -24,7 +25,7 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
     let selected: Vec<String> = serde_json::from_value(case["selected"].clone()).expect("a list");
     let clusters = run::members(&repo);
     let picked: Vec<_> = clusters.iter().filter(|c| selected.iter().any(|s| **s == *c.name)).collect();
-    let got = match staged::stages(strategy.expect("a strategy"), &picked) {
+    let got = match staged::stages(strategy.expect("a strategy"), &picked, &Behaviour::newest()) {
         Err(failure) => json!({"error": failure.name()}),
         Ok(stages) => {
             let stage = |stage: staged::Stage| {
@@ -43,7 +44,9 @@ pub(crate) fn rollout(case: &Value) -> Result<(), String> {
     let placement = claimed(&repo, &PLACEMENTS).next().expect("a placement");
     let rows: Vec<Row> = serde_json::from_value(case["bindings"].clone()).expect("rows");
     let now = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
-    let got = match rolling::next(placement, &rows, now).expect("a placement that can be read") {
+    let got = match rolling::next(placement, &rows, now, &Behaviour::newest())
+        .expect("a placement that can be read")
+    {
         rolling::Next::Cleanup => json!({"waitForCleanup": true}),
         rolling::Next::Round(round) => json!({
             "update": round.update,

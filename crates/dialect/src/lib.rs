@@ -151,7 +151,8 @@ pub trait Dialect: Sync {
     /// Reads one of its inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>>;
+    /// What a release adds to it is there as in the release that the configuration names.
+    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>>;
 
     /// How its control plane reaches the cluster of one of its inventory objects, or why that cannot be told
     /// from the object.

@@ -49,7 +49,7 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
     let mut findings = Vec::new();
     for dialect in dialects.iter() {
         for object in repo.claimed(dialect.name(), Role::Inventory) {
-            match dialect.cluster(object, settings.strict_inventory) {
+            match dialect.cluster(object, settings.strict_inventory, &repo.config) {
                 Ok(cluster) => clusters.push(cluster),
                 Err(invalid) => findings.extend(invalid),
             }

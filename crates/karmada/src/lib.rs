@@ -54,7 +54,7 @@ use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
 use schedule::Estimator;
-use version::Behaviour;
+use version::{Behaviour, FEATURE_GATES};
 
 pub use version::RELEASES;
 
@@ -94,7 +94,7 @@ impl Dialect for Karmada {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[release::SETTING]
+        &[release::SETTING, FEATURE_GATES]
     }
 
     fn importer(&self) -> Option<Importer> {
@@ -115,7 +115,7 @@ impl Dialect for Karmada {
         live.set_label(member::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
         let found = validate::check(object, &Behaviour::newest());
         let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
@@ -159,6 +159,7 @@ impl<'a> Karmadas<'a> {
         let (admitted, mut findings) =
             Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
         findings.extend(unknown);
+        findings.extend(behaviour.gates(repo, NAME));
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
             match defaults::propagation_spec(object, &behaviour) {

@@ -119,3 +119,32 @@ fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> R
     }
     Ok(flink)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::RELEASES;
+
+    fn of(release: &str, kind: (&str, &str), spec: &Value) -> Result<Option<Workload>, String> {
+        let object = Object::named(kind.0, kind.1, "a/x", json!({"spec": spec}));
+        workload(&object, &Behaviour::of(RELEASES.read(release).unwrap()))
+    }
+
+    #[test]
+    fn parts_of_a_flink_deployment_were_required() {
+        const FLINK: (&str, &str) = ("flink.apache.org/v1beta1", "FlinkDeployment");
+        let spec = json!({"taskManager": {"replicas": 2}});
+        assert!(of("1.17", FLINK, &spec).is_ok_and(|found| found.is_some_and(|w| w.replicas == 3)));
+        let why = of("1.16", FLINK, &spec).unwrap_err();
+        assert!(why.contains("1.16.8 fails without `spec.job`"), "{why}");
+        let amounts = |memory: &str| json!({"resource": {"cpu": 1, "memory": memory}});
+        let spec = json!({"job": {}, "flinkConfiguration": {}, "jobManager": amounts("9Mi"), "taskManager": amounts("10Mi")});
+        let memory = |release: &str| {
+            let found = of(release, FLINK, &spec).unwrap().unwrap();
+            found.requirements.unwrap().requests["memory"].value() >> 20
+        };
+        assert_eq!([memory("1.16"), memory("1.17")], [9, 10], "`9Mi` sorts after `10Mi`");
+    }
+}

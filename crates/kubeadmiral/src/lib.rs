@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Role, Template};
+use federate_repo::{Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -107,7 +107,7 @@ impl Dialect for KubeAdmiral {
         live.set_label(keys::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
     }

@@ -123,7 +123,12 @@ impl Dialect for KubeFed {
         live.set_label(manifest::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
+    fn cluster(
+        &self,
+        object: &Object,
+        strict: bool,
+        _: &federate_repo::Config,
+    ) -> Result<Cluster, Vec<Finding>> {
         let invalid: Vec<Finding> =
             validate::check(object, Role::Inventory).into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }

@@ -10,6 +10,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use super::version::Behaviour;
 use federate_kubernetes::object::string_map;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint};
@@ -17,12 +18,15 @@ use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint};
 /// How old a heartbeat may be, and for how long bad health is tolerated.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
+/// The label by which the hub says of each `MemberCluster` what it is called.
+const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
+
 /// The year 1: what Go reads from a time that is absent.
 const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// Reads an inventory object. One kept in git has no agent that reports: without `strict` it counts as
 /// joined and healthy then.
-pub(super) fn read(object: &Object, strict: bool) -> Cluster {
+pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
     let agents = object.at(&["status", "agentStatus"]).filter(|v| !v.is_null());
     let agent = list(agents).iter().find(|a| says(a, "type", "MemberAgent"));
     let known = agents.is_some() || strict;
@@ -30,6 +34,10 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     let healthy = agent.and_then(|a| condition(a, "Healthy"));
     let is_true = |c: Option<&Value>| c.is_some_and(|c| says(c, "status", "True"));
     let unhealthy = healthy.filter(|c| !says(c, "status", "True"));
+    let mut cluster = Cluster::of(object);
+    if behaviour.member_name_label {
+        cluster.labels.insert(MEMBER_NAME.to_owned(), object.id.name.clone());
+    }
     Cluster {
         taints: list(object.at(&["spec", "taints"])).iter().map(taint).collect(),
         capacity: object.at(&["status", "resourceUsage"]).filter(|v| !v.is_null()).map(capacity),
@@ -41,7 +49,7 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
             unready_since: unhealthy.map(|c| time(c, "lastTransitionTime")),
         },
         namespaces: namespaces(object),
-        ..Cluster::of(object)
+        ..cluster
     }
 }
 
@@ -187,11 +195,23 @@ mod tests {
         let conditions = json!([{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": healthy, "lastTransitionTime": since}]);
         let agent =
             json!({"type": "MemberAgent", "lastReceivedHeartbeat": heartbeat, "conditions": conditions});
-        read(&member(&json!({"agentStatus": [agent]})), true)
+        read(&member(&json!({"agentStatus": [agent]})), true, &Behaviour::newest())
     }
 
     fn eligible(cluster: &Cluster) -> bool {
         ineligible(cluster, Some(NOW.parse().unwrap())).is_none()
+    }
+
+    #[test]
+    fn the_hub_labels_clusters_with_their_names() {
+        let label = |release: &str| {
+            let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+            read(&member(&json!({})), false, &behaviour).labels.get(MEMBER_NAME).cloned()
+        };
+        assert_eq!(
+            [label("0.3.0"), label("0.3.1"), label("main")],
+            [None, Some("a".into()), Some("a".into())]
+        );
     }
 
     #[test]
@@ -214,14 +234,18 @@ mod tests {
     #[test]
     fn without_an_agent_the_mode_decides() {
         let bare = member(&json!({"properties": {"a/b": {"value": "1"}}}));
-        assert!(eligible(&read(&bare, false)) && !eligible(&read(&bare, true)));
-        assert!(!eligible(&read(&member(&json!({"agentStatus": []})), false)));
+        assert!(
+            eligible(&read(&bare, false, &Behaviour::newest()))
+                && !eligible(&read(&bare, true, &Behaviour::newest()))
+        );
+        assert!(!eligible(&read(&member(&json!({"agentStatus": []})), false, &Behaviour::newest())));
     }
 
     #[test]
     fn namespaces_count_once_collected() {
         let collected = json!([{"type": "NamespaceCollectionSucceeded", "status": "False"}]);
-        let of = |status: Value| read(&member(&status), true).namespaces.map(|n| n.len());
+        let of =
+            |status: Value| read(&member(&status), true, &Behaviour::newest()).namespaces.map(|n| n.len());
         assert_eq!(of(json!({"namespaces": {"a": "w"}})), None);
         assert_eq!(of(json!({"conditions": collected})), Some(0));
         assert_eq!(of(json!({"conditions": collected, "namespaces": {"a": "w"}})), Some(1));

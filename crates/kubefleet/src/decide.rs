@@ -109,7 +109,7 @@ impl<'p, 'a> Decision<'p, 'a> {
     pub(super) fn new(plane: &'p KubeFleets<'a>, subject: &'p Subject<'a>, previous: &Previous) -> Self {
         let clusters = plane.input.clusters;
         let before = Before::new(subject, clusters, previous.of(&subject.object.id));
-        let namespace = subject.object.id.namespace.as_deref();
+        let namespace = subject.object.id.namespace.as_deref().filter(|_| plane.behaviour.namespace_affinity);
         let request = Request { policy: &subject.policy, namespace, clusters, now: plane.input.now };
         let outcome = match &subject.selected {
             Ok(_) => schedule(&request, before.split()),

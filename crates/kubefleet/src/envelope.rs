@@ -27,6 +27,8 @@ pub(crate) fn is_envelope(id: &ObjectRef) -> bool {
 /// What an envelope holds under one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrapped<'a> {
+    /// The key.
+    pub key: &'a str,
     /// The object.
     pub id: ObjectRef,
     /// Its manifest.
@@ -63,7 +65,7 @@ pub(crate) fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
     Ok(held)
 }
 
-fn read<'a>(envelope: &Object, key: &str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
+fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
     let text = |path: &[&str]| at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let failure = |reason, message| Err(Failure { reason, key: key.to_owned(), message });
     let name = text(&["metadata", "name"]);
@@ -90,7 +92,7 @@ fn read<'a>(envelope: &Object, key: &str, body: &'a Value) -> Result<Wrapped<'a>
         (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
             failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))
         }
-        _ => Ok(Wrapped { id, body }),
+        _ => Ok(Wrapped { key, id, body }),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::api::PlacementType;
 use super::decide::Decision;
 use super::schedule::{Outcome, Rejection, Row, Scores};
-use super::{KubeFleets, NAME, Subject};
+use super::{KubeFleets, NAME, RELEASES, Subject};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::{Cluster, ObjectRef};
 
@@ -54,6 +54,9 @@ fn steps(
     decision: &Decision<'_, '_>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
+    if plane.behaviour.release != RELEASES.latest() {
+        lines.push(format!("by the rules of KubeFleet {}", plane.behaviour.release));
+    }
     let before = decision.before.rows.iter().flatten().count();
     if before > 0 && decision.before.same {
         lines.push(format!(

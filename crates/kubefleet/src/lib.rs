@@ -19,9 +19,10 @@ use federate_repo::{Config, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
+use federate_dialect::release;
 use federate_dialect::{
     Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Plan, Previous, Reads,
-    Rendered, Variant, Withheld,
+    Release, Rendered, Variant, Withheld,
 };
 
 mod affinity;
@@ -48,6 +49,7 @@ mod schedule;
 mod selection;
 mod shared;
 mod validate;
+mod version;
 mod waves;
 
 use api::Policy;
@@ -55,6 +57,8 @@ use failure::Failure;
 use manifest::{Item, Sending};
 use overrides::Overrides;
 use selection::Hub;
+
+pub use version::{Behaviour, RELEASES};
 
 const NAME: &str = "kubefleet";
 
@@ -104,6 +108,10 @@ impl Dialect for KubeFleet {
         Ok(Plan { placements, ..Plan::default() })
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &[release::SETTING]
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }
@@ -114,9 +122,11 @@ impl Dialect for KubeFleet {
         }
     }
 
-    fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>> {
+        let behaviour = Behaviour::configured(config);
+        let found = validate::check(object, &behaviour);
+        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
+        if invalid.is_empty() { Ok(cluster::read(object, strict, &behaviour)) } else { Err(invalid) }
     }
 
     fn connection(&self, _: &Object) -> Result<Connection, String> {
@@ -158,11 +168,12 @@ impl<'a> Subject<'a> {
             findings.push(failure.finding(object));
             Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
         });
-        let items =
-            manifest::items(selected.as_deref().unwrap_or_default()).unwrap_or_else(|(envelope, why)| {
+        let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
+            |(envelope, why)| {
                 findings.push(why.finding(envelope));
                 Vec::new()
-            });
+            },
+        );
         if selected.as_ref().is_ok_and(Vec::is_empty) {
             let message = format!("{} selects no object of the repo", object.id);
             findings.push(
@@ -196,6 +207,8 @@ impl<'a> Subject<'a> {
 /// `KubeFleet`'s control plane over one repo.
 struct KubeFleets<'a> {
     input: Input<'a>,
+    /// What the release computes that decides.
+    behaviour: Behaviour,
     /// What admission refuses is decided too, so that the plan shows what it asks for: its errors keep
     /// everything from being written. Only a policy that cannot be read is left out.
     placements: Vec<Subject<'a>>,
@@ -207,12 +220,15 @@ struct KubeFleets<'a> {
 
 impl<'a> KubeFleets<'a> {
     fn new(input: Input<'a>) -> Self {
+        let (behaviour, unknown) = Behaviour::chosen(input.repo);
         let (admitted, mut findings) =
-            Admitted::of(input.repo, NAME, |claimed| validate::check(&claimed.object));
+            Admitted::of(input.repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        findings.extend(unknown);
         let (overrides, unread) = Overrides::new(admitted.role(Role::Override));
         findings.extend(unread);
-        let mut plane = Self { input, placements: Vec::new(), overrides, about: BTreeMap::new(), findings };
-        let hub = Hub::new(input.repo);
+        let about = BTreeMap::new();
+        let mut plane = Self { input, behaviour, placements: Vec::new(), overrides, about, findings };
+        let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
             // The schema has told already what cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
@@ -283,6 +299,17 @@ fn not_admitted() -> Withheld {
 }
 
 impl ControlPlane for KubeFleets<'_> {
+    fn release(&self) -> Option<Release> {
+        Some(self.behaviour.release)
+    }
+
+    fn differences(&self, other: &str) -> Vec<&'static str> {
+        RELEASES
+            .read(other)
+            .map(|other| self.behaviour.differences(&Behaviour::of(other)))
+            .unwrap_or_default()
+    }
+
     fn check(&self) -> Vec<Finding> {
         self.findings.clone()
     }

@@ -11,7 +11,8 @@ use super::envelope::{self, Wrapped};
 use super::overrides::{Changed, Changes, Failure, Override, Overrides};
 use super::selection::Selected;
 use super::selection::sanitise::sanitised;
-use federate_dialect::{Rendered, Variant, Withheld};
+use super::version::{Behaviour, EnvelopeOverrides};
+use federate_dialect::{OverrideChange, Rendered, Variant, Withheld};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
 use federate_repo::Template;
 
@@ -30,6 +31,11 @@ pub(crate) struct Item<'a> {
 enum Source<'a> {
     Plain(&'a Template),
     Wrapped(Wrapped<'a>),
+    /// What an envelope holds that is overridden as a whole, before it is opened.
+    Held {
+        envelope: &'a Object,
+        key: &'a str,
+    },
 }
 
 impl Item<'_> {
@@ -44,12 +50,31 @@ impl Item<'_> {
             Source::Plain(template) => sanitised(&template.for_cluster(cluster).body),
             // Nothing of an envelope's content has been through the hub's API server.
             Source::Wrapped(wrapped) => wrapped.body.clone(),
+            Source::Held { envelope, .. } => envelope.body.clone(),
         }
+    }
+
+    /// The object that is overridden.
+    fn overridden(&self) -> &ObjectRef {
+        match &self.source {
+            Source::Plain(_) | Source::Wrapped(_) => &self.id,
+            Source::Held { envelope, .. } => &envelope.id,
+        }
+    }
+
+    /// What is sent, after overrides; `None` where they leave nothing of it.
+    fn sent(&self, overridden: Value) -> Option<Value> {
+        let Source::Held { key, .. } = &self.source else { return Some(overridden) };
+        let Value::Object(mut envelope) = overridden else { return None };
+        envelope.get_mut("data")?.as_object_mut()?.shift_remove(*key)
     }
 }
 
 /// What a selection is sent as: the plain objects in order, then what each envelope holds.
-pub(crate) fn items<'a>(selected: &[Selected<'a>]) -> Result<Vec<Item<'a>>, (&'a Object, envelope::Failure)> {
+pub(crate) fn items<'a>(
+    selected: &[Selected<'a>],
+    behaviour: &Behaviour,
+) -> Result<Vec<Item<'a>>, (&'a Object, envelope::Failure)> {
     let (mut items, mut wrapped) = (Vec::new(), Vec::new());
     for one in selected {
         match *one {
@@ -58,8 +83,15 @@ pub(crate) fn items<'a>(selected: &[Selected<'a>]) -> Result<Vec<Item<'a>>, (&'a
             }
             Selected::Envelope(object) => {
                 let held = envelope::open(object).map_err(|failure| (object, failure))?;
-                let held = held.into_iter();
-                wrapped.extend(held.map(|one| Item { id: one.id.clone(), source: Source::Wrapped(one) }));
+                let item = |one: Wrapped<'a>| {
+                    let id = one.id.clone();
+                    let source = match behaviour.envelope_overrides {
+                        EnvelopeOverrides::Content => Source::Wrapped(one),
+                        EnvelopeOverrides::Envelope => Source::Held { envelope: object, key: one.key },
+                    };
+                    Item { id, source }
+                };
+                wrapped.extend(held.into_iter().map(item));
             }
         }
     }
@@ -105,7 +137,7 @@ impl<'a> Sending<'a> {
         let mut known: BTreeMap<Vec<&ObjectRef>, usize> = BTreeMap::new();
         let (mut classes, mut of_item) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in &items {
-            let all = overrides.of(placement, &item.id);
+            let all = overrides.of(placement, item.overridden());
             let key = all.iter().map(|one| &one.object.id).collect();
             of_item.push(*known.entry(key).or_insert_with(|| {
                 classes.push(classified(&all, clusters));
@@ -129,7 +161,7 @@ impl<'a> Sending<'a> {
                 clusters.into_iter().filter(|name| !self.failed.contains_key(name)).collect();
             let Some(first) = fine.first() else { continue };
             let rendered = match class.changes.apply(item.body(first)) {
-                Ok(Changed { body: Some(body), changes }) => Ok(Rendered { body, changes }),
+                Ok(Changed { body: Some(body), changes }) => rendered(item, body, changes),
                 // What fails is not among these clusters.
                 Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
             };
@@ -144,10 +176,10 @@ impl<'a> Sending<'a> {
         if let Some(status) = self.failure(cluster) {
             return Some(Err(Withheld { status, finding: None }));
         }
-        let mut rendered = self.rendered(index).into_iter();
-        let (item, class, _) = rendered.find(|(_, _, clusters)| clusters.contains(cluster))?;
+        let mut all = self.rendered(index).into_iter();
+        let (item, class, _) = all.find(|(_, _, clusters)| clusters.contains(cluster))?;
         Some(match class.changes.apply(item.body(cluster)) {
-            Ok(Changed { body: Some(body), changes }) => Ok(Rendered { body, changes }),
+            Ok(Changed { body: Some(body), changes }) => rendered(item, body, changes),
             Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
         })
     }
@@ -200,6 +232,13 @@ impl<'a> Sending<'a> {
             Variant { clusters: clusters.into(), rendered: Err(Withheld { status: failed.reason, finding }) }
         };
         groups.into_values().map(variant).collect()
+    }
+}
+
+fn rendered(item: &Item<'_>, body: Value, changes: Vec<OverrideChange>) -> Result<Rendered, Withheld> {
+    match item.sent(body) {
+        Some(body) => Ok(Rendered { body, changes }),
+        None => Err(Withheld { status: DELETED, finding: None }),
     }
 }
 

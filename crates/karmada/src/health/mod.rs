@@ -153,4 +153,26 @@ mod tests {
             HealthState::Unhealthy
         );
     }
+
+    #[test]
+    fn releases_judge_third_party_kinds_differently() {
+        use HealthState::{Healthy, Unhealthy, Unknown};
+        let of = |release: &str, api_version: &str, kind: &str, status: Value| {
+            let object = Object::named(api_version, kind, "n", json!({"status": status}));
+            health(&object, &Behaviour::of(crate::RELEASES.read(release).unwrap())).state
+        };
+        let flink =
+            |release: &str, status: Value| of(release, "flink.apache.org/v1beta1", "FlinkDeployment", status);
+        let starting = json!({"jobStatus": {"state": "CREATED"}, "error": "quota"});
+        assert_eq!([flink("1.17", starting.clone()), flink("1.18", starting)], [Healthy, Unhealthy]);
+        let silent = json!({"error": "quota"});
+        assert_eq!([flink("1.13", silent.clone()), flink("1.14", silent)], [Unhealthy, Healthy]);
+        let ready = json!({"jobManagerDeploymentStatus": "READY", "lifecycleState": "STABLE"});
+        assert_eq!([flink("1.17", ready.clone()), flink("1.18", ready)], [Unhealthy, Healthy]);
+        let workflow =
+            |release: &str| of(release, "argoproj.io/v1alpha1", "Workflow", json!({"phase": "Error"}));
+        assert_eq!([workflow("1.16"), workflow("1.17")], [Healthy, Unhealthy]);
+        let ray = |release: &str| of(release, "ray.io/v1", "RayService", json!({}));
+        assert_eq!([ray("1.16"), ray("1.17")], [Unknown, Unhealthy]);
+    }
 }

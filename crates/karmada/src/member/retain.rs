@@ -224,4 +224,16 @@ mod tests {
         assert_eq!(kept["secrets"], json!([{"name": "a"}, {"name": "b"}]));
         assert_eq!(kept["imagePullSecrets"], json!(null));
     }
+
+    #[test]
+    fn pull_secrets_of_an_account_stay_since_a_release() {
+        let secrets = |name: &str| json!([{"name": name}]);
+        let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": secrets(name), "imagePullSecrets": secrets(name)});
+        let kept = |release: &str| {
+            let release = RELEASES.read(release).unwrap();
+            let body = retained(account("sent"), &live(account("there")), release).unwrap();
+            ["secrets", "imagePullSecrets"].map(|list| body[list].as_array().map_or(0, Vec::len))
+        };
+        assert_eq!([kept("1.14"), kept("1.15")], [[2, 1], [2, 2]]);
+    }
 }

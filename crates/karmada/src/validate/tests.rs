@@ -326,3 +326,65 @@ fn a_typo_is_a_warning_with_what_was_meant() {
         )]
     );
 }
+
+/// What is said of the spec of such an object in a release: where, and whether it is refused.
+fn in_release(release: &str, kind: &str, spec: &Value) -> Vec<(String, bool)> {
+    let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+    let found = check(&object(kind, json!({"spec": spec})), &behaviour);
+    found.into_iter().map(|f| (f.pointer.clone(), f.is_error())).collect()
+}
+
+fn said(at: &str, refused: bool) -> Vec<(String, bool)> {
+    vec![(at.to_owned(), refused)]
+}
+
+#[test]
+fn what_has_no_effect_was_accepted_before_it_was_refused() {
+    let foreign = propagation(
+        &json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Pod", "namespace": "other"}]}),
+    );
+    let at = "/spec/resourceSelectors/0/namespace";
+    assert_eq!(in_release("1.16", "PropagationPolicy", &foreign), said(at, false));
+    assert_eq!(in_release("1.17", "PropagationPolicy", &foreign), said(at, true));
+    let tolerations = json!([{"key": "a", "operator": "Gt", "value": "1"}]);
+    let numeric = propagation(&json!({"placement": {"clusterTolerations": tolerations}}));
+    let at = "/spec/placement/clusterTolerations/0/operator";
+    assert_eq!(in_release("1.17", "PropagationPolicy", &numeric), said(at, false));
+    assert_eq!(in_release("1.18", "PropagationPolicy", &numeric), said(at, true));
+    let empty = json!({"overrideRules": [{"overriders": {"fieldOverrider": [{"fieldPath": "/data/a"}]}}]});
+    let at = "/spec/overrideRules/0/overriders/fieldOverrider/0";
+    assert_eq!(in_release("1.17", "OverridePolicy", &empty), said(at, false));
+    assert_eq!(in_release("1.18", "OverridePolicy", &empty), said(at, true));
+}
+
+#[test]
+fn purge_modes_were_renamed() {
+    let mode = |release: &str, mode: &str| {
+        let failover = json!({"application": {"purgeMode": mode}});
+        let spec = propagation(&json!({"propagateDeps": true, "failover": failover}));
+        in_release(release, "PropagationPolicy", &spec).is_empty()
+    };
+    for (release, old, new) in
+        [("1.14", true, false), ("1.15", true, true), ("1.18", true, true), ("1.19", false, true)]
+    {
+        assert_eq!([mode(release, "Immediately"), mode(release, "Graciously")], [old; 2], "{release}");
+        assert_eq!([mode(release, "Directly"), mode(release, "Gracefully")], [new; 2], "{release}");
+        assert!(mode(release, "Never") && !mode(release, "Sometimes"));
+    }
+}
+
+#[test]
+fn fields_that_came_later_are_dropped() {
+    let term = json!({"affinityName": "a", "clusterNames": ["m"], "overflowAffinities": 3});
+    let fields = json!({
+        "placement": {"clusterAffinities": [term], "workloadAffinity": {"affinity": {"groupByLabelKey": "a"}}},
+        "failover": {"cluster": {"purgeMode": "Directly"}},
+    });
+    let spec = propagation(&fields);
+    let overflow = "/spec/placement/clusterAffinities/0/overflowAffinities";
+    let dropped = |release: &str| in_release(release, "PropagationPolicy", &spec);
+    assert_eq!(dropped("1.18"), said(overflow, true), "it is of the wrong type");
+    assert_eq!(dropped("1.17"), said(overflow, false));
+    assert_eq!(dropped("1.14").len(), 3);
+    assert!(dropped("1.14").iter().all(|(_, refused)| !refused));
+}

@@ -7,9 +7,11 @@ use federate_dialect::release::{Release, Releases};
 use federate_kubernetes::Finding;
 use federate_repo::Repo;
 
+mod gates;
 mod lacking;
 mod rules;
 
+pub(super) use gates::SETTING as FEATURE_GATES;
 pub(super) use rules::{
     Admission, Completions, ConflictResolution, Deleting, Division, FlinkHealth, FlinkReplicas, HeldApi,
     NoRoom, Overflow, PurgeModes, RegionWithoutRoom, Reschedule, Revised, RoomOnModels, ScaleDown,

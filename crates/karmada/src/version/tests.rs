@@ -1,3 +1,5 @@
+//! What releases differ in.
+
 use super::*;
 
 fn of(text: &str) -> Behaviour {

@@ -7,7 +7,7 @@ use super::super::rollout::rolling::{self, Next, Round};
 use super::super::rollout::row::{Resources, Row, State};
 use super::super::rollout::{budget, staged};
 use super::super::schedule;
-use super::super::{KubeFleets, NAME, Subject, waves};
+use super::super::{Behaviour, KubeFleets, NAME, Subject, waves};
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
 
@@ -21,10 +21,11 @@ pub(super) fn words(
     decision: &Decision<'_, '_>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(rolling(subject, decision, plane.input.now.unwrap_or_default()));
+    let behaviour = &plane.behaviour;
+    lines.extend(rolling(subject, decision, plane.input.now.unwrap_or_default(), behaviour));
     let others = || plane.input.repo.claimed(NAME, Role::Other);
     for strategy in others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy")) {
-        lines.extend(stages(strategy, decision));
+        lines.extend(stages(strategy, decision, behaviour));
     }
     let budget =
         others().find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == subject.object.id.name);
@@ -38,7 +39,12 @@ pub(super) fn words(
 }
 
 /// What the strategy would do first with rows that have not been rolled out, and then.
-fn rolling(subject: &Subject<'_>, decision: &Decision<'_, '_>, now: Timestamp) -> Option<String> {
+fn rolling(
+    subject: &Subject<'_>,
+    decision: &Decision<'_, '_>,
+    now: Timestamp,
+    behaviour: &Behaviour,
+) -> Option<String> {
     let row = |(cluster, row): (&Cluster, schedule::Row)| Row {
         cluster: cluster.name.clone(),
         state: match row.state {
@@ -54,7 +60,7 @@ fn rolling(subject: &Subject<'_>, decision: &Decision<'_, '_>, now: Timestamp) -
     if rows.is_empty() || subject.object.text(&["spec", "strategy", "type"]) == "External" {
         return None;
     }
-    match rolling::next(subject.object, &rows, now).ok()? {
+    match rolling::next(subject.object, &rows, now, behaviour).ok()? {
         Next::Cleanup => None,
         Next::Round(Round { update, blocked, .. }) => Some(match (update.is_empty(), blocked.is_empty()) {
             (_, true) => format!("rollout: {} at once", named(&update)),
@@ -64,18 +70,20 @@ fn rolling(subject: &Subject<'_>, decision: &Decision<'_, '_>, now: Timestamp) -
     }
 }
 
-fn stages(strategy: &Object, decision: &Decision<'_, '_>) -> Vec<String> {
+fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour) -> Vec<String> {
     let picked: Vec<&Cluster> = decision.placed().map(|(cluster, _)| cluster).collect();
     let name = &strategy.id;
-    match staged::stages(strategy, &picked) {
+    match staged::stages(strategy, &picked, behaviour) {
         Err(failure) => vec![format!("staged by {name}: {}", failure.name())],
         Ok(stages) => {
             let words = |stage: staged::Stage| {
                 let most = stage.max_concurrency;
+                let idle = stage.clusters.is_empty() && !behaviour.empty_stages_are_skipped;
                 format!(
-                    "staged by {name}: stage `{}`, {most} at a time: {}",
+                    "staged by {name}: stage `{}`, {most} at a time: {}{}",
                     stage.name,
-                    named(&stage.clusters)
+                    named(&stage.clusters),
+                    if idle { ", and yet its tasks are waited for" } else { "" }
                 )
             };
             stages.into_iter().map(words).collect()

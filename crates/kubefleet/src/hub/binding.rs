@@ -143,6 +143,8 @@ impl Binding {
 
     /// Whether something went wrong that waiting does not mend.
     pub fn failed(&self) -> bool {
-        crate::rollout::row::failed(|kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
+        crate::rollout::row::failed(&crate::Behaviour::newest(), |kind| {
+            self.condition(kind).map(|c| (&*c.status, &*c.reason))
+        })
     }
 }

@@ -81,7 +81,8 @@ impl Hub {
 /// The clusters of the hub, sorted by name. They are judged by what their agents report.
 fn clusters(objects: &[Object]) -> Vec<Cluster> {
     let members = objects.iter().filter(|o| o.id.kind == "MemberCluster");
-    let mut all: Vec<Cluster> = members.map(|object| cluster::read(object, true)).collect();
+    let mut all: Vec<Cluster> =
+        members.map(|object| cluster::read(object, true, &crate::Behaviour::newest())).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }

@@ -38,7 +38,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
         Template { per_cluster: per_cluster.then_some(bodies), object }
     };
     let templates = ["x", "y"].map(template);
-    let items = items(&templates.each_ref().map(Selected::Plain)).unwrap();
+    let items = items(&templates.each_ref().map(Selected::Plain), &Behaviour::newest()).unwrap();
     let (overrides, findings) = Overrides::new(rules.iter());
     assert!(findings.is_empty());
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
@@ -74,4 +74,41 @@ fn one_object_that_fails_keeps_the_whole_placement_from_its_cluster() {
     let x = expect(&[("m1 m3", "{} of 0"), ("m2", "PatchFailed true")]);
     let y = expect(&[("m1 m3", "{} of 0"), ("m2", "PatchFailed false")]);
     assert_eq!(shown(&[rule("m2", &bad)], false), [x, y]);
+}
+
+/// What the `ConfigMap` in an envelope becomes in `m1` when the envelope itself is overridden, and when what
+/// it holds is.
+fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Value> {
+    let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+    let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"},
+        "data": {"replicas": "1"}});
+    let body = json!({"data": {"one": held}});
+    let envelope = Object::named("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", "a/e", body);
+    let (group, kind, name) = target;
+    let version = if group.is_empty() { "v1" } else { "v1beta1" };
+    let target = json!({"group": group, "version": version, "kind": kind, "name": name});
+    let patch = json!({"op": "replace", "path": path, "value": "3"});
+    let spec = json!({"resourceSelectors": [target], "policy": {"overrideRules": [{"jsonPatchOverrides": [patch]}]}});
+    let rule = [object(FLEET, "ResourceOverride", Some("a"), "o", &spec)];
+    let (overrides, findings) = Overrides::new(rule.iter());
+    assert!(findings.is_empty());
+    let items = items(&[Selected::Envelope(&envelope)], &behaviour).unwrap();
+    let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
+    let member = cluster("m1");
+    let sending = Sending::new(&overrides, &placement, items, &[&member]);
+    let sent = sending.variant(0, &"m1".into())?.ok()?;
+    Some(sent.body["data"]["replicas"].clone())
+}
+
+#[test]
+fn overrides_of_envelopes_changed() {
+    let whole = ("placement.kubernetes-fleet.io", "ResourceEnvelope", "e");
+    let content = ("", "ConfigMap", "x");
+    for release in ["0.1", "0.3", "azure"] {
+        assert_eq!(enveloped(release, whole, "/data/one/data/replicas"), Some(json!("3")), "{release}");
+        assert_eq!(enveloped(release, content, "/data/replicas"), Some(json!("1")), "{release}");
+        assert_eq!(enveloped(release, whole, "/data/other"), None, "a patch that fails keeps it back");
+    }
+    assert_eq!(enveloped("main", whole, "/data/one/data/replicas"), Some(json!("1")));
+    assert_eq!(enveloped("main", content, "/data/replicas"), Some(json!("3")));
 }

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::api::{PlacementSpec, PlacementType, spec};
 use super::row::{Readiness, Resources, Row, State};
+use crate::Behaviour;
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a cluster that has a row being deleted is waited for.
@@ -48,7 +49,12 @@ struct Candidates<'r> {
 }
 
 /// The next round, for rows in the order of their clusters.
-pub fn next(placement: &Object, rows: &[Row], now: Timestamp) -> Result<Next, serde_json::Error> {
+pub fn next(
+    placement: &Object,
+    rows: &[Row],
+    now: Timestamp,
+    behaviour: &Behaviour,
+) -> Result<Next, serde_json::Error> {
     let PlacementSpec { policy, strategy } = spec::<PlacementSpec>(placement)?;
     let deleting = |row: &Row| rows.iter().any(|other| other.deleting && other.cluster == row.cluster);
     if rows.iter().any(|row| row.state != State::Bound && !row.deleting && deleting(row)) {
@@ -61,8 +67,9 @@ pub fn next(placement: &Object, rows: &[Row], now: Timestamp) -> Result<Next, se
         PlacementType::PickN => policy.number_of_clusters.unwrap_or(0),
     };
     let period = SignedDuration::from_secs(limits.unavailable_period_seconds());
-    let running = Running::of(rows, now.saturating_sub(period).unwrap_or(Timestamp::MIN), period);
-    let candidates = candidates(rows);
+    let cutoff = now.saturating_sub(period).unwrap_or(Timestamp::MIN);
+    let running = Running::of(rows, cutoff, period, behaviour);
+    let candidates = candidates(rows, behaviour);
     let least = target.saturating_sub(limits.max_unavailable().rounded_up(target));
     let most = target.saturating_add(limits.max_surge().rounded_up(target));
     let to_remove = running.staying.saturating_sub(least);
@@ -84,7 +91,7 @@ struct Running {
 }
 
 impl Running {
-    fn of(rows: &[Row], cutoff: Timestamp, period: SignedDuration) -> Self {
+    fn of(rows: &[Row], cutoff: Timestamp, period: SignedDuration, behaviour: &Behaviour) -> Self {
         let rows = || rows.iter().filter(|row| row.state != State::Scheduled);
         let ready = |row: &&Row| row.readiness(cutoff) == Readiness::Ready;
         let mut waits = rows().filter_map(|row| match row.readiness(cutoff) {
@@ -95,13 +102,13 @@ impl Running {
         let first = waits.next();
         Self {
             staying: count(rows().filter(ready).filter(|row| !row.deleting)),
-            can_be_ready: count(rows().filter(|row| !row.failed() && !row.reports_diff())),
+            can_be_ready: count(rows().filter(|row| !row.failed(behaviour) && !row.reports_diff())),
             wait: first.map_or(SignedDuration::ZERO, |first| waits.fold(first, SignedDuration::min)),
         }
     }
 }
 
-fn candidates(rows: &[Row]) -> Candidates<'_> {
+fn candidates<'r>(rows: &'r [Row], behaviour: &Behaviour) -> Candidates<'r> {
     let mut candidates = Candidates::default();
     for row in rows {
         match (row.state, row.resources) {
@@ -109,7 +116,7 @@ fn candidates(rows: &[Row]) -> Candidates<'_> {
             (State::Unscheduled, _) => candidates.remove.push(row),
             (State::Scheduled, _) => candidates.bind.push(row),
             (State::Bound, Resources::Latest) => candidates.up_to_date.push(row),
-            (State::Bound, Resources::Old) if row.failed() => candidates.failed.push(row),
+            (State::Bound, Resources::Old) if row.failed(behaviour) => candidates.failed.push(row),
             (State::Bound, Resources::Old) => candidates.update.push(row),
         }
     }
@@ -146,7 +153,7 @@ mod tests {
         let body = json!({"spec": {"policy": policy, "strategy": {"rollingUpdate": rolling}}});
         let placement =
             Object::named("placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement", "p", body);
-        next(&placement, rows, "2026-11-20T12:00:00Z".parse().unwrap()).unwrap()
+        next(&placement, rows, "2026-11-20T12:00:00Z".parse().unwrap(), &Behaviour::newest()).unwrap()
     }
 
     fn row(cluster: &str, state: State, resources: Resources) -> Row {
@@ -212,6 +219,24 @@ mod tests {
             }
         };
         assert_eq!([wait(59), wait(60), wait(90)], [(0, 1), (0, 0), (30, 0)]);
+    }
+
+    #[test]
+    fn what_is_still_becoming_available_failed_in_older_releases() {
+        let mut pending = row("a", State::Bound, Resources::Old);
+        pending.conditions[0].status = "False".into();
+        pending.conditions[0].reason = "ResourceNotAvailableYet".into();
+        let still = json!({"policy": {"placementType": "PickN", "numberOfClusters": 1},
+            "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}});
+        let body = json!({"spec": still});
+        let placement =
+            Object::named("placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement", "p", body);
+        for (release, at_once) in [("0.3", true), ("azure", false), ("main", false)] {
+            let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+            let now = "2026-11-20T12:00:00Z".parse().unwrap();
+            let next = next(&placement, std::slice::from_ref(&pending), now, &behaviour).unwrap();
+            assert_eq!(updated(next).len(), usize::from(at_once), "{release}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
+use crate::Behaviour;
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::selector::null_default;
 
@@ -83,15 +84,18 @@ pub(super) enum Readiness {
     In(SignedDuration),
 }
 
-/// Whether one of a row's conditions, asked for by type, has a status and reason that waiting does not mend.
-pub(crate) fn failed<'c>(condition: impl Fn(&'static str) -> Option<(&'c str, &'c str)>) -> bool {
+/// Whether one of a row's conditions, asked for by type, has a status and reason that waiting does not mend. Older
+/// releases count what is still becoming available among these.
+pub(crate) fn failed<'c>(
+    behaviour: &Behaviour,
+    condition: impl Fn(&'static str) -> Option<(&'c str, &'c str)>,
+) -> bool {
     const PENDING: [&str; 4] =
         ["OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"];
     let stages = ["Overridden", "WorkSynchronized", "Applied", "Available"];
-    stages
-        .into_iter()
-        .filter_map(condition)
-        .any(|(status, reason)| status == "False" && !PENDING.contains(&reason))
+    stages.into_iter().filter_map(condition).any(|(status, reason)| {
+        status == "False" && (behaviour.pending_rows_fail || !PENDING.contains(&reason))
+    })
 }
 
 impl Row {
@@ -105,8 +109,8 @@ impl Row {
     }
 
     /// Whether something went wrong that waiting does not mend.
-    pub(super) fn failed(&self) -> bool {
-        failed(|kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
+    pub(super) fn failed(&self, behaviour: &Behaviour) -> bool {
+        failed(behaviour, |kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
     }
 
     /// Whether it is ready; what became available without being able to tell has to be older than

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::api::{StageSpec, StagedSpec, Task, spec};
+use crate::Behaviour;
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 
 /// A stage of an update run.
@@ -81,8 +82,8 @@ impl Failure {
 }
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
-pub fn stages(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Failure> {
-    let stages = laid_out(strategy, picked)?;
+pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> Result<Vec<Stage>, Failure> {
+    let stages = laid_out(strategy, picked, behaviour)?;
     let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
     let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
     if missing.is_empty() {
@@ -93,12 +94,17 @@ pub fn stages(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Fail
 }
 
 /// The same, where clusters may be in no stage.
-pub(super) fn laid_out(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Failure> {
+pub(super) fn laid_out(
+    strategy: &Object,
+    picked: &[&Cluster],
+    behaviour: &Behaviour,
+) -> Result<Vec<Stage>, Failure> {
     let spec: StagedSpec = spec(strategy).map_err(|e| Failure::Unreadable(e.to_string()))?;
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
     let mut stages = Vec::with_capacity(spec.stages.len());
     for stage in &spec.stages {
-        tasks(stage).map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
+        tasks(stage, behaviour)
+            .map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
         let mut members = Vec::new();
         for cluster in matched(stage, picked)? {
             if let Some(first) = taken.insert(&cluster.name, &stage.name) {
@@ -115,7 +121,11 @@ pub(super) fn laid_out(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Sta
         stages.push(Stage {
             name: stage.name.clone(),
             clusters: members.into_iter().map(|(_, name)| name).collect(),
-            max_concurrency: stage.max_concurrency.map_or(1, |amount| amount.rounded_down(total)).max(1),
+            max_concurrency: stage
+                .max_concurrency
+                .filter(|_| behaviour.max_concurrency)
+                .map_or(1, |amount| amount.rounded_down(total))
+                .max(1),
         });
     }
     Ok(stages)
@@ -141,8 +151,9 @@ fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
 }
 
 /// Checks what a stage waits for.
-fn tasks(stage: &StageSpec) -> Result<(), String> {
+fn tasks(stage: &StageSpec, behaviour: &Behaviour) -> Result<(), String> {
     match stage.before_stage_tasks.as_slice() {
+        _ if !behaviour.before_stage_tasks => {}
         [] => {}
         [Task { kind, wait_time: None }] if kind == "Approval" => {}
         [_] => return Err("before a stage there can only be an Approval, without waitTime".to_owned()),
@@ -187,10 +198,34 @@ fn is_some_time(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn task(kind: &str, wait_time: Option<&str>) -> Task {
         Task { kind: kind.into(), wait_time: wait_time.map(Into::into) }
+    }
+
+    #[test]
+    fn concurrency_and_tasks_before_stages_came_later() {
+        let cluster = |name: &str| {
+            let body = json!({"metadata": {"name": name}});
+            Cluster::of(&Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body))
+        };
+        let clusters = ["a", "b", "c"].map(cluster);
+        let wait = json!({"type": "TimedWait", "waitTime": "1h"});
+        let stages_of = |release: &str, before: serde_json::Value| {
+            let stage =
+                json!({"name": "all", "labelSelector": {}, "maxConcurrency": 2, "beforeStageTasks": before});
+            let body = json!({"spec": {"stages": [stage]}});
+            let strategy =
+                Object::named("placement.kubernetes-fleet.io/v1", "StagedUpdateStrategy", "a/s", body);
+            let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+            stages(&strategy, &clusters.each_ref(), &behaviour).map(|stages| stages[0].max_concurrency)
+        };
+        assert_eq!(stages_of("0.1.0", json!([])), Ok(1));
+        assert_eq!(stages_of("0.1.1", json!([wait])), Ok(2));
+        assert!(stages_of("0.1.2", json!([wait])).is_err());
     }
 
     #[test]
@@ -226,7 +261,7 @@ mod tests {
         ] {
             let stage =
                 StageSpec { before_stage_tasks: before, after_stage_tasks: after, ..StageSpec::default() };
-            assert_eq!(tasks(&stage).is_ok(), ok, "{stage:?}");
+            assert_eq!(tasks(&stage, &Behaviour::newest()).is_ok(), ok, "{stage:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::envelope;
 use crate::kinds;
+use crate::version::Behaviour;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Repo;
@@ -26,6 +27,8 @@ pub(crate) struct Hub<'a> {
     /// The groups of those kinds.
     groups: BTreeSet<&'a str>,
     services: BTreeSet<(&'a str, &'a str)>,
+    /// What the release computes.
+    pub(crate) behaviour: Behaviour,
 }
 
 /// A kind that the hub serves.
@@ -39,7 +42,7 @@ pub(super) enum Kind {
 
 impl<'a> Hub<'a> {
     /// The hub that a repo is.
-    pub(crate) fn new(repo: &'a Repo) -> Self {
+    pub(crate) fn new(repo: &'a Repo, behaviour: Behaviour) -> Self {
         let templates = repo.templates.iter().map(Selected::Plain);
         let envelopes = repo.claimed.iter().map(|claimed| &claimed.object);
         let envelopes = envelopes.filter(|o| envelope::is_envelope(&o.id)).map(Selected::Envelope);
@@ -51,6 +54,7 @@ impl<'a> Hub<'a> {
             custom: BTreeMap::new(),
             groups: BTreeSet::new(),
             services: BTreeSet::new(),
+            behaviour,
         };
         for index in 0..hub.objects.len() {
             hub.index(index);

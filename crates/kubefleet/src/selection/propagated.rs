@@ -7,6 +7,7 @@
 use federate_kubernetes::Object;
 
 use super::hub::{self, Hub};
+use crate::version::VolumeClaims;
 
 /// Whether a namespace belongs to the system.
 pub(super) fn reserved(namespace: &str) -> bool {
@@ -23,7 +24,10 @@ pub(super) fn goes_along(hub: &Hub<'_>, object: &Object) -> bool {
 pub(super) fn goes_anywhere(hub: &Hub<'_>, object: &Object) -> bool {
     let stays = object.deleting()
         || match (object.id.api_version.as_str(), object.id.kind.as_str()) {
-            ("apps/v1", "ReplicaSet" | "ControllerRevision") => owned(object),
+            ("apps/v1", "ReplicaSet" | "ControllerRevision") => {
+                hub.behaviour.owned_sets_stay && owned(object)
+            }
+            ("v1", "PersistentVolumeClaim") => hub.behaviour.volume_claims == VolumeClaims::Stay,
             ("v1", "ConfigMap") => object.id.name == "kube-root-ca.crt",
             ("v1", "ServiceAccount") => object.id.name == "default",
             ("v1", "Secret") => object.text(&["type"]) == "kubernetes.io/service-account-token",

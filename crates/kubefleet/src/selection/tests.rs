@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::version::Behaviour;
 use federate_repo::{Claimed, Repo, Role};
 
 fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
@@ -48,7 +49,7 @@ fn selected(namespace: Option<&str>, selectors: &Value) -> Result<Vec<String>, F
     let mut placement = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "p");
     placement.body["spec"] = json!({"resourceSelectors": selectors});
     let repo = repo();
-    let selected = select(&Hub::new(&repo), &placement)?;
+    let selected = select(&Hub::new(&repo, Behaviour::newest()), &placement)?;
     Ok(selected.iter().map(|one| one.object().id.to_string()).collect())
 }
 
@@ -124,4 +125,30 @@ fn one_bad_selector_spoils_all() {
     }
     // A custom group that the repo uses may have kinds that it does not use.
     assert_eq!(selected(None, &json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
+}
+
+#[test]
+fn releases_differ_in_what_leaves_the_hub() {
+    let mut set = named("apps/v1", "ControllerRevision", Some("shop"), "owned");
+    set.body["metadata"]["ownerReferences"] = json!([{"kind": "StatefulSet"}]);
+    let claim = named("v1", "PersistentVolumeClaim", Some("shop"), "data");
+    let objects = [named("v1", "Namespace", None, "shop"), claim, set];
+    let template = |object| Template { object, per_cluster: None };
+    let repo = Repo { templates: objects.into_iter().map(template).collect(), ..Repo::default() };
+    let mut placement = named("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", None, "p");
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    placement.body["spec"] = json!({"resourceSelectors": [selector]});
+    for (release, kinds) in [
+        ("0.1.0", &["Namespace", "PersistentVolumeClaim", "ControllerRevision"][..]),
+        ("0.1.1", &["Namespace", "PersistentVolumeClaim"]),
+        ("0.1.2", &["Namespace"]),
+        ("0.2", &["Namespace", "PersistentVolumeClaim"]),
+        ("main", &["Namespace", "PersistentVolumeClaim"]),
+    ] {
+        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+        let hub = Hub::new(&repo, behaviour);
+        let selected = select(&hub, &placement).unwrap();
+        let found: Vec<&str> = selected.iter().map(|one| one.object().id.kind.as_str()).collect();
+        assert_eq!(found, kinds, "{release}");
+    }
 }

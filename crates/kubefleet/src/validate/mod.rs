@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use federate_kubernetes::schema::{Cursor, Refusals, Rules, Shape, check_by};
+use super::version::{Behaviour, RunState};
+use federate_kubernetes::schema::{Cursor, Refusals, Shape, check_by};
 use federate_kubernetes::{Finding, Object};
 
 mod overrides;
@@ -16,18 +17,67 @@ mod property;
 mod schema;
 mod terms;
 
-/// Everything that is wrong with one of the dialect's own objects.
-pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let (shape, code, rules): (&Shape, _, Rules) = match object.id.kind.as_str() {
+/// Everything that is wrong with one of the dialect's own objects, by the rules of a release.
+pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
+    if let Some(not_served) = behaviour.not_served(object) {
+        return vec![not_served];
+    }
+    match object.id.kind.as_str() {
         "ClusterResourcePlacement" | "ResourcePlacement" => {
-            (&schema::PLACEMENT, "invalid-policy", placement::rules)
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+                placement::rules(refusals, spec, behaviour);
+            };
+            check_by(rules, object, &schema::PLACEMENT, "invalid-policy")
         }
-        "ClusterResourceOverride" => (&schema::CLUSTER_OVERRIDE, "invalid-policy", overrides::cluster_rules),
-        "ResourceOverride" => (&schema::OVERRIDE, "invalid-policy", overrides::rules),
-        "MemberCluster" => (&schema::CLUSTER, "invalid-cluster", member),
-        _ => return Vec::new(),
+        "ClusterResourceOverride" => {
+            check_by(overrides::cluster_rules, object, &schema::CLUSTER_OVERRIDE, "invalid-policy")
+        }
+        "ResourceOverride" => check_by(overrides::rules, object, &schema::OVERRIDE, "invalid-policy"),
+        "MemberCluster" => check_by(member, object, &schema::CLUSTER, "invalid-cluster"),
+        "ClusterStagedUpdateRun" | "StagedUpdateRun" => {
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| run(refusals, spec, behaviour);
+            check_by(rules, object, &Shape::Any, "invalid-policy")
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What an update run does with its `state`, and how long its name may be.
+fn run(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
+    let longest = behaviour.longest_run_name;
+    if refusals.object.id.name.len() > longest {
+        let message = format!("the name of an update run has at most {longest} characters");
+        refusals.add(spec, message, "shorten the name");
+    }
+    let state = spec.field("state");
+    let allowed: &[&str] = match behaviour.run_state {
+        RunState::IgnoredStarted => &["NotStarted", "Started", "Stopped", "Abandoned"],
+        RunState::IgnoredExecute => &["Initialize", "Execute", "Pause", "Abandon"],
+        RunState::Obeyed => &["Initialize", "Run", "Stop"],
     };
-    check_by(rules, object, shape, code)
+    let release = behaviour.release;
+    if !state.text().is_empty() && !allowed.contains(&state.text()) {
+        let message = format!(
+            "`state` is `{}`, but must be one of {} in KubeFleet {release}",
+            state.text(),
+            allowed.join(", ")
+        );
+        refusals.add(&state, message, "releases name the states differently: write the one that is meant");
+        return;
+    }
+    let (message, help) = match (behaviour.run_state, state.text()) {
+        (RunState::Obeyed, "") => (
+            format!("the run only initializes: KubeFleet {release} waits for `state: Run`"),
+            "write `state: Initialize` if that is meant, or `state: Run`",
+        ),
+        (RunState::Obeyed, _) | (_, "Started" | "Execute" | "") => return,
+        (_, text) => (
+            format!("KubeFleet {release} ignores `state: {text}`: the run begins at once"),
+            "apply the run when it is to begin",
+        ),
+    };
+    let warning = Finding::warning("no-effect", refusals.object, message);
+    refusals.findings.push(warning.at(state.pointer()).help(help));
 }
 
 /// The rules of `MemberCluster`.

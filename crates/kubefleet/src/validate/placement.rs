@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::Toleration;
+use super::super::version::Behaviour;
 use super::{Refusals, terms};
 use federate_kubernetes::schema::Cursor;
 
@@ -16,7 +17,7 @@ const MOST: usize = 100;
 /// The length of a cluster's name.
 const LONGEST_NAME: usize = 63;
 
-pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     let selectors = spec.field("resourceSelectors");
     at_most(refusals, &selectors, "selectors");
     for selector in selectors.items() {
@@ -26,16 +27,31 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
             refusals.add(&labels, "`name` and `labelSelector` exclude each other", help);
         }
         refusals.label_selector(&labels);
+        scope(refusals, &selector.field("selectionScope"), behaviour);
     }
     let policy = spec.field("policy");
     match policy.field("placementType").text() {
-        "PickFixed" => pick_fixed(refusals, &policy),
+        "PickFixed" => pick_fixed(refusals, &policy, behaviour),
         "PickN" => pick_n(refusals, &policy),
         _ => pick_all(refusals, &policy),
     }
-    terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"));
+    terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"), behaviour);
     tolerations(refusals, &policy.field("tolerations"));
     strategy(refusals, &spec.field("strategy"));
+}
+
+/// What of a namespace can be selected; `v1` got the field, and then its last value, later than `v1beta1`.
+fn scope(refusals: &mut Refusals<'_>, scope: &Cursor<'_>, behaviour: &Behaviour) {
+    let is_v1 = refusals.object.id.api_version.ends_with("/v1");
+    let known = if is_v1 { behaviour.scope_of_selectors_in_v1 } else { behaviour.scope_of_selectors };
+    if scope.text() == "NamespaceWithResourceSelectors" && !known {
+        let message = format!(
+            "KubeFleet {} does not know `selectionScope: NamespaceWithResourceSelectors` in `{}`",
+            behaviour.release, refusals.object.id.api_version
+        );
+        let help = "write a ResourcePlacement in the namespace, or select the whole namespace";
+        refusals.add(scope, message, help);
+    }
 }
 
 fn at_most(refusals: &mut Refusals<'_>, list: &Cursor<'_>, what: &str) {
@@ -57,10 +73,14 @@ fn excluded(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, kind: &str, fields
     }
 }
 
-fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
+fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Behaviour) {
     let others = ["affinity", "numberOfClusters", "topologySpreadConstraints", "tolerations"];
     excluded(refusals, policy, "PickFixed", &others);
     let names = policy.field("clusterNames");
+    if !behaviour.empty_pick_fixed && !names.filled() {
+        let message = format!("KubeFleet {} refuses `PickFixed` without `clusterNames`", behaviour.release);
+        refusals.add(policy, message, "name a cluster, or remove the placement");
+    }
     at_most(refusals, &names, "cluster names");
     let mut known = BTreeSet::new();
     for name in names.items() {

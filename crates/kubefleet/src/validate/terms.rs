@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::version::{Behaviour, Contradictions};
 use super::Refusals;
 use super::property::{Bounds, invalid_name};
 use federate_kubernetes::quantity::Quantity;
@@ -11,7 +12,7 @@ use federate_kubernetes::schema::Cursor;
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"];
 
 /// Required and preferred affinity.
-pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
+pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>, behaviour: &Behaviour) {
     let required = affinity.field("requiredDuringSchedulingIgnoredDuringExecution");
     for term in required.field("clusterSelectorTerms").items() {
         refusals.label_selector(&term.field("labelSelector"));
@@ -20,7 +21,8 @@ pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
             let help = "move it into a preferred term";
             refusals.add(&sorter, "a required term has no `propertySorter`", help);
         }
-        requirements(refusals, &term.field("propertySelector").field("matchExpressions"));
+        let list = term.field("propertySelector").field("matchExpressions");
+        requirements(refusals, &list, behaviour.contradictions);
     }
     for preferred in affinity.field("preferredDuringSchedulingIgnoredDuringExecution").items() {
         let preference = preferred.field("preference");
@@ -45,7 +47,7 @@ fn property_name(refusals: &mut Refusals<'_>, name: &Cursor<'_>) {
 }
 
 /// The requirements of one property selector, which must all hold.
-fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
+fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: Contradictions) {
     let mut bounds: BTreeMap<&str, Bounds> = BTreeMap::new();
     for requirement in list.items() {
         let [name, operator, values] = ["name", "operator", "values"].map(|key| requirement.field(key));
@@ -56,7 +58,10 @@ fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
             refusals.add(&operator, message, "use Gt, Ge, Lt, Le, Eq or Ne");
         }
         let Some(value) = one_quantity(refusals, &values) else { continue };
-        if known && !bounds.entry(name.text()).or_default().narrow(operator.text(), value) {
+        if contradictions == Contradictions::Refused
+            && known
+            && !bounds.entry(name.text()).or_default().narrow(operator.text(), value)
+        {
             let message = format!("the requirements on `{}` contradict each other", name.text());
             refusals.add(&requirement, message, "remove one, or make them alternatives: two terms");
         }

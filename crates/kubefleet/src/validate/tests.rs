@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 fn pointers(kind: &str, spec: &Value) -> Vec<String> {
     let object = Object::named("placement.kubernetes-fleet.io/v1", kind, "a", json!({"spec": spec}));
-    check(&object).into_iter().map(|f| f.pointer).collect()
+    check(&object, &Behaviour::newest()).into_iter().map(|f| f.pointer).collect()
 }
 
 fn placement(policy: &Value) -> Vec<String> {
@@ -58,4 +58,40 @@ fn taints_of_clusters_are_checked() {
     assert!(pointers("MemberCluster", &json!({"taints": values})).is_empty());
     let effect = json!([{"key": "a", "effect": "NoExecute"}]);
     assert_eq!(pointers("MemberCluster", &json!({"taints": effect})), ["/spec/taints/0/effect"]);
+}
+
+/// Where the spec of such an object is refused or warned of in a release, and whether it is refused.
+fn in_release(release: &str, kind: &str, spec: &Value) -> Vec<(String, bool)> {
+    let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+    let object = Object::named("placement.kubernetes-fleet.io/v1beta1", kind, "a", json!({"spec": spec}));
+    check(&object, &behaviour).into_iter().map(|f| (f.pointer.clone(), f.is_error())).collect()
+}
+
+#[test]
+fn the_state_of_a_run_has_other_names_in_each_release() {
+    let state = |release: &str, state: &str| {
+        let found = in_release(release, "ClusterStagedUpdateRun", &json!({"state": state}));
+        found.first().map(|(_, refused)| *refused)
+    };
+    assert_eq!([state("0.1.0", "Started"), state("0.1.0", "Run")], [None, Some(true)]);
+    assert_eq!([state("0.1.2", "Execute"), state("0.1.2", "Initialize")], [None, Some(false)]);
+    assert_eq!(
+        [state("0.2", "Run"), state("0.2", "Execute"), state("0.2", "")],
+        [None, Some(true), Some(false)]
+    );
+}
+
+#[test]
+fn what_older_releases_do_not_know_is_refused() {
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop",
+        "selectionScope": "NamespaceWithResourceSelectors"});
+    let scoped = json!({"resourceSelectors": [selector]});
+    let at = "/spec/resourceSelectors/0/selectionScope".to_owned();
+    assert_eq!(in_release("0.2", "ClusterResourcePlacement", &scoped), [(at, true)]);
+    assert_eq!(in_release("0.3", "ClusterResourcePlacement", &scoped), []);
+    let plain = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    let none =
+        json!({"resourceSelectors": [plain], "policy": {"placementType": "PickFixed", "clusterNames": []}});
+    assert_eq!(in_release("0.3", "ClusterResourcePlacement", &none), [("/spec/policy".to_owned(), true)]);
+    assert_eq!(in_release("azure", "ClusterResourcePlacement", &none), []);
 }

@@ -68,7 +68,9 @@ impl<'o> View<'o> {
         if is("Available") || is("DiffReported") {
             return Ok(true);
         }
-        let failed = row::failed(|kind| self.current(kind).map(|c| (&*c.status, &*c.reason)));
+        let failed = row::failed(&crate::Behaviour::newest(), |kind| {
+            self.current(kind).map(|c| (&*c.status, &*c.reason))
+        });
         if failed || self.current("DiffReported").is_some_and(Condition::is_false) {
             return Err(Failure::Retry(format!(
                 "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run}`"

@@ -67,7 +67,9 @@ impl Run<'_> {
         status.staged_update_strategy_snapshot = strategy.at(&["spec"]).cloned();
         let clusters = self.clusters(&selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = attempt!(staged::laid_out(strategy, &picked).map_err(Failure::client));
+        let stages = attempt!(
+            staged::laid_out(strategy, &picked, &crate::Behaviour::newest()).map_err(Failure::client)
+        );
         status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
         attempt!(everywhere(&stages, &selected));
         let cluster = |name: &String| ClusterStatus { cluster_name: name.clone(), ..Default::default() };
@@ -160,7 +162,7 @@ impl Run<'_> {
     pub(super) fn clusters(&self, selected: &Selected) -> Vec<Cluster> {
         let members = self.world.all("MemberCluster", None);
         let members = members.filter(|o| selected.clusters.contains(&o.id.name));
-        members.map(|object| cluster::read(object, false)).collect()
+        members.map(|object| cluster::read(object, false, &crate::Behaviour::newest())).collect()
     }
 
     fn stage_status(&self, stage: &Stage, strategy: &Object) -> StageStatus {

@@ -47,7 +47,8 @@ impl Run<'_> {
         let strategy = Object::of(json!({"metadata": {"name": self.strategy}, "spec": spec}), "hub");
         let clusters = self.clusters(selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = staged::laid_out(&strategy, &picked).map_err(Failure::client)?;
+        let stages =
+            staged::laid_out(&strategy, &picked, &crate::Behaviour::newest()).map_err(Failure::client)?;
         everywhere(&stages, selected)?;
         if stages.len() != self.status.stages.len() {
             return Err(Failure::Abort("the number of stages in the updateRun has changed".to_owned()));

@@ -33,7 +33,7 @@ fn fleet(regions: &[(&str, &str)]) -> Vec<Cluster> {
     let cluster = |(name, region): &(&str, &str)| {
         let body = json!({"metadata": {"name": name, "labels": {"region": region}}});
         let object = Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body);
-        super::super::super::cluster::read(&object, false)
+        super::super::super::cluster::read(&object, false, &crate::Behaviour::newest())
     };
     regions.iter().map(cluster).collect()
 }

@@ -1,0 +1,287 @@
+//! Which release of `KubeFleet` decides: a release, resolved once to named behaviours.
+//!
+//! Facts: `docs/semantics/kubefleet-versions.md`; the numbers below are the rows of its table. `main` is what is
+//! not released yet; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly that.
+
+use federate_dialect::release::{Release, Releases, Since};
+use federate_kubernetes::{Finding, Object};
+use federate_repo::{Config, Repo};
+
+use super::{NAME, PLACEMENT_GROUP};
+
+/// The releases that are known.
+pub static RELEASES: Releases = Releases {
+    product: "KubeFleet",
+    major: 0,
+    newest: &[(1, 2), (2, 2), (3, 1)],
+    named: &[("azure", (4, 0)), ("main", (4, 1))],
+};
+
+/// What came after the newest release, and is on Azure.
+const AZURE: Since = &[(4, 0)];
+
+/// What came after the newest release, and is not on Azure yet.
+const MAIN: Since = &[(4, 1)];
+
+/// What the overrides of an envelope change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EnvelopeOverrides {
+    /// The envelope itself, before it is opened.
+    Envelope,
+    /// Each object in it.
+    Content,
+}
+
+/// Which claims never leave the hub, whatever selects them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VolumeClaims {
+    /// None.
+    Stay,
+    /// All.
+    Leave,
+}
+
+/// What `spec.state` of an update run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunState {
+    /// Nothing: a run begins at once. The values are NotStarted, Started, Stopped, Abandoned.
+    IgnoredStarted,
+    /// Nothing: a run begins at once. The values are Initialize, Execute, Pause, Abandon.
+    IgnoredExecute,
+    /// It is obeyed: Initialize, Run, Stop.
+    Obeyed,
+}
+
+/// What admission does with requirements on one property that no cluster can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contradictions {
+    /// They select no cluster.
+    Accepted,
+    /// They are refused.
+    Refused,
+}
+
+/// What a release computes, rule by rule.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule that a release has or has not")]
+pub struct Behaviour {
+    /// The release.
+    pub release: Release,
+    pub(crate) envelope_overrides: EnvelopeOverrides,
+    pub(crate) run_state: RunState,
+    pub(crate) max_concurrency: bool,
+    pub(crate) before_stage_tasks: bool,
+    pub(crate) empty_stages_are_skipped: bool,
+    pub(crate) namespace_affinity: bool,
+    pub(crate) scope_of_selectors: bool,
+    pub(crate) scope_of_selectors_in_v1: bool,
+    pub(crate) member_name_label: bool,
+    pub(crate) volume_claims: VolumeClaims,
+    pub(crate) owned_sets_stay: bool,
+    pub(crate) pending_rows_fail: bool,
+    pub(crate) empty_pick_fixed: bool,
+    pub(crate) contradictions: Contradictions,
+    pub(crate) longest_run_name: usize,
+}
+
+impl Behaviour {
+    /// The table: for each rule the releases that it changed in, what came before, what since.
+    pub fn of(release: Release) -> Self {
+        let r = release;
+        Self {
+            release,
+            // Row 1, §1
+            envelope_overrides: r.pick(MAIN, EnvelopeOverrides::Envelope, EnvelopeOverrides::Content),
+            // Row 2
+            run_state: r.pick(
+                &[(2, 0)],
+                r.pick(&[(1, 1)], RunState::IgnoredStarted, RunState::IgnoredExecute),
+                RunState::Obeyed,
+            ),
+            // Row 3
+            max_concurrency: r.has(&[(1, 1)]),
+            // Row 4
+            before_stage_tasks: r.has(&[(1, 2)]),
+            // Row 5
+            empty_stages_are_skipped: r.has(AZURE),
+            // Row 7
+            namespace_affinity: r.has(&[(3, 0)]),
+            // Row 8
+            scope_of_selectors: r.has(&[(3, 0)]),
+            scope_of_selectors_in_v1: r.has(AZURE),
+            // Row 9
+            member_name_label: r.has(&[(3, 1)]),
+            // Row 10
+            volume_claims: r.pick(
+                &[(2, 0)],
+                r.pick(&[(1, 2)], VolumeClaims::Leave, VolumeClaims::Stay),
+                VolumeClaims::Leave,
+            ),
+            // Row 11
+            owned_sets_stay: r.has(&[(1, 1)]),
+            // Row 13
+            pending_rows_fail: !r.has(AZURE),
+            // Row 14
+            empty_pick_fixed: r.has(AZURE),
+            // Row 15
+            contradictions: r.pick(AZURE, Contradictions::Accepted, Contradictions::Refused),
+            // Row 19
+            longest_run_name: r.pick(&[(2, 0)], 127, 63),
+        }
+    }
+
+    /// That of the newest release.
+    pub fn newest() -> Self {
+        Self::of(RELEASES.latest())
+    }
+
+    /// That of the release that the configuration names, or of the newest.
+    pub(crate) fn configured(config: &Config) -> Self {
+        Self::of(RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest()))
+    }
+
+    /// The same for a repo, and what is wrong with what it names.
+    pub(crate) fn chosen(repo: &Repo) -> (Self, Option<Finding>) {
+        let (release, unknown) = RELEASES.chosen(repo, NAME);
+        (Self::of(release), unknown)
+    }
+
+    /// In words, the rules by which two releases decide differently.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let rules = [
+            (self.envelope_overrides != other.envelope_overrides, "overrides of envelopes"),
+            (self.run_state != other.run_state, "the state of update runs"),
+            (self.max_concurrency != other.max_concurrency, "the concurrency of stages"),
+            (self.before_stage_tasks != other.before_stage_tasks, "tasks before stages"),
+            (self.empty_stages_are_skipped != other.empty_stages_are_skipped, "stages without clusters"),
+            (self.namespace_affinity != other.namespace_affinity, "clusters without the namespace"),
+            (self.scope_of_selectors != other.scope_of_selectors, "namespaces whose content is selected"),
+            (self.member_name_label != other.member_name_label, "the label `member-name` of clusters"),
+            (self.volume_claims != other.volume_claims, "volume claims"),
+            (self.owned_sets_stay != other.owned_sets_stay, "objects with owners"),
+            (self.pending_rows_fail != other.pending_rows_fail, "rows that are still becoming available"),
+            (self.empty_pick_fixed != other.empty_pick_fixed, "PickFixed without names"),
+        ];
+        rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()
+    }
+
+    /// Why the API server of the release does not know an object, if it does not (§2).
+    pub(crate) fn not_served(&self, object: &Object) -> Option<Finding> {
+        let id = &object.id;
+        let (group, version) = id.api_version.split_once('/')?;
+        let since = SERVED
+            .iter()
+            .find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&id.kind.as_str()))?;
+        let versions = [("v1beta1", since.v1beta1), ("v1", since.v1)];
+        let is_served = |since: Option<Since>| since.is_some_and(|since| self.release.has(since));
+        if versions.iter().any(|(name, since)| *name == version && is_served(*since)) {
+            return None;
+        }
+        let served: Vec<&str> =
+            versions.iter().filter(|(_, since)| is_served(*since)).map(|(name, _)| *name).collect();
+        let release = self.release;
+        let message = format!("KubeFleet {release} does not serve {} in `{}`", id.kind, id.api_version);
+        let help = match served.first() {
+            Some(first) => format!("write `apiVersion: {group}/{first}`"),
+            None => format!("{} came later: use a release that has it", id.kind),
+        };
+        Some(Finding::error("not-served", object, message).at("/apiVersion").help(help))
+    }
+}
+
+/// Kinds and since when they are served in which version.
+struct Served {
+    kinds: &'static [&'static str],
+    v1beta1: Option<Since>,
+    v1: Option<Since>,
+}
+
+/// From the oldest release that is known on.
+const ALWAYS: Since = &[(1, 0)];
+
+const SERVED: [Served; 4] = [
+    Served {
+        kinds: &["ClusterResourcePlacement", "ClusterResourceOverride", "ResourceOverride"],
+        v1beta1: Some(ALWAYS),
+        v1: Some(ALWAYS),
+    },
+    Served { kinds: &["ResourcePlacement"], v1beta1: Some(ALWAYS), v1: Some(&[(3, 0)]) },
+    Served { kinds: &["ClusterResourceEnvelope", "ResourceEnvelope"], v1beta1: Some(ALWAYS), v1: None },
+    Served {
+        kinds: &[
+            "ClusterStagedUpdateRun",
+            "ClusterStagedUpdateStrategy",
+            "StagedUpdateRun",
+            "StagedUpdateStrategy",
+        ],
+        v1beta1: Some(ALWAYS),
+        v1: Some(&[(2, 2)]),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(text: &str) -> Behaviour {
+        Behaviour::of(RELEASES.read(text).unwrap())
+    }
+
+    #[test]
+    fn the_newest_is_what_is_not_released_yet() {
+        assert_eq!(RELEASES.latest().to_string(), "main");
+        assert_eq!(of("0.3").release.to_string(), "0.3.1");
+        assert!(RELEASES.read("0.0").is_err());
+    }
+
+    #[test]
+    fn releases_differ_in_what_they_changed() {
+        let upgrades: [(&str, &str, &[&str]); 7] = [
+            (
+                "0.1.0",
+                "0.1.1",
+                &["the state of update runs", "the concurrency of stages", "objects with owners"],
+            ),
+            ("0.1.1", "0.1.2", &["tasks before stages", "volume claims"]),
+            ("0.1.2", "0.2", &["the state of update runs", "volume claims"]),
+            ("0.2", "0.3.0", &["clusters without the namespace", "namespaces whose content is selected"]),
+            ("0.3.0", "0.3.1", &["the label `member-name` of clusters"]),
+            (
+                "0.3.1",
+                "azure",
+                &[
+                    "stages without clusters",
+                    "rows that are still becoming available",
+                    "PickFixed without names",
+                ],
+            ),
+            ("azure", "main", &["overrides of envelopes"]),
+        ];
+        for (from, to, changes) in upgrades {
+            assert_eq!(of(from).differences(&of(to)), changes, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn versions_that_are_not_served_are_refused() {
+        let object = |version: &str, kind: &str| {
+            Object::named(&format!("{PLACEMENT_GROUP}/{version}"), kind, "a", json!({}))
+        };
+        for (release, version, kind, served) in [
+            ("0.1", "v1", "ClusterResourcePlacement", true),
+            ("0.2", "v1", "ResourcePlacement", false),
+            ("0.2", "v1beta1", "ResourcePlacement", true),
+            ("0.3", "v1", "ResourcePlacement", true),
+            ("0.1", "v1", "StagedUpdateRun", false),
+            ("0.2.2", "v1", "StagedUpdateRun", true),
+            ("main", "v1", "ResourceEnvelope", false),
+            ("main", "v1alpha1", "ResourceOverride", false),
+        ] {
+            let refused = of(release).not_served(&object(version, kind));
+            assert_eq!(refused.is_none(), served, "{release} {version} {kind}");
+            assert!(refused.is_none_or(|f| f.help.is_some_and(|help| help.contains("v1beta1"))));
+        }
+    }
+}
