@@ -175,6 +175,9 @@ fn row(unit: &UnitOutcome) -> Row {
     }
 }
 
+/// Reads an event of one kind.
+type Read = fn(&str) -> Result<Event, String>;
+
 impl Events {
     /// The events as a person says them.
     fn words(&self) -> Vec<String> {
@@ -201,7 +204,6 @@ impl Events {
             let clusters = scenarios.clusters_of(&path.to_string_lossy(), bytes).map_err(Fault::Failed)?;
             events.extend(clusters.into_iter().map(|cluster| Event::Add(Box::new(cluster))));
         }
-        type Read = fn(&str) -> Result<Event, String>;
         let kinds: [(&[String], Read); 7] = [
             (&self.label, Event::label),
             (&self.capacity, Event::capacity),

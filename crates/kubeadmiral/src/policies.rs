@@ -41,6 +41,15 @@ impl<'a> Policy<'a> {
         Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content, stored_content })
     }
 
+    /// Takes the policy for one that a hub holds. Its API server has filled in defaults, so that what is absent there
+    /// is absent for the scheduler.
+    pub(super) fn take_as_stored(&mut self) {
+        let rescheduling = self.object.at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
+        if rescheduling.is_none_or(Value::is_null) {
+            self.spec.reschedule_policy.replica_rescheduling.avoid_disruption = false;
+        }
+    }
+
     /// The digest of its content: of what was `remembered`, if that is its content as it is stored on a hub.
     pub(super) fn content(&self, remembered: Option<&str>) -> &str {
         if remembered == Some(self.stored_content.as_str()) { &self.stored_content } else { &self.content }

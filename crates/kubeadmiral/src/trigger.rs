@@ -27,6 +27,7 @@ pub(super) struct State {
     annotations: String,
     replicas: i64,
     /// What a pod requests.
+    #[serde(default, skip_serializing_if = "Request::is_nothing")]
     request: Request,
     /// The estimates for replicas without room, where the policy looks at them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +51,10 @@ struct Request {
 }
 
 impl Request {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     fn of(template: &Object) -> Self {
         let mut amounts = podspec::of(template).map(pods::requests).unwrap_or_default();
         let mut take = |name: &str| amounts.remove(name);
@@ -100,6 +105,11 @@ impl Clusters {
         !self.lost(now) && now.0.len() > self.0.len()
     }
 }
+
+/// The control plane remembers its clusters in the order of a hash map, which begins at a random place of eight: from
+/// this many clusters on the order is more often another one than not. Then it finds that something has changed, and
+/// says so unless it looks closer.
+const SHUFFLED: usize = 4;
 
 const LABELS: usize = 0;
 const TAINTS: usize = 1;
@@ -272,9 +282,7 @@ pub(super) fn judge(
     policy: Option<&PolicySpec>,
 ) -> Verdict {
     let ((now, there), Some((was, were))) = (now, was) else { return Verdict::Schedule };
-    // The control plane remembers its clusters in no order: with several of them it nearly always
-    // finds that something has changed, and says so unless it looks closer.
-    if was == now && (policy.is_none() || there.0.len() < 2) {
+    if was == now && (policy.is_none() || there.0.len() < SHUFFLED) {
         return Verdict::Stay(String::new());
     }
     let Some(policy) = policy else { return Verdict::Schedule };

@@ -116,15 +116,12 @@ fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<Str
         let why = format!("cluster is not reachable: {failure}");
         return (vec![condition("Offline", "True", "ClusterNotReachable", &why)], None);
     }
-    let conditions = if healthz.is_ok() {
-        vec![condition("Ready", "True", "ClusterReady", "/healthz responded with ok")]
-    } else {
-        vec![
-            condition("Ready", "False", "ClusterNotReady", "/healthz responded without ok"),
-            condition("Offline", "False", "ClusterReachable", "cluster is reachable"),
-        ]
-    };
-    (conditions, version.clone())
+    if healthz.is_ok() {
+        let ready = condition("Ready", "True", "ClusterReady", "/healthz responded with ok");
+        return (vec![ready], version.clone());
+    }
+    let not_ready = condition("Ready", "False", "ClusterNotReady", "/healthz responded without ok");
+    (vec![not_ready, condition("Offline", "False", "ClusterReachable", "cluster is reachable")], None)
 }
 
 /// The region and the zones of a cluster, from its nodes in the order listed: the first node's region, and all

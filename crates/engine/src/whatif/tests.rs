@@ -1,3 +1,5 @@
+//! Scenarios as they are written, and what they make of an inventory.
+
 use federate_kubernetes::Object;
 use serde_json::json;
 

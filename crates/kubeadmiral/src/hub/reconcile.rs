@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::api::PolicySpec;
 use super::super::decide::{DEFERRED, Decision, TRIGGER};
+use super::super::policies::Policy;
 use super::super::trigger::{Clusters, State};
 use super::super::types::{SCHEDULER, TypeConfig};
 use super::super::{KubeAdmirals, keys};
@@ -34,6 +35,7 @@ pub fn reconcile(input: Input<'_>, federated: &Object) -> Option<Reconciled> {
     let templates = [Template { object: source(federated)?, per_cluster: None }];
     let template = &templates.first()?.object;
     let mut plane = KubeAdmirals::new(input);
+    plane.policies.policies.values_mut().for_each(Policy::take_as_stored);
     let previous = Previous::new(memory_with(std::slice::from_ref(federated), &plane.types));
     plane.served = Served::of(&templates, input.clusters);
     let config = plane.types.get(&template.id.api_version, &template.id.kind)?;
@@ -61,7 +63,7 @@ struct Pending(Vec<Vec<String>>);
 impl Pending {
     /// Those besides the scheduler; `None` where it has to wait for others.
     fn of(federated: &Object) -> Option<Self> {
-        let groups = federated.annotation(keys::PENDING).map_or("[]", |text| text);
+        let groups = federated.annotation(keys::PENDING).unwrap_or("[]");
         let mut groups: Vec<Vec<String>> = serde_json::from_str(groups).unwrap_or_default();
         if let Some(first) = groups.first_mut() {
             let at = first.iter().position(|name| name == SCHEDULER)?;
