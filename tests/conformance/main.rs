@@ -32,6 +32,7 @@ mod cases;
 mod diff;
 mod gaps;
 mod karmada;
+mod karmada_interpreter;
 mod karmada_member;
 mod kubeadmiral;
 mod kubefed;
@@ -58,8 +59,9 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         (
             "karmada",
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
-            | "thirdparty" | "upstream-tests",
+            | "thirdparty" | "customized" | "upstream-tests",
         ) => karmada::judge,
+        ("karmada", "interpreter") => karmada_interpreter::judge,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (

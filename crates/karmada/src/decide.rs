@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::interpret;
+use super::interpreter::Failed;
 use super::matching::{self, Policy, propagates_everywhere};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, Object};
+use federate_kubernetes::{Cluster, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
@@ -36,8 +36,16 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         decided.findings.push(finding);
         return decided;
     }
-    let placement =
-        Decision::new(plane, template, policy, previous.of(&template.id)).place(&mut Trace::default());
+    let decision = match Decision::new(plane, template, policy, previous.of(&template.id)) {
+        Ok(decision) => decision,
+        Err(failed) => {
+            // It stays where it is.
+            decided.placements.extend(previous.of(&template.id).cloned());
+            decided.findings.push(uninterpreted(template, &failed));
+            return decided;
+        }
+    };
+    let placement = decision.place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
         let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
         let help =
@@ -46,6 +54,13 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     }
     decided.placements.push(placement);
     decided
+}
+
+/// A template whose replicas no script could tell.
+fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
+    failed
+        .finding(Severity::Error, "interpreter-failed", &template.id, "is not placed anew")
+        .help("the control plane would try again for ever: change the script, or the object")
 }
 
 /// A Namespace goes to all clusters, whatever policy it may have besides.
@@ -136,24 +151,24 @@ impl<'d, 'a> Decision<'d, 'a> {
         template: &'d Object,
         policy: &'d Policy<'a>,
         previous: Option<&'d Placement>,
-    ) -> Self {
+    ) -> Result<Self, Failed> {
         let memory = previous.map(|p| p.memory.clone()).unwrap_or_default();
         let index = |name: &str| schedule::index_of(plane.clusters, name);
         let held = previous.map_or(&[][..], |p| &p.clusters);
         let evicting = memory.get(EVICTING).and_then(Value::as_array);
         let asked = memory.get(RESCHEDULE).and_then(Value::as_bool).unwrap_or(false);
-        Self {
+        Ok(Self {
             plane,
             template,
             policy,
-            workload: interpret::workload(template),
+            workload: plane.interpreter.workload(template)?,
             kind: format!("{} {}", template.id.api_version, template.id.kind),
             held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
             evicting: evicting.into_iter().flatten().filter_map(|v| index(v.as_str()?)).collect(),
             fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
             previous,
             memory,
-        }
+        })
     }
 
     /// The scheduler's view of the object.

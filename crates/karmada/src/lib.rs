@@ -7,7 +7,7 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -30,6 +30,7 @@ mod explain;
 mod health;
 mod import;
 mod interpret;
+pub mod interpreter;
 mod kinds;
 mod manifest;
 mod matching;
@@ -44,6 +45,7 @@ mod thirdparty;
 mod validate;
 mod workload;
 
+use interpreter::Interpreter;
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
@@ -112,8 +114,10 @@ struct Karmadas<'a> {
     policies: Policies<'a>,
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
+    interpreter: Interpreter<'a>,
     estimator: Estimator,
     served: Served<'a>,
+    live: &'a Live,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
     standing: bool,
@@ -131,16 +135,19 @@ impl<'a> Karmadas<'a> {
                 Err(finding) => findings.push(finding),
             }
         }
-        findings.extend(not_run(repo.claimed(NAME, Role::Other)));
         let templates = repo.templates.as_slice();
+        let interpreter = Interpreter::of(admitted.role(Role::Other), input.now);
+        findings.extend(interpreter.refused());
         Self {
             templates,
             clusters: input.clusters,
             policies,
             overrides: OverridePolicies::new(admitted.role(Role::Override)),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
+            interpreter,
             estimator: Estimator::new(input.clusters),
             served: Served::of(templates, input.clusters),
+            live: input.live,
             lists: SharedLists::default(),
             standing: input.standing,
             findings,
@@ -153,25 +160,17 @@ impl<'a> Karmadas<'a> {
         self.policies.get(id.namespace.as_deref(), &id.name)
     }
 
+    /// The objects of that name and version that run, as far as it is known.
+    fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
+        let (group, namespace) = (id.group(), id.namespace.as_deref());
+        let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
+        self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()
+    }
+
     fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
-}
-
-/// Interpreters written in the repo's own Lua or served by webhooks are not run.
-fn not_run<'o>(others: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
-    others
-        .filter(|o| o.id.kind == "ResourceInterpreterCustomization")
-        .map(|o| {
-            let target = o.text(&["spec", "target", "kind"]);
-            let message = format!(
-                "this customization is not run: `{target}` is interpreted as Karmada does without it"
-            );
-            Finding::warning("not-run", o, message)
-                .help("check the replicas and dependencies that the plan shows for objects of that kind")
-        })
-        .collect()
 }
 
 impl ControlPlane for Karmadas<'_> {
@@ -192,8 +191,8 @@ impl ControlPlane for Karmadas<'_> {
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
-    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
-        dependents::complete(self, decided)
+    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+        dependents::complete(self, decided, previous)
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
@@ -205,6 +204,15 @@ impl ControlPlane for Karmadas<'_> {
 
     fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         member::act(self, placement, self.template(&placement.object)?, cluster, live)
+    }
+
+    fn health(&self, live: &Object) -> Option<Health> {
+        self.interpreter.health(live)
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        let templates = self.templates.iter().map(|template| &template.object);
+        templates.flat_map(|object| self.interpreter.examine(object, &self.running(&object.id))).collect()
     }
 
     fn explain(

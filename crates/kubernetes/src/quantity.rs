@@ -80,6 +80,11 @@ impl Quantity {
         digits as f64 * factor
     }
 
+    /// The exact amount, in billionths.
+    pub fn nano(self) -> i128 {
+        self.0
+    }
+
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0

@@ -20,6 +20,7 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
         }
         "OverridePolicy" | "ClusterOverridePolicy" => (&schema::OVERRIDE, "invalid-policy", overrides::rules),
         "Cluster" => (&schema::CLUSTER, "invalid-cluster", cluster::rules),
+        "ResourceInterpreterCustomization" => (&schema::CUSTOMIZATION, "invalid-customization", |_, _| {}),
         "WorkloadRebalancer" => (&schema::REBALANCER, "invalid-policy", |_, _| {}),
         _ => return Vec::new(),
     };
