@@ -34,7 +34,6 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let mut got = Map::new();
     for (name, rule) in OPERATIONS {
         if case["expect"].get(name).is_some() {
-            // Health and status are asked about what runs, where the case has it.
             let answer = interpreter.answer(rule, objects[0], &asked);
             let answer =
                 answer.map(|answer| answer.unwrap_or_else(|failed| json!({"error": failed.category})));

@@ -222,10 +222,18 @@ fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
             if is_number { plain(bytes) } else { plain("0") }
         }
         b'q' => plain(quoted(&String::from_utf8_lossy(bytes))),
-        b'x' => plain(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
-        b'X' => plain(bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>()),
+        b'x' => plain(hexadecimal(bytes)),
+        b'X' => plain(hexadecimal(bytes).to_uppercase()),
         _ => plain(format!("%!{}(string={})", char::from(verb), String::from_utf8_lossy(bytes))),
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
 }
 
 /// A string as Go quotes it.

@@ -19,7 +19,7 @@ fn not_run(customization: &Object) -> Finding {
 impl Interpreter<'_> {
     /// What admission would refuse: scripts that do not compile, and a second script for a rule of a kind.
     pub(crate) fn refused(&self) -> Vec<Finding> {
-        let scripts = self.scripts.values().flat_map(|scripts| of_kind(scripts));
+        let scripts = self.scripts.values().flat_map(BTreeMap::values).flat_map(|scripts| of_kind(scripts));
         scripts.chain(self.not_run.iter().map(|customization| not_run(customization))).collect()
     }
 

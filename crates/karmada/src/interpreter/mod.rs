@@ -35,7 +35,7 @@ const KIND: &str = "ResourceInterpreterCustomization";
 pub struct Interpreter<'a> {
     /// The scripts by API version and kind of what they interpret, and those of a kind in the order in which
     /// they are asked.
-    scripts: BTreeMap<(&'a str, &'a str), Vec<Script<'a>>>,
+    scripts: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Script<'a>>>>,
     /// Customizations that nobody runs.
     not_run: Vec<&'a Object>,
     /// The time for scripts that ask for it, in seconds since 1970.
@@ -84,10 +84,10 @@ impl<'a> Interpreter<'a> {
         let mut customizations: Vec<&Object> = others.filter(|object| object.id.kind == KIND).collect();
         customizations.sort_by(|a, b| a.id.name.cmp(&b.id.name));
         let not_run = if cfg!(feature = "lua") { Vec::new() } else { customizations.clone() };
-        let mut scripts: BTreeMap<(&str, &str), Vec<Script<'a>>> = BTreeMap::new();
+        let mut scripts: BTreeMap<&str, BTreeMap<&str, Vec<Script<'a>>>> = BTreeMap::new();
         for customization in customizations {
             let target = |key| customization.text(&["spec", "target", key]);
-            let all = scripts.entry((target("apiVersion"), target("kind"))).or_default();
+            let all = scripts.entry(target("apiVersion")).or_default().entry(target("kind")).or_default();
             all.extend(Rule::ALL.into_iter().filter_map(|rule| {
                 let text = customization.text(&["spec", "customizations", rule.field(), "luaScript"]);
                 (!text.is_empty()).then_some(Script { customization, rule, text })
@@ -101,7 +101,7 @@ impl<'a> Interpreter<'a> {
 
     /// The scripts for a rule, in the order in which they are asked.
     fn scripts(&self, id: &ObjectRef, rule: Rule) -> impl Iterator<Item = Script<'a>> {
-        let of_kind = self.scripts.get(&(id.api_version.as_str(), id.kind.as_str()));
+        let of_kind = self.scripts.get(id.api_version.as_str()).and_then(|kinds| kinds.get(id.kind.as_str()));
         of_kind.into_iter().flatten().filter(move |script| script.rule == rule).copied()
     }
 

@@ -17,6 +17,7 @@ impl Script<'_> {
 #[expect(clippy::unused_self, reason = "the interface of the scripts")]
 impl Interpreter<'_> {
     pub(super) fn replicas(&self, _: &Object) -> Outcome {
+        let _ = self.now;
         None
     }
 

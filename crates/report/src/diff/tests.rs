@@ -91,7 +91,6 @@ fn nothing_comes_out_of_its_place() {
         code: "unmatched",
         file: Some("a|b`.yaml".to_owned()),
         line: Some(1),
-        text_line: None,
         column: None,
         object: None,
         message: evil.to_owned(),
