@@ -16,7 +16,7 @@ LABEL org.opencontainers.image.title="federate" \
       org.opencontainers.image.licenses="Apache-2.0"
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates git \
+    && apt-get install --yes --no-install-recommends ca-certificates git openssh-client \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 65532 --create-home federate
 COPY --from=build /src/target/dist/federate /usr/local/bin/federate

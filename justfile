@@ -33,6 +33,10 @@ conformance part="":
 case id folder="":
     cargo test --quiet --test conformance -- --case {{id}} {{folder}}
 
+# Random requests to a real API server and to the one of the tests; shows where the answers differ.
+compare-apiserver kubeconfig *arguments="":
+    cargo run --quiet -p federate-test-apiserver --example compare -- {{kubeconfig}} {{arguments}}
+
 # Lets `git diff` show the text of compressed cases.
 readable-diffs:
     git config diff.recorded-cases.textconv "gzip -dc"

@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
         let items = document.value.get("items").and_then(|items| items.as_array().cloned());
         for body in items.unwrap_or_else(|| vec![document.value]) {
             let object = Object::of(body, "standard input");
-            let health = dialect.health(&object);
+            let health = dialect.health(&object, &federate_repo::Config::default());
             println!("{}: {:?} {}", object.id, health.state, health.reason);
         }
     }

@@ -15,13 +15,18 @@ use std::path::Path;
 use schemars::{JsonSchema, schema_for};
 
 fn current<T: JsonSchema>(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
-    let schema = serde_json::to_string_pretty(&schema_for!(T)).unwrap() + "\n";
+    kept(&format!("schemas/{name}"), &(serde_json::to_string_pretty(&schema_for!(T)).unwrap() + "\n"));
+}
+
+/// Checks that a file says just that, or lets it.
+fn kept(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        fs::write(&path, &schema).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(kept, schema, "schemas/{name} is out of date: run UPDATE_SCHEMAS=1 cargo test --test schemas");
+    assert_eq!(kept, text, "{name} is out of date: run UPDATE_SCHEMAS=1 cargo test --test schemas");
 }
 
 #[test]
@@ -40,6 +45,26 @@ fn diff() {
 }
 
 #[test]
+fn whatif() {
+    current::<federate_report::whatif::WhatIf<'_>>("whatif.schema.json");
+    current::<federate_report::whatif::WhatIfEach<'_>>("whatif-each.schema.json");
+}
+
+#[test]
 fn actions() {
     current::<federate_engine::actions::Actions>("actions.schema.json");
+}
+
+#[test]
+#[cfg(feature = "live")]
+fn sync() {
+    current::<federate_sync::api::Sync>("sync.schema.json");
+}
+
+#[test]
+#[cfg(feature = "live")]
+fn sync_definition() {
+    let mut text = String::new();
+    federate_yaml::write(&federate_sync::crd(), &mut text);
+    kept("deploy/crds/syncs.federate.dev.yaml", &text);
 }

@@ -1,6 +1,7 @@
 //! Arguments about the ways to member clusters, shared by every command that reaches them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -20,6 +21,10 @@ pub(super) struct AccessArgs {
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
 
+    /// Give up a cluster after that long (90s, 5m); the others are not held up
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+
     /// Act as this user in the clusters
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,
@@ -31,6 +36,11 @@ pub(super) struct AccessArgs {
 
 #[cfg(feature = "live")]
 impl AccessArgs {
+    /// The kubeconfig, if one is named.
+    pub(super) fn kubeconfig(&self) -> Option<&std::path::Path> {
+        self.kubeconfig.as_deref()
+    }
+
     /// How clusters are reached, with the contexts that federate.yaml names and with what the inventory knows.
     pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
         let hub = |context: &String| federate_live::Hub {
@@ -43,6 +53,13 @@ impl AccessArgs {
             hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),
             groups: self.groups.clone(),
+            timeout: self.timeout,
         }
     }
+}
+
+/// A time as people write it: `90s`, `5m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
+    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
 }

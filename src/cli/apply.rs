@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::access::AccessArgs;
-use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
+use super::access::{AccessArgs, duration};
+use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers, inventory};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use federate_engine::actions::{self, Actions};
+use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -50,6 +50,11 @@ pub(super) struct Apply {
     /// immutable `ConfigMap` (Jobs, `ConfigMaps`, Secrets, bindings; `StatefulSets`, whose pods stay)
     #[arg(long)]
     replace: bool,
+
+    /// Take over the objects of another `ApplySet`, which is gone afterwards; with the name of this one, confirm
+    /// that the repo has moved
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+    move_from: Option<Inventory>,
 
     #[command(flatten)]
     prune: PruneArgs,
@@ -100,16 +105,12 @@ impl Adopt {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
-    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
-}
-
 impl Apply {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let members = Members {
             args: &self.args,
             inventory: &self.inventory,
+            moved: self.move_from.as_ref(),
             prune: &self.prune,
             purpose: Purpose::Apply {
                 adopt: self.adopt.map(Adopt::rule),

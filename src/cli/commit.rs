@@ -70,7 +70,7 @@ impl Commit {
             ));
         }
         let place = Place::of(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
-        let remote = self.push.clone().map(Remote);
+        let remote = self.push.clone().map(Remote::new);
         let commit = session::Commit {
             place: &place,
             layout: &layout,

@@ -75,6 +75,7 @@ impl Drift {
         let members = Members {
             args: &self.args,
             inventory: &self.inventory,
+            moved: None,
             prune: &self.prune,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             results: matches!(self.output, Output::Json | Output::Yaml),

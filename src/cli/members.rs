@@ -10,7 +10,7 @@ use super::diff::digest_key;
 use super::settings::RepoArgs;
 use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{Actions, Inventory};
+use federate_engine::actions::{Actions, Inventory, RepoRef};
 use federate_report::actions as report;
 #[cfg(feature = "live")]
 use federate_session::ServerOptions;
@@ -22,12 +22,25 @@ mod progress;
 /// Arguments about what we own in the clusters.
 #[derive(Debug, Args)]
 pub(super) struct Inventoried {
-    /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/federate", value_parser = inventory)]
-    pub(super) applyset: Inventory,
+    /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME [default: one in `default`, named
+    /// after the repository's remote `origin` and the folder; `default/federate` without a remote]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+    applyset: Option<Inventory>,
 }
 
-fn inventory(text: &str) -> Result<Inventory, &'static str> {
+impl Inventoried {
+    /// The one that is named, or that of the repo.
+    pub(super) fn inventory(&self, repo: Option<&RepoRef>) -> Inventory {
+        let of_repo = || Inventory {
+            namespace: "default".to_owned(),
+            name: repo.map_or_else(|| "federate".to_owned(), RepoRef::set_name),
+        };
+        self.applyset.clone().unwrap_or_else(of_repo)
+    }
+}
+
+/// An `ApplySet` by the name of its parent.
+pub(super) fn inventory(text: &str) -> Result<Inventory, &'static str> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(Inventory { namespace: namespace.to_owned(), name: name.to_owned() })
@@ -68,6 +81,8 @@ impl PruneArgs {
 pub(super) struct Members<'m> {
     pub(super) args: &'m RepoArgs,
     pub(super) inventory: &'m Inventoried,
+    /// The `ApplySet` whose members become ours.
+    pub(super) moved: Option<&'m Inventory>,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
     /// Whether actions say what objects will be.
@@ -134,15 +149,17 @@ impl Members<'_> {
             return Ok(None);
         }
         let key = digest_key()?;
+        let repo = self.args.repo_ref();
+        let inventory = self.inventory.inventory(repo.as_ref());
         let options = ReconcileOptions {
             purpose: self.purpose,
-            inventory: &self.inventory.applyset,
+            inventory: &inventory,
             prune: self.prune.prune(),
             results: self.results,
             clusters: &self.args.clusters,
             key: &key,
         };
-        let reconciler = Reconciler::new(&session, &options);
+        let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
         let (actions, dry_run) = match &self.reader {
             Reader::Dump => (reconciler.observed(), true),
             Reader::Servers(servers) => {
@@ -151,7 +168,8 @@ impl Members<'_> {
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::errors(&actions, everything);
-        tell(&errors);
+        tell("error", &errors);
+        tell("warning", &report::notes(&actions));
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
 }
@@ -161,6 +179,7 @@ fn stopped(purpose: Purpose) -> &'static str {
         Purpose::Apply { .. } => {
             "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
         }
+        Purpose::Remove => "nothing was deleted\n",
         Purpose::Drift { .. } => {
             "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
         }
@@ -193,9 +212,9 @@ impl Servers<'_> {
 }
 
 /// Says on standard error what went wrong. What servers answer must not command a terminal.
-fn tell(errors: &[String]) {
-    for error in errors {
-        let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        say(&format!("error: {line}\n"));
+fn tell(word: &str, lines: &[String]) {
+    for line in lines {
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        say(&format!("{word}: {line}\n"));
     }
 }

@@ -24,6 +24,9 @@ mod plan;
 mod render;
 mod revision;
 mod settings;
+#[cfg(feature = "live")]
+mod sync;
+mod whatif;
 
 pub use exit::Exit;
 use exit::Fault;
@@ -46,12 +49,15 @@ Examples:
   federate render --out out              write every cluster's manifests below out/
   federate explain deployment/web -n shop
   federate diff --from main              what a change causes in the clusters
+  federate whatif --each cluster         what the loss of each cluster would cause
   federate commit --branch rendered --push
                                          put the result on a branch
   federate apply --dry-run=client        what applying to the clusters would do
   federate check -o json                 every finding, for scripts
   federate import -f web.yaml --policy web -i
                                          make templates of live objects
+  federate sync --once -f sync.yaml --state state
+                                         bring branches and clusters to what a repository renders
 
 Exit codes: 0 done, nothing to report · 1 done, with findings or differences · 2 error";
 
@@ -64,8 +70,12 @@ enum Command {
     Apply(apply::Apply),
     Drift(drift::Drift),
     Explain(explain::Explain),
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIf),
     Check(check::Check),
     Import(import::Import),
+    #[cfg(feature = "live")]
+    Sync(sync::Sync),
     Completions(completions::Completions),
 }
 
@@ -88,8 +98,11 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::WhatIf(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Import(command) => command.run(),
+        #[cfg(feature = "live")]
+        Command::Sync(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
     };
     match outcome {

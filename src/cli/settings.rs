@@ -1,7 +1,7 @@
 //! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,14 @@ use jiff::Timestamp;
 use super::revision::{Opened, RevisionArgs};
 use super::{Exit, Fault, say, styled};
 use federate_dialect::{HOST, Hosts, Plan};
+use federate_engine::actions::RepoRef;
 use federate_engine::previous;
 use federate_kubernetes::{Cluster, Finding, Live};
 use federate_repo::Source;
 use federate_report::findings;
 use federate_session::{Options, Session};
 use federate_source::WorkTree;
+use federate_source::git::Place;
 
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +65,12 @@ pub(super) struct RepoArgs {
     /// capacity: that suits an inventory kept in git.
     #[arg(long)]
     strict_inventory: bool,
+
+    /// The release of Karmada that decides, such as 1.16 (its newest patch) or 1.16.2
+    ///
+    /// It takes the place of `dialects.karmada.version` in federate.yaml; without both it is the newest one known.
+    #[arg(long, value_name = "VERSION", value_parser = karmada_release)]
+    karmada_version: Option<String>,
 
     /// The clock for rules about age (RFC 3339, e.g. 2026-11-20T10:00:00Z); without it they do not apply
     #[arg(long, value_name = "TIME")]
@@ -119,6 +127,13 @@ impl RepoArgs {
         self.session_of(opened.source(), output, self.memory(kept)?)
     }
 
+    /// The repo as its clones have it in common, with the revision that is read; `None` outside of git, and where
+    /// there is no remote.
+    pub(super) fn repo_ref(&self) -> Option<RepoRef> {
+        let place = Place::of(&self.repo).ok()?;
+        self.open().ok()?.provenance(&place).repo(&place)
+    }
+
     /// The work tree, or the revision that `--rev` names.
     pub(super) fn open(&self) -> Result<Opened, Fault> {
         self.revision.open(&self.repo)
@@ -170,11 +185,17 @@ impl RepoArgs {
             previous,
             observed,
             hosts: self.hosts()?,
+            versions: self.versions(),
             errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
             findings: unread,
             ..Options::default()
         };
         Ok(Session::open(source, options))
+    }
+
+    fn versions(&self) -> BTreeMap<String, String> {
+        let karmada = self.karmada_version.clone().map(|version| ("karmada".to_owned(), version));
+        karmada.into_iter().collect()
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
@@ -263,4 +284,9 @@ impl RepoArgs {
 /// Clean, or an error if there is any.
 pub(super) fn outcome(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
+}
+
+/// A release of Karmada that is known.
+fn karmada_release(text: &str) -> Result<String, String> {
+    federate_karmada::RELEASES.read(text).map(|release| release.to_string())
 }

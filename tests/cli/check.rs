@@ -80,3 +80,53 @@ fn an_invalid_cluster_is_told_once() {
     assert_eq!(ran.out.matches("error[").count(), 1, "{}", ran.out);
     assert!(ran.out.contains("clusters.yaml:5:"), "{}", ran.out);
 }
+
+#[test]
+fn what_nearly_belongs_to_a_control_plane_is_named() {
+    for (api_version, kind, code, help) in [
+        ("policy.karmada.io/v1beta1", "PropagationPolicy", "unserved-version", "policy.karmada.io/v1alpha1"),
+        ("cluster.karmada.io/v1", "Cluster", "unserved-version", "cluster.karmada.io/v1alpha1"),
+        ("policy.karmada.io/v1alpha1", "PropagationPolice", "unknown-kind", "PropagationPolicy"),
+        ("policy.karmada.com/v1alpha1", "PropagationPolicy", "unknown-group", "policy.karmada.io/v1alpha1"),
+        (
+            "placement.kubernetes-fleet.io/v1",
+            "ClusterResourcPlacment",
+            "unknown-kind",
+            "ClusterResourcePlacement",
+        ),
+    ] {
+        let object = format!(
+            "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n  resourceSelectors: \
+             [{{apiVersion: v1, kind: ConfigMap}}]\n  placement: {{}}\n"
+        );
+        let ran = Sandbox::web().file("odd.yaml", object).run("check").code(1);
+        assert!(ran.out.contains(&format!("warning[{code}]")), "{api_version} {kind}: {}", ran.out);
+        assert!(ran.out.contains("odd.yaml:"), "{}", ran.out);
+        assert!(ran.out.contains(&format!("`{help}`")), "{}", ran.out);
+        assert!(!ran.out.contains("select it in a placement policy"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn folders_of_other_tools_are_named_and_block_nothing() {
+    let repo = Sandbox::web()
+        .file("chart/Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\n")
+        .file("chart/templates/web.yaml", "{{- if .Values.web }}\nkind: Deployment\n{{- end }}\n")
+        .file("base/kustomization.yaml", "resources: [web.yaml]\n");
+    let ran = repo.run("check").code(1);
+    assert!(ran.out.contains("warning[helm-chart]") && ran.out.contains("chart/Chart.yaml"), "{}", ran.out);
+    assert!(ran.out.contains("warning[kustomization]"), "{}", ran.out);
+    assert!(ran.out.contains("base/kustomization.yaml"), "{}", ran.out);
+    assert!(!ran.out.contains("error["), "{}", ran.out);
+}
+
+#[test]
+fn a_repo_that_lacks_something_is_not_clean() {
+    let ran = Sandbox::new().run("check").code(1);
+    assert!(ran.out.contains("warning[empty-repo]"), "{}", ran.out);
+    let web = Sandbox::web();
+    let of = |file: &str| Sandbox::web().file(file, "").run("check").code(1).out;
+    assert!(of("clusters.yaml").contains("warning[no-inventory]"), "{}", of("clusters.yaml"));
+    assert!(of("policy.yaml").contains("warning[no-policies]"), "{}", of("policy.yaml"));
+    web.run("check").code(0);
+}

@@ -5,13 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// A server for the repositories below a folder; it serves until the test ends.
 pub(crate) struct Server {
     port: u16,
     refuses: Arc<AtomicBool>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -19,18 +20,25 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let refuses = Arc::new(AtomicBool::new(false));
-        let (root, refusing) = (root.to_owned(), Arc::clone(&refuses));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (root, refusing, counted) = (root.to_owned(), Arc::clone(&refuses), Arc::clone(&requests));
         thread::spawn(move || {
             for stream in listener.incoming() {
+                counted.fetch_add(1, Ordering::SeqCst);
                 let (root, refusing) = (root.clone(), refusing.load(Ordering::SeqCst));
                 thread::spawn(move || answer(&stream.unwrap(), root, refusing));
             }
         });
-        Self { port, refuses }
+        Self { port, refuses, requests }
     }
 
     pub(crate) fn address(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// How many requests there were since the last call.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.swap(0, Ordering::SeqCst)
     }
 
     /// From now on pushes are forbidden.

@@ -30,4 +30,10 @@ mod leaks;
 mod plan;
 mod render;
 mod revision;
+#[cfg(feature = "live")]
+mod sync;
+#[cfg(feature = "live")]
+mod sync_loop;
+mod versions;
 mod watch;
+mod whatif;

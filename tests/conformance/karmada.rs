@@ -6,15 +6,16 @@ use federate_dialect::Previous;
 use federate_dialect::{Placement, Plan};
 use federate_engine::Settings;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
-use crate::run::{previous, run};
+use crate::run::{previous, run_with};
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let settings =
         Settings { strict_inventory: true, previous: Previous::new(previous(case)), ..Settings::default() };
-    let ran = run(&case["files"], &settings);
+    let (ran, ()) = run_with(&case["files"], &settings, config(case), |_, _| ());
     let want = &case["expect"];
     let mut got = Map::new();
     got.insert("placements".into(), ran.plan.placements.iter().map(row).collect());
@@ -34,6 +35,16 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
         got.insert("suspended".into(), json!(suspended));
     }
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
+}
+
+/// The release that answered, where it is not the newest.
+fn config(case: &Value) -> Config {
+    let mut config = Config::default();
+    if let Some(version) = case.get("version") {
+        let settings = Map::from_iter([("version".to_owned(), version.clone())]);
+        config.dialects.insert("karmada".to_owned(), settings);
+    }
+    config
 }
 
 fn row(placement: &Placement) -> Value {

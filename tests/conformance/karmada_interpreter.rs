@@ -53,7 +53,7 @@ fn comparable(mut value: Value) -> Value {
                         Value::Object(request) if key == "resourceRequest" => {
                             for amount in request.values_mut() {
                                 if let Some(quantity) = Quantity::from_json(amount) {
-                                    *amount = Value::from(quantity.nano().to_string());
+                                    *amount = Value::from(quantity.nanos().to_string());
                                 }
                             }
                         }

@@ -2,7 +2,8 @@
 //! it is healthy.
 
 use federate_dialect::{Dialect, HealthState};
-use federate_karmada::{Karmada, member};
+use federate_karmada::{Karmada, RELEASES, member};
+use federate_repo::Config;
 use serde_json::{Value, json};
 
 use crate::diff::compare;
@@ -16,7 +17,7 @@ fn only(case: &Value) -> &Value {
 
 pub(crate) fn retain(case: &Value) -> Result<(), String> {
     let live = observed(&case["observed"]);
-    let action = member::decide(only(case).clone(), Some(&live));
+    let action = member::decide(only(case).clone(), Some(&live), RELEASES.latest());
     let mut got = json!({});
     if action.status == "AlreadyExists" {
         got["conflict"] = json!("abort");
@@ -25,7 +26,7 @@ pub(crate) fn retain(case: &Value) -> Result<(), String> {
     if action.adopts {
         got["conflict"] = json!("overwrite");
     }
-    match member::retain::retained(only(case).clone(), &live) {
+    match member::retain::retained(only(case).clone(), &live, RELEASES.latest()) {
         Ok(body) => {
             got["update"] = json!(member::changes(&body, &live));
             got["manifests"] = json!({"m1": [body]});
@@ -36,7 +37,7 @@ pub(crate) fn retain(case: &Value) -> Result<(), String> {
 }
 
 pub(crate) fn health(case: &Value) -> Result<(), String> {
-    let health = Karmada.health(&observed(only(case)));
+    let health = Karmada.health(&observed(only(case)), &Config::default());
     let word = match health.state {
         HealthState::Healthy => "Healthy",
         HealthState::Unhealthy => "Unhealthy",

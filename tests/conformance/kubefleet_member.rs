@@ -11,6 +11,7 @@ use federate_apiserver::schema::Type;
 use federate_apiserver::{Failure, Kind, complete};
 use federate_dialect::{Dialect, HealthState};
 use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
+use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::{compare, normal};
@@ -146,7 +147,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
 /// Whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
-    let word = match dialect().health(&observed(live)).state {
+    let word = match dialect().health(&observed(live), &Config::default()).state {
         HealthState::Healthy => "Available",
         HealthState::Unhealthy => "ManifestNotAvailableYet",
         HealthState::Unknown => "NotTrackable",

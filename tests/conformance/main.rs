@@ -32,16 +32,25 @@ mod cases;
 mod diff;
 mod gaps;
 mod karmada;
+mod karmada_capacity;
+mod karmada_failover;
+mod karmada_hub;
 mod karmada_interpreter;
 mod karmada_member;
 mod kubeadmiral;
+mod kubeadmiral_hub;
 mod kubefed;
+mod kubefed_hub;
 mod kubefed_import;
 mod kubefed_member;
 mod kubefleet;
+mod kubefleet_capacity;
+mod kubefleet_hub;
 mod kubefleet_member;
 mod kubefleet_rollout;
+mod kubefleet_run;
 mod kubefleet_select;
+mod member_status;
 mod run;
 mod yaml;
 
@@ -61,6 +70,14 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
             | "thirdparty" | "customized" | "upstream-tests",
         ) => karmada::judge,
+        (
+            "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
+            "scheduling" | "triggers" | "ties" | "changes",
+        ) => karmada::judge,
+        ("karmada", "hubstate") => karmada_hub::hub_state,
+        ("karmada", "clusterstatus") => karmada_capacity::status,
+        ("karmada", "quota") => karmada_capacity::quotas,
+        ("karmada", "failover") => karmada_failover::failover,
         ("karmada", "interpreter") => karmada_interpreter::judge,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
@@ -70,6 +87,11 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
             | "upstream-tests",
         ) => kubeadmiral::judge,
         ("kubeadmiral", "doc" | "adoption" | "retain") => kubeadmiral::judge_actions,
+        ("kubeadmiral", "clusterstatus") => member_status::kubeadmiral,
+        ("kubeadmiral", "hubstate" | "failover") => kubeadmiral_hub::judge,
+        ("kubeadmiral", "automigration") => member_status::automigration,
+        ("kubefed", "clusterstatus") => member_status::kubefed,
+        ("kubefed", "hubstate" | "failover") => kubefed_hub::judge,
         ("kubefed", "retain" | "adoption" | "drift") => kubefed_member::judge,
         ("kubefed", "federate") => kubefed_import::federate,
         ("kubefed", "enable") => kubefed_import::enable,
@@ -82,6 +104,10 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("kubefleet", "validation") => kubefleet::validation,
         ("kubefleet", "selection") => kubefleet_select::selection,
         ("kubefleet", "overrides") => kubefleet_select::overrides,
+        ("kubefleet", "hubstate" | "failover") => kubefleet_hub::scheduler,
+        ("kubefleet", "clusterstatus") => kubefleet_capacity::status,
+        ("kubefleet", "stagedrun") => kubefleet_run::run,
+        ("kubefleet", "leave") => kubefleet_hub::leave,
         ("kubefleet", "waves") => kubefleet_member::waves,
         ("kubefleet", "health") => kubefleet_member::health,
         ("kubefleet", "staged") => kubefleet_rollout::staged,

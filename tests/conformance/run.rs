@@ -88,6 +88,12 @@ pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
     federate_engine::inventory(federate_session::DIALECTS, repo, &Settings::default()).0
 }
 
+/// The clusters of such a repo, each as its control plane takes it to be.
+pub(crate) fn strict_members(repo: &Repo) -> Vec<Cluster> {
+    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    federate_engine::inventory(federate_session::DIALECTS, repo, &settings).0
+}
+
 /// Each object as a file of its own.
 fn files(objects: &Value) -> Vec<File> {
     let objects = objects.as_array().expect("a list").iter().enumerate();

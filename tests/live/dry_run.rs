@@ -46,8 +46,8 @@ fn every_request_of_a_dry_run_is_one() {
     for (command, arguments, verbs) in [
         ("apply", "--dry-run=server --adopt if-no-restart --prune-limit 100", &["PATCH", "DELETE"][..]),
         ("apply", "--dry-run=client --adopt if-no-restart --prune-limit 100", &[]),
-        ("drift", "", &[]),
-        ("drift", "--full", &[]),
+        ("drift", "", &["PATCH"]),
+        ("drift", "--full", &["PATCH"]),
     ] {
         sandbox.forget("m1");
         sandbox.run(command, arguments);

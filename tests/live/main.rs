@@ -10,6 +10,8 @@
 )]
 #![cfg(feature = "live")]
 
+#[path = "../cli/git_http.rs"]
+mod git_http;
 mod real;
 mod sandbox;
 
@@ -18,12 +20,18 @@ mod apply;
 mod drift;
 mod dry_run;
 mod fights;
+mod hub;
 mod import;
 mod order;
 mod outcomes;
 mod reach;
 mod replace;
 mod rights;
+mod server_decides;
+mod sets;
+mod sync;
+mod sync_objects;
 mod trouble;
+mod versions;
 mod waiting;
 mod walkthrough;

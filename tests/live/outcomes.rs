@@ -160,3 +160,18 @@ spec:
     assert!(start.elapsed() < Duration::from_mins(1));
     assert!(ran.err.contains("Job shop/once: it failed: it has reached its limit"), "{ran:#?}");
 }
+
+#[test]
+fn a_cluster_has_only_so_much_time() {
+    let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
+    let slow = Fault::new("patch", Mishap::Slow(Duration::from_secs(60))).on("deployments");
+    sandbox.fleet.cluster("m1").fault(slow);
+    let start = Instant::now();
+    let ran = sandbox.apply("--timeout 2s -o json").code(2);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert_eq!(clusters(&ran)[0]["error"], "gave up after 2 s (--timeout)");
+    assert_eq!(ran.action("m1", "Namespace", "shop")["outcome"], "done");
+    assert_eq!(ran.action("m1", "Deployment", "web")["outcome"], "not-tried");
+    assert_eq!(ran.action("m2", "Deployment", "web")["outcome"], "done");
+    assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{ran:#?}");
+}

@@ -78,3 +78,53 @@ fn an_annotation_allows_it_and_nothing_allows_it_for_claims() {
     );
     assert_eq!(sandbox.get("m1", claim_path)["metadata"]["uid"], uid);
 }
+
+const SET: &str = "/apis/apps/v1/namespaces/shop/statefulsets/db";
+const POD: &str = "/api/v1/namespaces/shop/pods/db-0";
+
+fn set(service: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db, namespace: shop}}\nspec:\n  replicas: 1\n  \
+         serviceName: {service}\n  selector: {{matchLabels: {{app: db}}}}\n  template:\n    metadata: {{labels: {{app: \
+         db}}}}\n    spec: {{containers: [{{name: db, image: 'db:1'}}]}}\n"
+    )
+}
+
+/// Waits for the pod of the set, or makes it where nobody else does.
+fn pod(sandbox: &Sandbox) -> serde_json::Value {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while sandbox.is_real() && !sandbox.has("m1", POD) && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    if !sandbox.has("m1", POD) {
+        let uid = sandbox.get("m1", SET)["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": uid, "controller": true});
+        let body = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "db-0", "labels": {"app": "db"}, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "db", "image": "db:1"}]},
+        });
+        sandbox.create("m1", "/api/v1/namespaces/shop/pods", "test", &body);
+    }
+    sandbox.get("m1", POD)
+}
+
+#[test]
+fn the_pods_of_a_set_that_is_replaced_run_on() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", POLICY).file("db.yaml", &set("a"));
+    sandbox.apply("").code(0);
+    let (before, running) = (sandbox.get("m1", SET), pod(&sandbox));
+    sandbox.write("db.yaml", &set("b"));
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("`--replace`"), "{ran:#?}");
+    let ran = sandbox.apply("--replace -o json").code(0);
+    let action = ran.action("m1", "StatefulSet", "db");
+    assert!(action["reason"].as_str().unwrap().starts_with("it is deleted and created anew"), "{action:#}");
+    let after = sandbox.get("m1", SET);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["spec"]["serviceName"], "b");
+    let pod = sandbox.get("m1", POD);
+    assert_eq!(pod["metadata"]["uid"], running["metadata"]["uid"], "the pod was not deleted");
+    assert_eq!(pod["metadata"].get("deletionTimestamp"), None);
+    assert_eq!(pod["spec"]["containers"], running["spec"]["containers"]);
+}

@@ -80,6 +80,11 @@ impl Sandbox {
         Self::of(clusters, Fleet::start(clusters), None)
     }
 
+    /// The same with these clusters.
+    pub(crate) fn with(clusters: &[&str], fleet: Fleet) -> Self {
+        Self::of(clusters, fleet, None)
+    }
+
     /// The same with real clusters, where there are some.
     pub(crate) fn anywhere(clusters: &[&str]) -> Self {
         match Real::find(clusters) {
@@ -368,12 +373,9 @@ impl Sandbox {
         self.fleet.cluster(cluster).counts().get(verb).copied().unwrap_or(0)
     }
 
-    /// How many requests a cluster has answered that write.
+    /// How many requests a cluster has answered that write, Events left out: only these are created by `POST`.
     pub(crate) fn writes(&self, cluster: &str) -> usize {
-        ["patch", "create", "update", "delete", "deletecollection"]
-            .iter()
-            .map(|verb| self.count(cluster, verb))
-            .sum()
+        ["patch", "update", "delete", "deletecollection"].iter().map(|verb| self.count(cluster, verb)).sum()
     }
 
     /// Checks how many lists and single objects a cluster was asked for, where that can be counted.
@@ -414,7 +416,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -429,10 +431,16 @@ impl Ran {
         self
     }
 
+    /// What a run with `-o json` printed.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
+    }
+
     /// What was done about the object of a kind and name in a cluster, of a run with `-o json`.
     #[track_caller]
     pub(crate) fn action(&self, cluster: &str, kind: &str, name: &str) -> Value {
-        let document: Value = serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
+        let document = self.json();
         assert_eq!(document["kind"], "Actions");
         let actions = document["actions"].as_array().unwrap();
         let is = |action: &&Value| {

@@ -8,11 +8,18 @@ use serde_json::{Map, Number, Value};
 /// The value as Go writes it, without a newline.
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
-    append(value, &mut text);
+    append(value, true, &mut text);
     text
 }
 
-fn append(value: &Value, out: &mut String) {
+/// The value as Go writes structs: the keys stay in the order given.
+pub fn write_fields(value: &Value) -> String {
+    let mut text = String::new();
+    append(value, false, &mut text);
+    text
+}
+
+fn append(value: &Value, sort: bool, out: &mut String) {
     match value {
         Value::Number(number) => out.push_str(&number_text(number)),
         Value::String(text) => quote(text, out),
@@ -20,24 +27,26 @@ fn append(value: &Value, out: &mut String) {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 separate(index, out);
-                append(item, out);
+                append(item, sort, out);
             }
             out.push(']');
         }
-        Value::Object(map) => object(map, out),
+        Value::Object(map) => object(map, sort, out),
         Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
     }
 }
 
-fn object(map: &Map<String, Value>, out: &mut String) {
+fn object(map: &Map<String, Value>, sort: bool, out: &mut String) {
     let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-    entries.sort_by_key(|(key, _)| *key);
+    if sort {
+        entries.sort_by_key(|(key, _)| *key);
+    }
     out.push('{');
     for (index, (key, value)) in entries.into_iter().enumerate() {
         separate(index, out);
         quote(key, out);
         out.push(':');
-        append(value, out);
+        append(value, sort, out);
     }
     out.push('}');
 }

@@ -11,22 +11,26 @@ use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Claims, Declared, Repo, Role};
+use federate_repo::{Claims, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+pub mod goduration;
 pub mod gojson;
 pub mod health;
 pub mod import;
 mod lists;
 mod placed;
 pub mod plan;
+pub mod probe;
+pub mod release;
 pub mod served;
 
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Memory, Placement, Plan, Unschedulable};
+pub use release::Release;
 
 /// The control planes that a run knows. Where several have a row for one object, rows stand in this order.
 #[derive(Clone, Copy, Default)]
@@ -149,15 +153,22 @@ pub trait Dialect: Sync {
         Err("its inventory does not say how it is reached".to_owned())
     }
 
+    /// Makes of a cluster of its inventory what its control plane makes of one that can no longer be reached. By
+    /// default it is not ready.
+    fn lose(&self, cluster: &mut Cluster) {
+        cluster.ready = false;
+    }
+
     /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,
     /// though it carries no such mark. By default there is none.
     fn mark(&self, live: &mut Object) {
         let _ = live;
     }
 
-    /// Whether an object in a member cluster is healthy by this control plane's rules.
-    fn health(&self, live: &Object) -> Health {
-        let _ = live;
+    /// Whether an object in a member cluster is healthy by the rules of this control plane, in the release that
+    /// the configuration names.
+    fn health(&self, live: &Object, config: &Config) -> Health {
+        let _ = (live, config);
         Health::unknown("this control plane does not judge the health of objects")
     }
 
@@ -198,6 +209,17 @@ pub const HOST: &str = "hub";
 
 /// A dialect's policies, compiled for one repo.
 pub trait ControlPlane: Sync {
+    /// The release by whose rules it decides; `None` where releases do not differ.
+    fn release(&self) -> Option<Release> {
+        None
+    }
+
+    /// In words, the rules by which another release decides differently; none where that is not known.
+    fn differences(&self, other: &str) -> Vec<&'static str> {
+        let _ = other;
+        Vec::new()
+    }
+
     /// What is wrong with its policies, or useless in them. Errors here also keep the policies
     /// concerned out of every decision, as admission would.
     fn check(&self) -> Vec<Finding>;
@@ -257,6 +279,7 @@ pub trait ControlPlane: Sync {
 #[derive(Clone, Debug, Default)]
 pub struct Previous {
     by_object: std::collections::BTreeMap<ObjectRef, Placement>,
+    versions: std::collections::BTreeMap<String, String>,
     shared: std::collections::BTreeMap<String, Value>,
 }
 
@@ -264,12 +287,17 @@ impl Previous {
     /// Indexes a plan.
     pub fn new(plan: Plan) -> Self {
         let by_object = plan.placements.into_iter().map(|p| (p.object.clone(), p)).collect();
-        Self { by_object, shared: plan.shared }
+        Self { by_object, versions: plan.versions, shared: plan.shared }
     }
 
     /// What was decided for an object.
     pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
         self.by_object.get(object)
+    }
+
+    /// The release of a dialect's control plane that decided, as far as the plan says.
+    pub fn version(&self, dialect: &str) -> Option<&str> {
+        self.versions.get(dialect).map(String::as_str)
     }
 
     /// Whether what several placements remembered together is the same in another plan.

@@ -67,6 +67,11 @@ impl PlacedClusters {
         &self.0
     }
 
+    /// Where the list lies: the same for all that share it, as long as one of them lives.
+    pub fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Whether both are the very same list, which is known without looking into it.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

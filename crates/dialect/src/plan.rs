@@ -30,6 +30,9 @@ pub struct Plan {
     /// `Plan`.
     #[serde(default = "kind")]
     pub kind: String,
+    /// By dialect: the release of the control plane by whose rules the placements were decided.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
     /// One row an object (and, in dialects that place placements, one for each of those).
     #[serde(default)]
     pub placements: Vec<Placement>,
@@ -66,6 +69,7 @@ impl Default for Plan {
         Self {
             api_version: api_version(),
             kind: kind(),
+            versions: BTreeMap::new(),
             placements: Vec::new(),
             unmatched: Vec::new(),
             shared: BTreeMap::new(),

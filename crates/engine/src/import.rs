@@ -9,6 +9,8 @@ use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity};
 use federate_repo::File;
 use federate_yaml::edit;
 
+#[cfg(test)]
+mod fields;
 pub mod live;
 mod minimal;
 mod place;

@@ -18,8 +18,10 @@ mod conflict;
 mod decisions;
 pub mod import;
 mod manifest;
+mod mistakes;
 mod plan;
 pub mod previous;
+pub mod whatif;
 
 pub use decisions::Decisions;
 pub use manifest::{Held, Manifest, Rendering};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::{Decisions, Engine, conflict};
+use super::{Decisions, Engine, conflict, mistakes};
 use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Reads, Subject};
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Role;
 
 /// A plan with what was found on the way.
@@ -32,13 +32,17 @@ impl Engine<'_> {
     fn plan_with(&self, mut kept: Option<&mut Decisions>) -> Planned {
         let mut placements: Vec<Placement> = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();
-        let mut shared = BTreeMap::new();
+        let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
         findings.extend(super::unknown_settings(self.dialects, self.repo));
         for (dialect, plane) in &self.planes {
             findings.extend(plane.check());
+            findings.extend(self.other_release(dialect, plane.as_ref()));
             let decided = self.decisions(dialect, plane.as_ref(), kept.as_deref_mut());
             let mut all = plane.complete(decided, self.previous);
             all.placements.par_iter_mut().for_each(|row| self.share(row));
+            if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
+                versions.insert((*dialect).to_owned(), release.to_string());
+            }
             placements.extend(all.placements);
             findings.extend(all.findings);
             shared.extend(all.shared);
@@ -49,7 +53,27 @@ impl Engine<'_> {
         findings.extend(clashes);
         let unmatched = self.unmatched(&placements, &findings);
         findings.extend(unmatched.iter().filter_map(|id| self.unmatched_finding(id)));
-        Planned { plan: Plan { placements, unmatched, shared, ..Plan::default() }, findings }
+        Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
+    }
+
+    /// What it means that another release decided the previous plan.
+    fn other_release(&self, dialect: &str, plane: &dyn ControlPlane) -> Option<Finding> {
+        let before = self.previous.version(dialect)?;
+        let now = plane.release().map(|release| release.to_string()).filter(|now| now != before)?;
+        let rules = plane.differences(before);
+        let differ = match rules.as_slice() {
+            [] => "no rule that is known here differs between them".to_owned(),
+            rules => format!("what is scheduled again goes by other rules: {}", rules.join(", ")),
+        };
+        let message = format!(
+            "the previous plan was decided by the rules of {dialect} {before}, and {now} decides now: what is \
+             placed stays until something makes it be scheduled again; {differ}"
+        );
+        let mut finding = Finding::of_run(Severity::Warning, "other-release", message);
+        finding.help = Some(format!(
+            "`federate diff --from-version {dialect}={before} --to-version {dialect}={now}` shows what the upgrade moves"
+        ));
+        Some(finding)
     }
 
     /// One control plane's decisions about all its subjects.
@@ -100,6 +124,9 @@ impl Engine<'_> {
 
     fn unmatched_finding(&self, id: &ObjectRef) -> Option<Finding> {
         let template = self.repo.template(id)?;
+        if let Some(mistake) = mistakes::lookalike(self.dialects, &template.object) {
+            return Some(mistake);
+        }
         let message = format!("no policy places {id}, so it is rendered for no cluster");
         Some(
             Finding::warning("unmatched", &template.object, message)

@@ -115,6 +115,8 @@ fn take_text(map: &mut Value, key: &str) -> Option<String> {
 struct Pieces<'t> {
     api_version: Option<String>,
     kind: Option<String>,
+    #[serde(default)]
+    versions: BTreeMap<String, String>,
     #[serde(borrow, default)]
     placements: Vec<&'t RawValue>,
     #[serde(default)]
@@ -137,7 +139,8 @@ fn rows_of_json(text: &str, silent: bool) -> Option<Plan> {
         Some(row)
     };
     let placements = pieces.placements.par_iter().map(row).collect::<Option<_>>()?;
-    Some(Plan { placements, unmatched: pieces.unmatched, shared: pieces.shared, ..Plan::default() })
+    let Pieces { versions, unmatched, shared, .. } = pieces;
+    Some(Plan { versions, placements, unmatched, shared, ..Plan::default() })
 }
 
 fn first_document(bytes: &[u8]) -> Result<Value, Error> {
@@ -159,12 +162,13 @@ const PIECE: usize = 20_000;
 /// Reads the text that [`write`] gives; `None` for any other.
 fn in_pieces(text: &str) -> Option<Plan> {
     let rest = text.strip_prefix(&write::head())?;
+    let (versions, rest) = versions(rest)?;
     let (placements, rest) = items(rest, "placements")?;
     let (unmatched, rest) = items(rest, "unmatched")?;
     let (named, rest) = clusters::lists(rest)?;
     let lists = SharedLists::default();
     let named = named.into_iter().map(|(name, list)| (name, lists.share_placed(&list))).collect();
-    let mut plan = Plan::default();
+    let mut plan = Plan { versions, ..Plan::default() };
     let pieces: Option<Vec<Vec<Placement>>> =
         placements.par_iter().map(|piece| rows(piece, &named, &lists)).collect();
     plan.placements = pieces?.into_iter().flatten().collect();
@@ -177,6 +181,18 @@ fn in_pieces(text: &str) -> Option<Plan> {
         plan.shared = shaped(shared).ok()?;
     }
     Some(plan)
+}
+
+/// The releases that decided, with which the text may begin, and what is left of it.
+fn versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
+    let head = format!("{}:\n", write::VERSIONS);
+    if !text.starts_with(&head) {
+        return Some((BTreeMap::new(), text));
+    }
+    let lines = text.get(head.len()..)?.split_inclusive('\n').take_while(|line| line.starts_with(' '));
+    let (block, rest) = text.split_at(head.len() + lines.map(str::len).sum::<usize>());
+    let mut document = first_document(block.as_bytes()).ok()?;
+    Some((shaped(document.get_mut(write::VERSIONS)?.take()).ok()?, rest))
 }
 
 /// Reads some items of the list of placements.
@@ -239,7 +255,12 @@ mod tests {
         let rows: Vec<_> = (0..rows).map(row).collect();
         let shared = if shared { json!({"0123456789012345": {"m1": ["1e5", "~", "a"]}}) } else { json!({}) };
         let unmatched = [json!({"apiVersion": "v1", "kind": "Secret", "name": "placements"})];
-        serde_json::from_value(json!({"placements": rows, "unmatched": unmatched, "shared": shared})).unwrap()
+        let versions =
+            if shared == json!({}) { json!({}) } else { json!({"karmada": "1.16.8", "kubefleet": "main"}) };
+        serde_json::from_value(
+            json!({"versions": versions, "placements": rows, "unmatched": unmatched, "shared": shared}),
+        )
+        .unwrap()
     }
 
     #[test]

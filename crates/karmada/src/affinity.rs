@@ -1,10 +1,20 @@
 //! Which clusters a `clusterAffinity` selects; static weights and overrides use the same rule.
+//!
+//! Facts: releases differ in what `zone In` asks of a cluster in several zones.
 
 use super::api::{ClusterAffinity, FieldSelector};
+use super::version::{Behaviour, Zones};
 use federate_kubernetes::Cluster;
 use federate_kubernetes::selector::Requirement;
 
 impl ClusterAffinity {
+    /// From now on it selects as it does in that release.
+    pub(super) fn read_as(&mut self, behaviour: &Behaviour) {
+        if let Some(fields) = &mut self.field_selector {
+            fields.zones = behaviour.zones;
+        }
+    }
+
     /// Whether it selects the cluster. Without any part it selects all.
     pub(super) fn matches(&self, cluster: &Cluster) -> bool {
         let name = cluster.name.as_ref();
@@ -19,10 +29,14 @@ impl FieldSelector {
     fn matches(&self, cluster: &Cluster) -> bool {
         self.match_expressions.iter().all(|requirement| {
             let wanted = |value: &str| requirement.values.iter().any(|v| v == value);
+            let zones = &cluster.zones;
             let among = match requirement.key.as_str() {
                 "provider" => wanted(&cluster.provider),
                 "region" => wanted(&cluster.region),
-                "zone" => cluster.zones.iter().any(|z| wanted(z)),
+                "zone" if self.zones == Zones::All && requirement.operator == "In" => {
+                    !zones.is_empty() && zones.iter().all(|z| wanted(z))
+                }
+                "zone" => zones.iter().any(|z| wanted(z)),
                 _ => return false,
             };
             holds(requirement, among)

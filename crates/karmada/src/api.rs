@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::version::Zones;
 use federate_kubernetes::selector::{LabelSelector, null_default};
 
 /// `spec` of `PropagationPolicy` and `ClusterPropagationPolicy`.
@@ -26,6 +27,9 @@ pub(super) struct PropagationSpec {
     pub conflict_resolution: Option<String>,
     pub suspension: Option<Suspension>,
     pub preserve_resources_on_deletion: Option<bool>,
+    /// How many tolerations admission has added, at the end.
+    #[serde(skip)]
+    pub added_tolerations: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -80,6 +84,9 @@ pub(super) struct ClusterAffinity {
 pub(super) struct FieldSelector {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<federate_kubernetes::selector::Requirement>,
+    /// Not written in policies: the release says it.
+    #[serde(skip)]
+    pub zones: Zones,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

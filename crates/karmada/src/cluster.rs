@@ -1,7 +1,8 @@
 //! Karmada's `Cluster` read into the neutral cluster, with the defaults its API server fills in.
 //!
 //! Facts: `spec.zone` becomes `spec.zones` when that is empty; without `spec.resourceModels` there
-//! are nine default grades; the first grade's minimum counts as 0. Conditions are not read.
+//! are nine default grades; the first grade's minimum counts as 0. Of the conditions one is read: whether
+//! the list of served APIs is complete.
 
 use std::collections::BTreeMap;
 
@@ -59,6 +60,15 @@ struct Status {
     #[serde(deserialize_with = "null_default")]
     api_enablements: Vec<ApiEnablement>,
     resource_summary: Option<Summary>,
+    #[serde(deserialize_with = "null_default")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: Value,
+    status: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -95,6 +105,21 @@ struct Modeling {
     count: i64,
 }
 
+/// A grade of nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Grade {
+    pub(super) grade: u64,
+    /// The least that a node of it has free, by resource.
+    pub(super) minimum: BTreeMap<String, Quantity>,
+}
+
+/// The grades of a `Cluster`, in ascending order.
+pub(super) fn grades(object: &Object) -> Vec<Grade> {
+    let spec: Spec = part(object, "spec").unwrap_or_default();
+    let models = graded(spec.resource_models).into_iter();
+    models.map(|model| Grade { grade: model.grade, minimum: minimum(&model) }).collect()
+}
+
 /// Reads a `Cluster`; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
 pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let spec: Spec = part(object, "spec")?;
@@ -111,6 +136,10 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
             .into_iter()
             .map(|t| Taint { key: t.key, value: t.value, effect: t.effect })
             .collect(),
+        apis_complete: status
+            .conditions
+            .iter()
+            .any(|c| c.r#type == "CompleteAPIEnablements" && c.status == "True"),
         apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
         capacity: status.resource_summary.map(|s| capacity(s, &models)),
         ..Cluster::of(object)
@@ -152,21 +181,23 @@ fn capacity(summary: Summary, models: &[Model]) -> Capacity {
     Capacity { allocatable, available, shapes, ..Capacity::default() }
 }
 
-/// The nodes each grade stands for: `count` nodes with the grade's minimum of everything.
+/// The nodes each grade stands for: `count` nodes with the grade's minimum of everything; there may be none.
 fn shapes(models: &[Model], counts: &[Modeling]) -> Vec<NodeShape> {
-    let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count);
+    let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count.max(0));
     models
         .iter()
-        .map(|model| NodeShape {
+        .enumerate()
+        .map(|(at, model)| NodeShape {
             count: count(model.grade),
-            resources: model
-                .ranges
-                .iter()
-                .filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?)))
-                .collect(),
+            listed: counts.get(at).map_or(0, |m| m.count.max(0)),
+            resources: minimum(model),
         })
-        .filter(|shape| shape.count > 0)
         .collect()
+}
+
+fn minimum(model: &Model) -> BTreeMap<String, Quantity> {
+    let ranges = model.ranges.iter();
+    ranges.filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?))).collect()
 }
 
 /// The grades in ascending order, the first with minimum 0; the nine default grades if none is given.

@@ -6,19 +6,20 @@ use serde_json::Value;
 use super::interpreter::Failed;
 use super::matching::{self, Policy, propagates_everywhere};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
+use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, Object, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
 
 /// The keys of a placement's memory.
-const AFFINITY: &str = "affinity";
-const APPLIED: &str = "appliedPlacement";
-const RESCHEDULE: &str = "reschedule";
-const EVICTING: &str = "evicting";
+pub(super) const AFFINITY: &str = "affinity";
+pub(super) const APPLIED: &str = "appliedPlacement";
+pub(super) const RESCHEDULE: &str = "reschedule";
+pub(super) const EVICTING: &str = "evicting";
 
 /// Decides about one template.
 pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Decided {
@@ -52,6 +53,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
             format!("`federate explain {}/{}` shows every cluster", template.id.kind, template.id.name);
         decided.findings.push(Finding::warning("unschedulable", template, message).help(help));
     }
+    decided.findings.extend(no_replicas(template, &placement).into_iter().chain(never_sent(template)));
     decided.placements.push(placement);
     decided
 }
@@ -61,6 +63,33 @@ fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
     failed
         .finding(Severity::Error, "interpreter-failed", &template.id, "is not placed anew")
         .help("the control plane would try again for ever: change the script, or the object")
+}
+
+/// A workload without replicas is given to no cluster where replicas are divided.
+fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
+    let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
+    let none = template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0);
+    let message = format!(
+        "{} asks for 0 replicas, which Karmada gives to no cluster: it is placed nowhere",
+        template.id
+    );
+    (nowhere && none).then(|| {
+        Finding::warning("no-replicas", template, message)
+            .at("/spec/replicas")
+            .help("`replicaSchedulingType: Duplicated` places it with 0 replicas in every cluster")
+    })
+}
+
+/// A field that Karmada leaves out of what it sends, which a user may count on.
+fn never_sent(template: &Object) -> Option<Finding> {
+    let field = template.at(&["spec", "ttlSecondsAfterFinished"]).filter(|_| template.id.kind == "Job")?;
+    let message = format!(
+        "spec.ttlSecondsAfterFinished ({field}) of {} is not sent to clusters, as Karmada leaves it out: finished Jobs \
+         stay there",
+        template.id
+    );
+    let finding = Finding::warning("not-sent", template, message).at("/spec/ttlSecondsAfterFinished");
+    Some(finding.help("an OverridePolicy cannot add it either; delete finished Jobs by other means"))
 }
 
 /// A Namespace goes to all clusters, whatever policy it may have besides.
@@ -137,10 +166,14 @@ pub(super) struct Decision<'d, 'a> {
     previous: Option<&'d Placement>,
     memory: Memory,
     pub(super) workload: Workload,
+    /// Why the interpreter fails, if it does.
+    unread: Option<String>,
     /// API version and kind, for messages.
     kind: String,
     /// Previous clusters that are in the inventory.
     held: Vec<(usize, i64)>,
+    /// Previous clusters that are not.
+    departed: Vec<(ClusterName, i64)>,
     evicting: Vec<usize>,
     fresh: bool,
 }
@@ -157,13 +190,21 @@ impl<'d, 'a> Decision<'d, 'a> {
         let held = previous.map_or(&[][..], |p| &p.clusters);
         let evicting = memory.get(EVICTING).and_then(Value::as_array);
         let asked = memory.get(RESCHEDULE).and_then(Value::as_bool).unwrap_or(false);
+        let read = plane.interpreter.workload(template)?;
+        let unread = read.as_ref().err().cloned();
         Ok(Self {
             plane,
             template,
             policy,
-            workload: plane.interpreter.workload(template)?,
+            workload: read.unwrap_or_default(),
+            unread,
             kind: format!("{} {}", template.id.api_version, template.id.kind),
             held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
+            departed: held
+                .iter()
+                .filter(|p| index(&p.name).is_none())
+                .map(|p| (p.name.clone(), p.replicas.unwrap_or(0)))
+                .collect(),
             evicting: evicting.into_iter().flatten().filter_map(|v| index(v.as_str()?)).collect(),
             fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
             previous,
@@ -179,6 +220,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             workload: &self.workload,
             served: self.plane.served.get(id),
             previous: &self.held,
+            departed: &self.departed,
             evicting: &self.evicting,
             affinity: self.affinity(),
             fresh: self.fresh,
@@ -187,7 +229,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     pub(super) fn scheduler(&self) -> Scheduler<'_> {
-        Scheduler { clusters: self.plane.clusters, estimator: &self.plane.estimator }
+        let Karmadas { behaviour, clusters, estimator, .. } = self.plane;
+        Scheduler { behaviour, clusters, estimator }
     }
 
     fn affinity(&self) -> Option<&str> {
@@ -204,6 +247,9 @@ impl<'d, 'a> Decision<'d, 'a> {
         if let Some(other) = other {
             let message = format!("the policy asks for the scheduler `{other}`, which is not Karmada's own");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
+        } else if let Some(why) = &self.unread {
+            let message = format!("nothing is scheduled: {why}");
+            row.unschedulable = Some(Unschedulable { reason: "InterpreterFailed".to_owned(), message });
         } else if let Some(why) = self.trigger() {
             trace.step(|| format!("scheduled: {why}"));
             let (placement, screen) = (&self.policy.spec.placement, self.policy.screen(self.plane.clusters));
@@ -224,7 +270,8 @@ impl<'d, 'a> Decision<'d, 'a> {
     fn carried_over(&self) -> PlacedClusters {
         let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
-        if previous.iter().all(|p| p.replicas.is_some() == self.workload.is_workload()) {
+        let as_it_is = |p: &Placed| p.replicas.is_some() == self.workload.is_workload();
+        if self.unread.is_some() || previous.iter().all(as_it_is) {
             return previous.clone();
         }
         previous.iter().map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
@@ -232,21 +279,23 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn trigger(&self) -> Option<&'static str> {
         let Some(previous) = self.previous else { return Some("it has not been placed before") };
-        let before = self.memory.get(APPLIED).and_then(defaults::placement);
+        let before =
+            self.memory.get(APPLIED).and_then(|value| defaults::placement(value, &self.plane.behaviour));
         let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = Applied {
             placement: before.as_ref(),
             affinity: self.affinity(),
             replicas: &replicas,
             reschedule: self.fresh,
-            on_deleting_cluster: self.held.iter().any(|(index, _)| self.plane.clusters[*index].deleting),
+            on_deleting_cluster: self.plane.behaviour.deleting == Deleting::Never
+                && self.held.iter().any(|(index, _)| self.plane.clusters[*index].deleting),
         };
         let workload = &self.workload;
         schedule::changed(&applied, &self.policy.spec.placement, workload.replicas, workload.is_workload())
     }
 
     fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
-        row.clusters = self.plane.lists.placed(self.plane.clusters, &scheduled.clusters);
+        row.clusters = self.named(&scheduled.clusters);
         match scheduled.affinity {
             Some(name) => row.memory.insert(AFFINITY.to_owned(), Value::from(name)),
             None => row.memory.shift_remove(AFFINITY),
@@ -254,6 +303,17 @@ impl<'d, 'a> Decision<'d, 'a> {
         row.memory.shift_remove(RESCHEDULE);
         self.plane.rebalancers.obeyed(&row.object, &mut row.memory);
         self.remember_placement(row);
+    }
+
+    /// The clusters with their names; only in old releases may some of them have left the inventory.
+    fn named(&self, clusters: &[(usize, Option<i64>)]) -> PlacedClusters {
+        let inventory = self.plane.clusters;
+        if clusters.last().is_none_or(|(last, _)| *last < inventory.len()) {
+            return self.plane.lists.placed(inventory, clusters);
+        }
+        let name = |index| schedule::named(inventory, &self.departed, index).clone();
+        let placed = |(index, replicas): &(usize, _)| Placed { name: name(*index), replicas: *replicas };
+        self.plane.lists.share_placed(&clusters.iter().map(placed).collect())
     }
 
     fn keep(&self, row: &mut Placement, failure: &Failure) {

@@ -1,12 +1,14 @@
-//! The defaults that Karmada's API server and admission fill into policies.
+//! The defaults that Karmada's API server and admission fill into policies, and what a release does not see
+//! of them.
 
 use serde_json::Value;
 
-use super::api::{Placement, PropagationSpec};
+use super::api::{ClusterAffinity, Placement, PropagationSpec, Toleration};
+use super::version::{Behaviour, Overflow, Tolerations};
 use federate_kubernetes::{Finding, Object};
 
 /// A policy's `spec` with its defaults.
-pub(super) fn propagation_spec(object: &Object) -> Result<PropagationSpec, Finding> {
+pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result<PropagationSpec, Finding> {
     let spec = object.at(&["spec"]).cloned().unwrap_or_default();
     let mut spec: PropagationSpec = serde_path_to_error::deserialize(spec).map_err(|error| {
         let path = error.path().to_string();
@@ -22,18 +24,56 @@ pub(super) fn propagation_spec(object: &Object) -> Result<PropagationSpec, Findi
         s.api_version == "multicluster.x-k8s.io/v1alpha1" && s.kind == "ServiceImport"
     };
     spec.propagate_deps |= spec.resource_selectors.iter().any(imports);
-    fill(&mut spec.placement);
+    fill(&mut spec.placement, behaviour);
+    let written = spec.placement.cluster_tolerations.len();
+    tolerate(&mut spec.placement, behaviour);
+    spec.added_tolerations = spec.placement.cluster_tolerations.len() - written;
     Ok(spec)
 }
 
 /// A placement as it was remembered, with its defaults; `None` when it cannot be read.
-pub(super) fn placement(value: &Value) -> Option<Placement> {
+pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placement> {
     let mut placement: Placement = serde_json::from_value(value.clone()).ok()?;
-    fill(&mut placement);
+    fill(&mut placement, behaviour);
+    tolerate(&mut placement, behaviour);
     Some(placement)
 }
 
-fn fill(placement: &mut Placement) {
+/// In old releases conditions are tolerated for five minutes unless the policy says otherwise.
+fn tolerate(placement: &mut Placement, behaviour: &Behaviour) {
+    if behaviour.tolerations == Tolerations::AsWritten {
+        return;
+    }
+    let tolerations = &mut placement.cluster_tolerations;
+    for key in ["cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable"] {
+        if !tolerations.iter().any(|t| t.key == key && t.effect == "NoExecute") {
+            tolerations.push(Toleration {
+                key: key.to_owned(),
+                operator: "Exists".to_owned(),
+                effect: "NoExecute".to_owned(),
+                toleration_seconds: Some(300),
+                ..Toleration::default()
+            });
+        }
+    }
+}
+
+/// Every affinity of a placement.
+fn affinities(placement: &mut Placement) -> impl Iterator<Item = &mut ClusterAffinity> {
+    let weights = placement.replica_scheduling.as_mut().and_then(|s| s.weight_preference.as_mut());
+    let weights = weights.into_iter().flat_map(|w| &mut w.static_weight_list).map(|w| &mut w.target_cluster);
+    let ordered = placement.cluster_affinities.iter_mut().flat_map(|term| {
+        let overflow = term.overflow_affinities.iter_mut().map(|overflow| &mut overflow.affinity);
+        std::iter::once(&mut term.affinity).chain(overflow)
+    });
+    placement.cluster_affinity.iter_mut().chain(ordered).chain(weights)
+}
+
+fn fill(placement: &mut Placement, behaviour: &Behaviour) {
+    if behaviour.overflow == Overflow::Ignored {
+        placement.cluster_affinities.iter_mut().for_each(|term| term.overflow_affinities.clear());
+    }
+    affinities(placement).for_each(|affinity| affinity.read_as(behaviour));
     for constraint in &mut placement.spread_constraints {
         if constraint.spread_by_field.is_empty() && constraint.spread_by_label.is_empty() {
             "cluster".clone_into(&mut constraint.spread_by_field);

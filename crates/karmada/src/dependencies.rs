@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::version::Behaviour;
 use federate_kubernetes::pods::References;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Labels, Object, object};
@@ -101,9 +102,12 @@ const POD_SPECS: [(&str, &str, &[&str]); 19] = [
 ];
 
 /// Everything the template needs, by kind and name.
-pub(super) fn dependencies(template: &Object) -> Vec<Dependency> {
+pub(super) fn dependencies(template: &Object, behaviour: &Behaviour) -> Vec<Dependency> {
     let Some(namespace) = template.id.namespace.as_deref() else { return Vec::new() };
     let id = &template.id;
+    if !behaviour.interprets(&id.api_version, &id.kind) {
+        return Vec::new();
+    }
     let mut references = References::default();
     let of_kind =
         POD_SPECS.iter().filter(|(version, kind, _)| *version == id.api_version && *kind == id.kind);

@@ -4,7 +4,7 @@
 //! goes to the union of their clusters, after those its own policy chose; no replicas are decided. Where
 //! a `*.j2` template refers to other objects for other clusters, each goes where it is referred to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::dependencies::{Dependency, Target};
 use super::{Karmadas, NAME};
@@ -46,9 +46,7 @@ pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &P
         all.placements.extend(one.placements);
         all.findings.extend(one.findings);
     }
-    let names: BTreeSet<&ClusterName> =
-        all.placements.iter().flat_map(|p| p.clusters.iter().map(|placed| &placed.name)).collect();
-    let names: Vec<ClusterName> = names.into_iter().cloned().collect();
+    let names = names(&all.placements);
     let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
     for placement in &mut all.placements {
         if let Some(needed) = needed.remove(&placement.object) {
@@ -61,6 +59,18 @@ pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &P
         all.placements.push(placement);
     }
     all
+}
+
+/// The clusters of all placements; lists that many placements share are looked at once.
+fn names(placements: &[Placement]) -> Vec<ClusterName> {
+    let mut seen = HashSet::new();
+    let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
+    for placement in placements {
+        if seen.insert(placement.clusters.address()) {
+            names.extend(placement.clusters.iter().map(|placed| &placed.name));
+        }
+    }
+    names.into_iter().cloned().collect()
 }
 
 fn needed(

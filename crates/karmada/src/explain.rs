@@ -5,7 +5,7 @@ use super::decide::Decision;
 use super::matching::{self, Match};
 use super::schedule::Trace;
 use super::selector::Strength;
-use super::{Karmadas, NAME};
+use super::{Karmadas, NAME, RELEASES, manifest};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Object;
 
@@ -22,6 +22,9 @@ pub(super) fn explain(
         return placed.map(|placement| without_policy(plane, placement));
     };
     let mut trace = Trace::recording();
+    if plane.behaviour.release != RELEASES.latest() {
+        trace.step(|| format!("by the rules of Karmada {}", plane.behaviour.release));
+    }
     plane.interpreter.explain(template, &plane.running(&template.id), &mut trace);
     let decision = match Decision::new(plane, template, winner.policy, previous.of(&template.id)) {
         Ok(decision) => decision,
@@ -33,6 +36,8 @@ pub(super) fn explain(
     let placement = decision.place(&mut trace);
     let mut clusters = verdicts(plane, &decision, &placement);
     let placement = placed.cloned().unwrap_or(placement);
+    trace.steps(|| manifest::completions_by_chance(plane, &placement, template));
+    trace.steps(|| resolved_by_chance(plane, &placement));
     let needed = placement.required_by.first().map(|by| format!("needed by {by}"));
     for row in clusters.iter_mut().filter(|row| !row.chosen) {
         if placement.clusters.has(&row.cluster) {
@@ -92,12 +97,22 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
     Explanation {
         dialect: NAME,
         policy,
-        steps: Vec::new(),
+        steps: resolved_by_chance(plane, placement).into_iter().collect(),
         clusters: plane.clusters.iter().map(row).collect(),
         placement: placement.clone(),
         fulfilled: None,
         rewritten: None,
     }
+}
+
+/// What chance decides about an object that several need.
+fn resolved_by_chance(plane: &Karmadas<'_>, placement: &Placement) -> Option<String> {
+    let last = placement.required_by.last().filter(|_| manifest::chance_resolves(plane, placement))?;
+    Some(format!(
+        "Karmada {} decides by chance which of the objects that need it says how conflicts are resolved and \
+         whether it is preserved: here {last} does, the last by name",
+        plane.behaviour.release
+    ))
 }
 
 fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {

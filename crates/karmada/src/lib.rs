@@ -7,19 +7,21 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Role, Template};
+use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
+use federate_repo::{Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
+use federate_dialect::release;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads,
+    Action, ControlPlane, Decided, Dialect, Explanation, Health, Input, Placement, Previous, Reads, Release,
     SharedLists, Subject, Variant,
 };
 
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod connection;
 mod decide;
@@ -27,7 +29,9 @@ mod defaults;
 mod dependencies;
 mod dependents;
 mod explain;
+pub mod failover;
 mod health;
+pub mod hub;
 mod import;
 mod interpret;
 pub mod interpreter;
@@ -37,12 +41,14 @@ mod matching;
 pub mod member;
 mod overrides;
 mod prune;
+pub mod quota;
 mod rebalance;
 mod revise;
 mod schedule;
 mod selector;
 mod thirdparty;
 mod validate;
+mod version;
 mod workload;
 
 use interpreter::Interpreter;
@@ -50,6 +56,9 @@ use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
 use schedule::Estimator;
+use version::Behaviour;
+
+pub use version::RELEASES;
 
 const NAME: &str = "karmada";
 
@@ -81,8 +90,22 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &[release::SETTING]
+    }
+
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
+    }
+
+    /// What cannot be reached is tainted; what runs there stays, as nothing is evicted unless that is switched on.
+    fn lose(&self, cluster: &mut Cluster) {
+        const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+        cluster.ready = false;
+        if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
+            let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
+            cluster.taints.push(Taint { key, value: String::new(), effect });
+        }
     }
 
     fn mark(&self, live: &mut Object) {
@@ -90,7 +113,8 @@ impl Dialect for Karmada {
     }
 
     fn cluster(&self, object: &Object, strict: bool) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
+        let found = validate::check(object, &Behaviour::newest());
+        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
         if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
     }
 
@@ -98,8 +122,9 @@ impl Dialect for Karmada {
         connection::read(object)
     }
 
-    fn health(&self, live: &Object) -> Health {
-        health::health(live)
+    fn health(&self, live: &Object, config: &Config) -> Health {
+        let release = RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest());
+        health::health(live, &Behaviour::of(release))
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -116,6 +141,8 @@ struct Karmadas<'a> {
     rebalancers: Rebalancers<'a>,
     interpreter: Interpreter<'a>,
     estimator: Estimator,
+    /// What the release computes that decides.
+    behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
     lists: SharedLists,
@@ -127,25 +154,30 @@ struct Karmadas<'a> {
 impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
+        let (admitted, mut findings) =
+            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        findings.extend(unknown);
         let mut policies = Policies::default();
         for object in admitted.role(Role::Placement) {
-            match defaults::propagation_spec(object) {
-                Ok(spec) => policies.add(Policy::new(object, spec)),
+            match defaults::propagation_spec(object, &behaviour) {
+                Ok(spec) => policies.add(Policy::new(object, spec, &behaviour)),
                 Err(finding) => findings.push(finding),
             }
         }
+        findings.extend(behaviour.not_interpreted(repo.templates.iter().map(|template| &template.object)));
         let templates = repo.templates.as_slice();
-        let interpreter = Interpreter::of(admitted.role(Role::Other), input.now);
+        let interpreter = Interpreter::with(admitted.role(Role::Other), input.now, behaviour);
         findings.extend(interpreter.refused());
         Self {
             templates,
             clusters: input.clusters,
             policies,
-            overrides: OverridePolicies::new(admitted.role(Role::Override)),
+            overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
             interpreter,
-            estimator: Estimator::new(input.clusters),
+            estimator: Estimator::new(input.clusters, behaviour.room_on_models),
+            behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
             lists: SharedLists::default(),
@@ -174,6 +206,17 @@ impl<'a> Karmadas<'a> {
 }
 
 impl ControlPlane for Karmadas<'_> {
+    fn release(&self) -> Option<Release> {
+        Some(self.behaviour.release)
+    }
+
+    fn differences(&self, other: &str) -> Vec<&'static str> {
+        RELEASES
+            .read(other)
+            .map(|other| self.behaviour.differences(&Behaviour::of(other)))
+            .unwrap_or_default()
+    }
+
     fn check(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));

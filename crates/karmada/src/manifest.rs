@@ -12,10 +12,11 @@ use super::decide::ties_descend;
 use super::interpreter::Failed;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
+use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Finding, Object, Severity, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// A rule by policy and number within the policies of a group that match.
@@ -100,13 +101,47 @@ fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> 
     let scheduling = plane.policy(placement).and_then(|p| p.spec.placement.replica_scheduling.as_ref());
     let divided = schedule::Strategy::of(scheduling) != schedule::Strategy::Duplicated;
     let completions = (divided && replicas.iter().any(|r| *r > 0))
-        .then(|| revise::completions(&template.body, &replicas, ties_descend(template)))
+        .then(|| {
+            revise::completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
+        })
         .flatten();
+    let revises = divided || plane.behaviour.revised == Revised::All;
     let revision = |(at, placed): (usize, &Placed)| {
         let completions = completions.as_ref().and_then(|all| all.get(at).copied());
-        placed.replicas.map(|replicas| Revision { replicas, completions })
+        placed.replicas.filter(|_| revises).map(|replicas| Revision { replicas, completions })
     };
     placement.clusters.iter().enumerate().map(revision).collect()
+}
+
+/// What chance decides about the completions of a Job in old releases.
+pub(super) fn completions_by_chance(
+    plane: &Karmadas<'_>,
+    placement: &Placement,
+    template: &Object,
+) -> Option<String> {
+    let placed: Vec<&Placed> = placement.clusters.iter().collect();
+    let replicas: Vec<i64> = placed.iter().map(|p| p.replicas.unwrap_or(0)).collect();
+    let revisions = revisions(plane, placement, template);
+    let total: i64 = revisions.iter().flatten().filter_map(|revision| revision.completions).sum();
+    let release = plane.behaviour.release;
+    if total == 0 || replicas.len() < 2 {
+        return None;
+    }
+    let tied = schedule::by_chance(plane.behaviour.division, total, &replicas, |_| 0);
+    if let [_, _, ..] = tied.as_slice() {
+        let names: Vec<&str> = tied.into_iter().map(|at| placed[at].name.as_ref()).collect();
+        return Some(format!(
+            "Karmada {release} decides by chance which of {} get one more of the {total} completions: here the \
+             first by name do",
+            names.join(", ")
+        ));
+    }
+    (plane.behaviour.completions == Completions::ByPosition).then(|| {
+        format!(
+            "Karmada {release} gives completions out by the order of its own list of clusters, which chance \
+             decides after a scale-up: here each cluster gets its own"
+        )
+    })
 }
 
 /// Whether what exists already is taken over.
@@ -116,7 +151,13 @@ pub(super) fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
 
 /// Whether the object stays in the clusters when it is to go.
 pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    asks(plane, placement, |spec| spec.preserve_resources_on_deletion == Some(true))
+    let preserves = |spec: &PropagationSpec| spec.preserve_resources_on_deletion == Some(true);
+    if plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
+        && let Some(last) = placement.required_by.last()
+    {
+        return of_referrer(plane, last).is_some_and(preserves);
+    }
+    asks(plane, placement, preserves)
 }
 
 /// Whether its policy asks for something; without one, that of any object that needs it.
@@ -124,11 +165,30 @@ fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationS
     if placement.policy.is_some() {
         return plane.policy(placement).is_some_and(|policy| what(&policy.spec));
     }
-    placement.required_by.iter().any(|referrer| {
-        let template = plane.template(referrer);
-        let matches = template.map(|template| plane.policies.matches(&template.object)).unwrap_or_default();
-        matches.first().is_some_and(|first| what(&first.policy.spec))
-    })
+    let referrers = match plane.behaviour.conflict_resolution {
+        ConflictResolution::AnyReferrer => placement.required_by.as_slice(),
+        ConflictResolution::OneReferrer => placement.required_by.last().map_or(&[][..], std::slice::from_ref),
+    };
+    referrers.iter().any(|referrer| of_referrer(plane, referrer).is_some_and(&what))
+}
+
+/// What the policy of an object that needs another one says.
+fn of_referrer<'p>(plane: &'p Karmadas<'_>, referrer: &ObjectRef) -> Option<&'p PropagationSpec> {
+    let matches = plane.policies.matches(&plane.template(referrer)?.object);
+    matches.first().map(|first| &first.policy.spec)
+}
+
+/// Whether chance decides in this release what is done about conflicts over an object that several need, or
+/// whether it is preserved: here the last of them by name does.
+pub(super) fn chance_resolves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+    let says = |referrer: &ObjectRef| {
+        let spec = of_referrer(plane, referrer)?;
+        Some((spec.conflict_resolution.clone(), spec.preserve_resources_on_deletion))
+    };
+    let mut all = placement.required_by.iter().map(says);
+    let first = all.next();
+    plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
+        && all.any(|other| Some(other) != first)
 }
 
 /// Renders the clusters of one placement.

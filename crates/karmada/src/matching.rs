@@ -13,29 +13,37 @@ use serde_json::Value;
 use super::api::PropagationSpec;
 use super::schedule::Screen;
 use super::selector::{Strength, strength};
+use super::version::{Behaviour, HeldApi};
 use federate_kubernetes::{Cluster, Object};
 
 /// A valid propagation policy, compiled.
 pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PropagationSpec,
+    held_api: HeldApi,
     screen: OnceLock<Screen>,
     applied: OnceLock<Value>,
 }
 
 impl<'a> Policy<'a> {
-    pub(super) fn new(object: &'a Object, spec: PropagationSpec) -> Self {
-        Self { object, spec, screen: OnceLock::new(), applied: OnceLock::new() }
+    pub(super) fn new(object: &'a Object, spec: PropagationSpec, behaviour: &Behaviour) -> Self {
+        Self { object, spec, held_api: behaviour.held_api, screen: OnceLock::new(), applied: OnceLock::new() }
     }
 
     /// Its placement held against the inventory; computed once, when first needed.
     pub(super) fn screen(&self, clusters: &[Cluster]) -> &Screen {
-        self.screen.get_or_init(|| Screen::new(&self.spec.placement, clusters))
+        self.screen.get_or_init(|| Screen::new(&self.spec.placement, clusters, self.held_api))
     }
 
-    /// Its placement as it is remembered, to tell the next time whether it has changed.
+    /// Its placement as it is remembered, to tell the next time whether it has changed: without what admission
+    /// has added, which the next release may not add.
     pub(super) fn applied(&self) -> &Value {
-        self.applied.get_or_init(|| serde_json::to_value(&self.spec.placement).unwrap_or_default())
+        self.applied.get_or_init(|| {
+            let mut placement = self.spec.placement.clone();
+            let written = placement.cluster_tolerations.len().saturating_sub(self.spec.added_tolerations);
+            placement.cluster_tolerations.truncate(written);
+            serde_json::to_value(placement).unwrap_or_default()
+        })
     }
 }
 

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::interpreter::{Failed, Interpreter};
-use super::schedule::webster;
+use super::schedule::shares;
+use super::version::Division;
 use federate_kubernetes::Object;
 
 /// What is to be written for one cluster.
@@ -76,12 +77,14 @@ fn share_workers(manifest: &mut Value, replicas: i64) {
     let Some(groups) = groups else { return };
     let current: Vec<i64> =
         groups.iter().map(|g| g.get("replicas").and_then(Value::as_i64).unwrap_or(0)).collect();
-    for (group, share) in groups.iter_mut().filter_map(Value::as_object_mut).zip(shares(workers, &current)) {
+    for (group, share) in
+        groups.iter_mut().filter_map(Value::as_object_mut).zip(worker_shares(workers, &current))
+    {
         group.insert("replicas".to_owned(), Value::from(share));
     }
 }
 
-fn shares(workers: i64, current: &[i64]) -> Vec<i64> {
+fn worker_shares(workers: i64, current: &[i64]) -> Vec<i64> {
     let count = i64::try_from(current.len()).unwrap_or(i64::MAX);
     let sum: i64 = current.iter().sum();
     if workers == 0 || count == 0 {
@@ -107,10 +110,15 @@ fn shares(workers: i64, current: &[i64]) -> Vec<i64> {
 }
 
 /// Each cluster's share of a Job's completions, in the order of `replicas` (clusters by name).
-pub(super) fn completions(template: &Value, replicas: &[i64], descending: bool) -> Option<Vec<i64>> {
+pub(super) fn completions(
+    template: &Value,
+    replicas: &[i64],
+    division: Division,
+    descending: bool,
+) -> Option<Vec<i64>> {
     let is_job = template.get("kind")?.as_str()? == "Job";
     let completions = template.get("spec")?.get("completions")?.as_i64()?;
-    is_job.then(|| webster::divide(completions, replicas, descending))
+    is_job.then(|| shares(division, completions, replicas, |_| 0, descending))
 }
 
 #[cfg(test)]
@@ -122,15 +130,15 @@ mod tests {
     fn completions_follow_parallelism() {
         let job =
             json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 9}});
-        assert_eq!(completions(&job, &[3, 1], false), Some(vec![7, 2]));
+        assert_eq!(completions(&job, &[3, 1], Division::Webster, false), Some(vec![7, 2]));
     }
 
     #[test]
     fn workers_are_shared() {
-        assert_eq!(shares(5, &[0, 0]), [3, 2]);
-        assert_eq!(shares(5, &[1, 1, 1]), [2, 2, 1]);
-        assert_eq!(shares(0, &[3, 1]), [0, 0]);
-        assert_eq!(shares(4, &[7]), [4]);
+        assert_eq!(worker_shares(5, &[0, 0]), [3, 2]);
+        assert_eq!(worker_shares(5, &[1, 1, 1]), [2, 2, 1]);
+        assert_eq!(worker_shares(0, &[3, 1]), [0, 0]);
+        assert_eq!(worker_shares(4, &[7]), [4]);
     }
 
     #[test]

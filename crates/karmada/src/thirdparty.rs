@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::version::{Behaviour, FlinkReplicas};
 use super::workload::{Requirements, Workload};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Object, object, pods};
 
-/// Interprets an object of a third-party kind; `None` for unknown kinds and those without replicas.
-pub(super) fn workload(object: &Object) -> Option<Workload> {
+/// Interprets an object of a third-party kind; `None` for unknown kinds and those without replicas. The error
+/// is why the interpreter fails.
+pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<Workload>, String> {
     let integer = |field| object.at(&["spec", field]).and_then(Value::as_i64);
     let template = || object.at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
     let workload = match (object.id.api_version.as_str(), object.id.kind.as_str()) {
@@ -29,10 +31,16 @@ pub(super) fn workload(object: &Object) -> Option<Workload> {
         },
         ("ray.io/v1", "RayService") => ray_service(object),
         ("kubeflow.org/v1", "Notebook") => Workload { replicas: 1, requirements: template() },
-        ("flink.apache.org/v1beta1", "FlinkDeployment") => flink(object),
-        _ => return None,
+        ("flink.apache.org/v1beta1", "FlinkDeployment") => {
+            let flink = flink(object);
+            match behaviour.flink_replicas {
+                FlinkReplicas::WithDefaults => flink,
+                FlinkReplicas::OfWhole => whole_flink(object, behaviour, flink)?,
+            }
+        }
+        _ => return Ok(None),
     };
-    Some(workload)
+    Ok(Some(workload))
 }
 
 /// Requirements without requests: only what a pod spec says of nodes.
@@ -80,4 +88,34 @@ fn flink(object: &Object) -> Workload {
         }
     }
     Workload { replicas: job_managers + task_managers, requirements: Some(Requirements { requests }) }
+}
+
+/// The same where a script fails on what is not there, and amounts that are both written as text are compared
+/// letter by letter.
+fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> Result<Workload, String> {
+    const PARTS: [&[&str]; 6] = [
+        &["spec", "job"],
+        &["spec", "flinkConfiguration"],
+        &["spec", "jobManager", "resource", "cpu"],
+        &["spec", "jobManager", "resource", "memory"],
+        &["spec", "taskManager", "resource", "cpu"],
+        &["spec", "taskManager", "resource", "memory"],
+    ];
+    let given = |path: &[&str]| object.at(path).filter(|value| !value.is_null());
+    if let Some(missing) = PARTS.iter().find(|path| given(path).is_none()) {
+        return Err(format!(
+            "the interpreter of FlinkDeployment in Karmada {} fails without `{}`",
+            behaviour.release,
+            missing.join(".")
+        ));
+    }
+    for resource in ["cpu", "memory"] {
+        let amount = |who| given(&["spec", who, "resource", resource]).and_then(Value::as_str);
+        let larger = amount("taskManager").zip(amount("jobManager")).map(|(one, other)| one.max(other));
+        let larger = larger.and_then(Quantity::parse).filter(|amount| amount.value() > 0);
+        if let (Some(larger), Some(Requirements { requests })) = (larger, &mut flink.requirements) {
+            requests.insert(resource.to_owned(), larger);
+        }
+    }
+    Ok(flink)
 }

@@ -55,7 +55,7 @@ impl Requirements {
     /// As the API writes them, without what they say of nodes.
     pub(super) fn to_json(&self) -> Value {
         let amount = |(name, amount): (&String, &Quantity)| {
-            (name.clone(), Value::from(canonical::amount(amount.nano(), false)))
+            (name.clone(), Value::from(canonical::amount(amount.nanos(), false)))
         };
         let requests: Map<String, Value> = self.requests.iter().map(amount).collect();
         if requests.is_empty() { json!({}) } else { json!({"resourceRequest": requests}) }

@@ -93,7 +93,17 @@ pub(super) struct Preferences {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AutoMigration {
     #[serde(deserialize_with = "null_default")]
+    pub(super) when: MigrationTrigger,
+    #[serde(deserialize_with = "null_default")]
     pub(super) keep_unschedulable_replicas: bool,
+}
+
+/// When replicas count as having found no room.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct MigrationTrigger {
+    /// How long a pod must have been unschedulable, in Go's notation; a minute where nothing is said.
+    pub(super) pod_unschedulable_for: Option<String>,
 }
 
 /// When and how an object that is placed is scheduled again.

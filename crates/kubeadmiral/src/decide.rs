@@ -15,11 +15,12 @@ use federate_dialect::{Memory, Placed, PlacedClusters, Placement, Previous, Unsc
 use federate_kubernetes::{Object, ObjectRef, pods};
 
 /// The keys of a placement's memory.
-const TRIGGER: &str = "trigger";
-const DEFERRED: &str = "deferred";
-const SCHEDULED: &str = "scheduled";
+pub(super) const TRIGGER: &str = "trigger";
+pub(super) const DEFERRED: &str = "deferred";
+pub(super) const SCHEDULED: &str = "scheduled";
+pub(super) const ANNOTATIONS: &str = "annotations";
 /// What other controllers left on the object: kept as it is.
-const KEPT: [&str; 2] = ["annotations", "propagated"];
+const KEPT: [&str; 2] = [ANNOTATIONS, "propagated"];
 
 /// A template on its way to a placement.
 pub(super) struct Decision<'d, 'a> {
@@ -29,6 +30,8 @@ pub(super) struct Decision<'d, 'a> {
     previous: Option<&'d Placement>,
     remembered: Option<(State, Clusters)>,
     migration: Migration,
+    /// The text of that, where the template asks for any.
+    applied: Option<String>,
     /// Why its migration configuration is ignored, if it is.
     unclear_migration: Option<String>,
     /// Where the scheduler put it last.
@@ -62,10 +65,11 @@ impl<'d, 'a> Decision<'d, 'a> {
         let state = row.and_then(|row| row.memory.get(TRIGGER));
         let last = row.map(last_scheduled).unwrap_or_default();
         let divisible = config.replicas_of(&template.body).is_some();
-        let (migration, unclear_migration) = match Migration::of(template, divisible) {
-            Ok(migration) => (migration, None),
-            Err(why) => (Migration::default(), Some(why)),
+        let (applied, unclear_migration) = match Migration::of(template, divisible) {
+            Ok(migration) => (migration.map(|migration| migration.text()), None),
+            Err(why) => (row.and_then(migration::applied).map(str::to_owned), Some(why)),
         };
+        let migration = applied.as_deref().map(Migration::read).unwrap_or_default();
         Self {
             plane,
             template,
@@ -73,10 +77,16 @@ impl<'d, 'a> Decision<'d, 'a> {
             previous: row,
             remembered: State::recall(state, |digest| previous.shared(digest).cloned()),
             migration,
+            applied,
             unclear_migration,
             last,
             key: template.id.path(),
         }
+    }
+
+    /// The text of the migration configuration that is in force.
+    pub(super) fn applied(&self) -> Option<&str> {
+        self.applied.as_deref()
     }
 
     /// The policy that the template's labels name, whether it exists or not.
@@ -113,6 +123,7 @@ impl<'d, 'a> Decision<'d, 'a> {
                 memory.insert(key.to_owned(), value.clone());
             }
         }
+        migration::remember(&mut memory, self.applied.as_deref());
         if let Some(state) = &answer.state {
             memory.insert(TRIGGER.to_owned(), serde_json::to_value(state).unwrap_or_default());
         }
@@ -165,17 +176,14 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 
     fn state(&self, policy: Option<&Policy<'_>>) -> State {
-        let migration = match self.template.annotation(keys::MIGRATION) {
-            Some(_) => self.migration.text(),
-            None => String::new(),
-        };
+        let remembered = self.remembered.as_ref().map(|(state, _)| state.content());
         let subject = trigger::Subject {
             template: self.template,
             replicas: self.config.replicas_of(&self.template.body).unwrap_or(0),
             policy: policy.map(|p| (p.object.id.name.as_str(), &p.spec)),
-            content: policy.map_or("", |p| p.content.as_str()),
+            content: policy.map_or("", |p| p.content(remembered)),
             estimates: migration::info(self.previous),
-            migration,
+            migration: self.applied.as_deref(),
         };
         State::new(&subject, &self.plane.snapshot_digest)
     }

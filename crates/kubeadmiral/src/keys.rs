@@ -51,15 +51,23 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
 ];
 
 /// Annotations that are neither sent nor kept.
-pub(super) const DROPPED_ANNOTATIONS: [&str; 3] = [
-    "kubeadmiral.io/latest-replicaset-digests",
-    "kubeadmiral.io/applied-migration-configuration",
-    "kubeadmiral.io/scheduling",
-];
+pub(super) const DROPPED_ANNOTATIONS: [&str; 3] =
+    ["kubeadmiral.io/latest-replicaset-digests", APPLIED_MIGRATION, SCHEDULING];
 
 /// What another controller tells the scheduler of replicas that found no room: a key of the
 /// placement's remembered annotations.
 pub(super) const AUTO_MIGRATION_INFO: &str = "kubeadmiral.io/auto-migration-info";
+
+/// The migration configuration that is in force: written by the scheduler from the valid one.
+pub(super) const APPLIED_MIGRATION: &str = "kubeadmiral.io/applied-migration-configuration";
+
+/// What the scheduler writes on a federated object, and what speaks to other controllers there.
+pub(super) const TRIGGERS: &str = "kubeadmiral.io/scheduling-triggers";
+pub(super) const DEFERRED: &str = "kubeadmiral.io/scheduling-deferred-reasons";
+pub(super) const SCHEDULING: &str = "kubeadmiral.io/scheduling";
+pub(super) const PENDING: &str = "kubeadmiral.io/pending-controllers";
+pub(super) const ENABLE_FOLLOWERS: &str = "internal.kubeadmiral.io/enable-follower-scheduling";
+pub(super) const THRESHOLD: &str = "internal.kubeadmiral.io/pod-unschedulable-threshold";
 
 /// Stamped on everything that is sent.
 pub(super) const MANAGED: &str = "kubeadmiral.io/managed";

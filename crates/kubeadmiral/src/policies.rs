@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::api::PolicySpec;
-use super::keys;
 use super::profile::Plugins;
-use super::trigger::digest;
 use super::wishes::Wishes;
+use super::{hash, keys};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
 const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
@@ -19,7 +20,9 @@ pub(super) struct Policy<'a> {
     /// What its placement list says of the inventory.
     pub(super) wishes: Wishes,
     /// A digest of what decides about placement in it.
-    pub(super) content: String,
+    content: String,
+    /// The same of the policy as the API server stores it, with its defaults.
+    stored_content: String,
 }
 
 impl<'a> Policy<'a> {
@@ -33,8 +36,14 @@ impl<'a> Policy<'a> {
             let pointer = e.path().to_string().replace('.', "/");
             Finding::error("invalid-policy", object, e.inner().to_string()).at(format!("/spec/{pointer}"))
         })?;
-        let content = digest(&PolicySpec { auto_migration: None, ..spec.clone() });
-        Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content })
+        let raw = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let (content, stored_content) = (hash::policy(raw), hash::stored_policy(raw));
+        Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content, stored_content })
+    }
+
+    /// The digest of its content: of what was `remembered`, if that is its content as it is stored on a hub.
+    pub(super) fn content(&self, remembered: Option<&str>) -> &str {
+        if remembered == Some(self.stored_content.as_str()) { &self.stored_content } else { &self.content }
     }
 }
 

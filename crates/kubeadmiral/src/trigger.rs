@@ -9,13 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::api::PolicySpec;
-use super::{keys, podspec};
-use federate_dialect::{Placement, Previous};
-use federate_kubernetes::{Apis, Cluster, Object};
+use super::{hash, keys, podspec};
+use federate_dialect::{Placement, Previous, gojson};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Apis, Cluster, Object, pods};
 use federate_repo::Repo;
 
 /// What a decision was taken from.
@@ -24,9 +26,9 @@ pub(super) struct State {
     /// A digest of the template's scheduling annotations.
     annotations: String,
     replicas: i64,
-    /// A digest of what a pod requests.
-    request: String,
-    /// A digest of the estimates for replicas without room, where the policy looks at them.
+    /// What a pod requests.
+    request: Request,
+    /// The estimates for replicas without room, where the policy looks at them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     migration: Option<String>,
     /// The policy's name; empty without one.
@@ -35,6 +37,32 @@ pub(super) struct State {
     content: String,
     /// The digest under which the clusters are kept.
     clusters: String,
+}
+
+/// What a pod requests, in whole units; of CPU in thousandths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Request {
+    millicpu: i64,
+    memory: i64,
+    ephemeral_storage: i64,
+    scalar_resources: Option<BTreeMap<String, i64>>,
+}
+
+impl Request {
+    fn of(template: &Object) -> Self {
+        let mut amounts = podspec::of(template).map(pods::requests).unwrap_or_default();
+        let mut take = |name: &str| amounts.remove(name);
+        let (cpu, memory, storage) = (take("cpu"), take("memory"), take("ephemeral-storage"));
+        let others: BTreeMap<String, i64> =
+            amounts.into_iter().map(|(name, amount)| (name, amount.value())).collect();
+        Self {
+            millicpu: cpu.map_or(0, Quantity::milli),
+            memory: memory.map_or(0, Quantity::value),
+            ephemeral_storage: storage.map_or(0, Quantity::value),
+            scalar_resources: (!others.is_empty()).then_some(others),
+        }
+    }
 }
 
 /// The clusters that were there, each with digests of its labels, taints and API types.
@@ -46,9 +74,8 @@ impl Clusters {
     /// The joined clusters of the inventory.
     pub(super) fn of(repo: &Repo, clusters: &[Cluster]) -> Self {
         let known = |cluster: &Cluster| {
-            let mut taints: Vec<_> = cluster.taints.iter().map(|t| (&t.key, &t.value, &t.effect)).collect();
-            taints.sort();
-            let digests = [digest(&cluster.labels), digest(&taints), digest(&api_types(repo, cluster))];
+            let types = hash::api_types(&api_types(repo, cluster));
+            let digests = [hash::labels(&cluster.labels), hash::taints(&cluster.taints), types];
             (cluster.name.to_string(), digests)
         };
         Self(clusters.iter().filter(|c| c.joined).map(known).collect())
@@ -79,23 +106,23 @@ const TAINTS: usize = 1;
 const API_TYPES: usize = 2;
 
 /// The API types as listed, where the inventory lists them; otherwise the neutral ones.
-fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<String> {
+fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
     let at = repo.claimed.binary_search_by(|c| c.object.id.cmp(&cluster.id)).ok();
     let object = at.and_then(|at| repo.claimed.get(at)).map(|c| &c.object);
     let listed = object.and_then(|o| o.at(&["status", "apiResourceTypes"])?.as_array());
-    let mut types: Vec<String> = match (listed, &cluster.apis) {
-        (Some(listed), _) => {
-            listed.iter().map(|api| federate_yaml::sorted(api.clone()).to_string()).collect()
-        }
-        (None, Apis::All) => Vec::new(),
-        (None, Apis::Listed(set)) => set.iter().map(|(version, kind)| format!("{version} {kind}")).collect(),
+    let neutral = |(api_version, kind): &(String, String)| {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        json!({"group": group, "version": version, "kind": kind})
     };
-    types.sort();
-    types
+    match (listed, &cluster.apis) {
+        (Some(listed), _) => listed.clone(),
+        (None, Apis::All) => Vec::new(),
+        (None, Apis::Listed(set)) => set.iter().map(neutral).collect(),
+    }
 }
 
 /// Sixteen hexadecimal digits that stand for a value.
-pub(super) fn digest<T: Serialize>(value: &T) -> String {
+fn digest<T: Serialize>(value: &T) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     let first = Sha256::digest(text).iter().take(8).fold(0, |all: u64, byte| all << 8 | u64::from(*byte));
     format!("{first:016x}")
@@ -110,8 +137,8 @@ pub(super) struct Subject<'s> {
     pub(super) content: &'s str,
     /// The estimates that the auto-migration controller left.
     pub(super) estimates: Option<&'s str>,
-    /// The migration configuration, as far as it is valid.
-    pub(super) migration: String,
+    /// The migration configuration that is in force.
+    pub(super) migration: Option<&'s str>,
 }
 
 impl State {
@@ -127,21 +154,69 @@ impl State {
             keys::FOLLOWS,
             keys::DRY_RUN,
         ];
-        let annotations: Vec<_> =
+        let mut annotations: BTreeMap<&str, &str> =
             COUNTED.iter().filter_map(|key| Some((*key, subject.template.annotation(key)?))).collect();
-        let request =
-            podspec::of(subject.template).map(federate_kubernetes::pods::requests).unwrap_or_default();
-        let request: BTreeMap<_, _> = request.iter().map(|(name, q)| (name, q.to_string())).collect();
+        annotations.extend(subject.migration.map(|text| (keys::APPLIED_MIGRATION, text)));
         let migrates = subject.policy.is_some_and(|(_, spec)| spec.auto_migration.is_some());
         Self {
-            annotations: digest(&(annotations, &subject.migration)),
+            annotations: hash::annotations(&annotations),
             replicas: subject.replicas,
-            request: digest(&request),
-            migration: subject.estimates.filter(|_| migrates).map(|text| digest(&text)),
+            request: Request::of(subject.template),
+            migration: subject.estimates.filter(|_| migrates).map(str::to_owned),
             policy: subject.policy.map(|(name, _)| name.to_owned()).unwrap_or_default(),
             content: subject.content.to_owned(),
             clusters: clusters.to_owned(),
         }
+    }
+
+    /// The digest of the policy's content.
+    pub(super) fn content(&self) -> &str {
+        &self.content
+    }
+
+    /// Reads the text that the scheduler leaves on a federated object.
+    pub(super) fn parse(text: &str) -> Option<(Self, Clusters)> {
+        let stored: Stored = serde_json::from_str(text).ok()?;
+        let digest = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
+        let known = |name: &String| {
+            let maps = [
+                &stored.cluster_labels_hashes,
+                &stored.cluster_taints_hashes,
+                &stored.cluster_api_resource_types_hashes,
+            ];
+            (name.clone(), maps.map(|map| digest(map, name)))
+        };
+        let clusters = Clusters(stored.clusters.iter().map(known).collect());
+        let state = Self {
+            annotations: stored.scheduling_annotations_hash,
+            replicas: stored.replica_count,
+            request: stored.resource_request,
+            migration: stored.auto_migration_info,
+            policy: stored.policy_name,
+            content: stored.policy_content_hash,
+            clusters: clusters.digest(),
+        };
+        Some((state, clusters))
+    }
+
+    /// Writes that text, for the clusters that the state refers to.
+    pub(super) fn text(&self, clusters: &Clusters) -> String {
+        let of = |respect: usize| {
+            clusters.0.iter().map(|(name, digests)| (name.clone(), digests[respect].clone())).collect()
+        };
+        let stored = Stored {
+            scheduling_annotations_hash: self.annotations.clone(),
+            replica_count: self.replicas,
+            resource_request: self.request.clone(),
+            auto_migration_info: self.migration.clone(),
+            policy_name: self.policy.clone(),
+            policy_content_hash: self.content.clone(),
+            clusters: clusters.0.keys().cloned().collect(),
+            cluster_labels_hashes: of(LABELS),
+            cluster_taints_hashes: of(TAINTS),
+            cluster_api_resource_types_hashes: of(API_TYPES),
+        };
+        gojson::write_fields(&json!(stored))
     }
 
     /// The state that a placement remembers, with the clusters it refers to.
@@ -155,9 +230,30 @@ impl State {
     }
 
     /// What the template alone decides.
-    fn stable(&self) -> (&str, i64, &str, &Option<String>, &str) {
+    fn stable(&self) -> (&str, i64, &Request, &Option<String>, &str) {
         (&self.annotations, self.replicas, &self.request, &self.migration, &self.policy)
     }
+}
+
+/// What the scheduler leaves on a federated object.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Stored {
+    scheduling_annotations_hash: String,
+    replica_count: i64,
+    resource_request: Request,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_migration_info: Option<String>,
+    policy_name: String,
+    policy_content_hash: String,
+    #[serde(deserialize_with = "null_default")]
+    clusters: Vec<String>,
+    #[serde(deserialize_with = "null_default")]
+    cluster_labels_hashes: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_default")]
+    cluster_taints_hashes: BTreeMap<String, String>,
+    #[serde(rename = "clusterAPIResourceTypesHashes", deserialize_with = "null_default")]
+    cluster_api_resource_types_hashes: BTreeMap<String, String>,
 }
 
 /// Whether the scheduler acts.

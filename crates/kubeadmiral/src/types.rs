@@ -13,8 +13,8 @@ use federate_kubernetes::Object;
 pub(super) struct TypeConfig {
     /// Where the replicas stand, as keys; empty when the kind has none that can be divided.
     pub(super) replicas: Vec<String>,
-    /// The controllers whose changes are applied first, in order.
-    pub(super) controllers: Vec<String>,
+    /// The controllers whose changes are applied first, in order; those of a group act in any order.
+    pub(super) controllers: Vec<Vec<String>>,
     /// Whether it scales other objects, and so follows them.
     pub(super) scales: bool,
 }
@@ -42,7 +42,8 @@ impl TypeConfig {
 
     /// Whether override policies change an object before the scheduler's replicas do.
     pub(super) fn overrides_first(&self) -> bool {
-        let place = |name: &str| self.controllers.iter().position(|c| c == name).unwrap_or(usize::MAX);
+        let place =
+            |name: &str| self.controllers.iter().flatten().position(|c| c == name).unwrap_or(usize::MAX);
         place(OVERRIDER) < place(SCHEDULER)
     }
 }
@@ -82,10 +83,12 @@ fn source(object: &Object) -> (String, String) {
 fn read(object: &Object) -> TypeConfig {
     let path = object.text(&["spec", "pathDefinition", "replicasSpec"]);
     let groups = object.at(&["spec", "controllers"]).and_then(Value::as_array).into_iter().flatten();
-    let names = groups.filter_map(Value::as_array).flatten();
+    let names = |group: &Value| -> Option<Vec<String>> {
+        Some(group.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    };
     TypeConfig {
         replicas: path.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
-        controllers: names.filter_map(Value::as_str).map(str::to_owned).collect(),
+        controllers: groups.filter_map(names).collect(),
         scales: object.annotation(keys::SCALE_TARGET).is_some_and(|path| !path.is_empty()),
     }
 }
@@ -96,7 +99,7 @@ fn shipped(kind: &str) -> TypeConfig {
         "Deployment" => vec!["spec".to_owned(), "replicas".to_owned()],
         _ => Vec::new(),
     };
-    let controllers = vec![SCHEDULER.to_owned(), OVERRIDER.to_owned()];
+    let controllers = vec![vec![SCHEDULER.to_owned()], vec![OVERRIDER.to_owned()]];
     TypeConfig { replicas, controllers, scales: kind == "HorizontalPodAutoscaler" }
 }
 

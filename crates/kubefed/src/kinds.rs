@@ -7,10 +7,12 @@ pub(super) const KINDS: [GroupKinds; 4] = [
         "core.kubefed.io",
         "ClusterPropagatedVersion",
         "FederatedServiceStatus FederatedTypeConfig KubeFedCluster KubeFedConfig PropagatedVersion",
-    ),
-    GroupKinds::new("multiclusterdns.kubefed.io", "", "DNSEndpoint Domain IngressDNSRecord ServiceDNSRecord"),
-    GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference"),
-    GroupKinds::new("federation", "Cluster", ""),
+    )
+    .versions("v1beta1 v1alpha1"),
+    GroupKinds::new("multiclusterdns.kubefed.io", "", "DNSEndpoint Domain IngressDNSRecord ServiceDNSRecord")
+        .versions("v1alpha1"),
+    GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference").versions("v1alpha1"),
+    GroupKinds::new("federation", "Cluster", "").versions("v1beta1"),
 ];
 
 /// The scope of a kind: a federated type has that of its target, except that `FederatedNamespace` lives in

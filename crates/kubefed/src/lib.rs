@@ -23,6 +23,7 @@ use federate_dialect::{
 };
 
 mod api;
+pub mod capacity;
 mod cluster;
 mod config;
 mod connection;
@@ -31,6 +32,7 @@ mod division;
 mod dns;
 mod explain;
 mod federated;
+pub mod hub;
 mod import;
 mod kinds;
 mod manifest;

@@ -26,6 +26,9 @@ pub(super) struct Observed {
     pub current: Option<i64>,
     /// The replicas that can run, where something keeps it from running all.
     pub capacity: Option<i64>,
+    /// Whether pods without a node will have waited long enough soon, so that it is looked at again; `None`
+    /// where no pods are counted.
+    pub waiting: Option<bool>,
 }
 
 /// Looks at a workload in the member clusters.
@@ -53,7 +56,7 @@ impl Observer<'_> {
                 exists: placed.is_some() || withdrawn,
                 wanted: current.unwrap_or(0),
                 current,
-                capacity: None,
+                ..Observed::default()
             };
         }
         match self.object(cluster) {
@@ -78,22 +81,24 @@ impl Observer<'_> {
         let number = |path: &[&str]| workload.at(path).and_then(Value::as_i64).unwrap_or(0);
         let wanted = number(&["spec", "replicas"]);
         if wanted == number(&["status", "readyReplicas"]) {
-            return Observed { exists: true, wanted, current: Some(wanted), capacity: None };
+            return Observed { exists: true, wanted, current: Some(wanted), ..Observed::default() };
         }
-        let (mut running, mut stuck) = (0, 0);
+        let (mut running, mut stuck, mut young) = (0, 0, false);
         for pod in self.pods(cluster, workload) {
             let is_running = pod.text(&["status", "phase"]) == "Running";
             let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
             for condition in conditions.into_iter().flatten() {
                 if is_running && text(condition, "type") == "Ready" {
                     running += 1;
-                } else if !is_running && self.is_stuck(condition) {
-                    stuck += 1;
+                } else if !is_running && is_unschedulable(condition) {
+                    let waited = self.waited(condition);
+                    stuck += i64::from(waited);
+                    young |= !waited;
                 }
             }
         }
         let capacity = (stuck > 0).then(|| wanted.saturating_sub(stuck));
-        Observed { exists: true, wanted, current: Some(running), capacity }
+        Observed { exists: true, wanted, current: Some(running), capacity, waiting: Some(young) }
     }
 
     /// The pods that the workload selects. `KubeFed` reads the pairs of the selector only, Federation
@@ -110,17 +115,17 @@ impl Observer<'_> {
         pods.iter().filter(move |pod| selector.matches(&labels(pod)))
     }
 
-    fn is_stuck(&self, condition: &Value) -> bool {
+    /// Whether the condition has stood long enough to count.
+    fn waited(&self, condition: &Value) -> bool {
         let since = text(condition, "lastTransitionTime").parse().ok().map(Timestamp::as_second);
-        let long_ago = match (since, self.now) {
-            (Some(since), Some(now)) => now - since > PATIENCE,
-            _ => true,
-        };
-        text(condition, "type") == "PodScheduled"
-            && text(condition, "status") == "False"
-            && text(condition, "reason") == "Unschedulable"
-            && long_ago
+        since.zip(self.now).is_none_or(|(since, now)| now - since > PATIENCE)
     }
+}
+
+fn is_unschedulable(condition: &Value) -> bool {
+    [("type", "PodScheduled"), ("status", "False"), ("reason", "Unschedulable")]
+        .iter()
+        .all(|(key, wanted)| text(condition, key) == *wanted)
 }
 
 /// Whether the control plane has marked a member cluster's object as its own.
@@ -178,8 +183,10 @@ mod tests {
         ];
         let moment = "2024-05-01T10:01:00Z".parse().map(Timestamp::as_second).unwrap();
         let seen = |now| observed(&workload, &pods, now);
-        assert_eq!(seen(None), Observed { exists: true, wanted: 4, current: Some(1), capacity: Some(3) });
-        assert_eq!(seen(Some(moment)).capacity, None);
+        let counted =
+            Observed { exists: true, wanted: 4, current: Some(1), capacity: Some(3), waiting: Some(false) };
+        assert_eq!(seen(None), counted);
+        assert_eq!((seen(Some(moment)).capacity, seen(Some(moment)).waiting), (None, Some(true)));
         assert_eq!(seen(Some(moment + 1)).capacity, Some(3));
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::api::{ClusterPreference, PreferenceSpec};
 use super::division::{Division, Party, Trace, divide};
 use super::federated::Federated;
-use super::observe::Observer;
+use super::observe::{Observed, Observer};
 use super::{KubeFeds, placement};
 use federate_dialect::Previous;
 use federate_kubernetes::{Cluster, ClusterName, Object};
@@ -49,19 +49,7 @@ pub(super) fn schedule(
     previous: &Previous,
     trace: &mut Trace,
 ) -> Result<Schedule, String> {
-    let clusters = participants(plane, preference, federated)?;
-    let observer = Observer {
-        live: plane.input.live,
-        previous: previous.of(&federated.target),
-        now: plane.now,
-        target: &federated.target,
-        managed_only: true,
-    };
-    let party = |cluster: &&'_ Cluster| {
-        let observed = observer.observe(&cluster.name);
-        (cluster.name.clone(), observed)
-    };
-    let observed: Vec<_> = clusters.iter().map(party).collect();
+    let observed = observe(plane, preference, federated, previous)?;
     let parties: Vec<Party<'_>> = observed
         .iter()
         .map(|(name, observed)| Party {
@@ -79,6 +67,25 @@ pub(super) fn schedule(
         .iter()
         .map(|(name, _)| (name.clone(), replicas.get(name.as_ref()).copied().unwrap_or(0)))
         .collect())
+}
+
+/// What runs in each cluster that takes part, or why the preference has no effect.
+pub(super) fn observe(
+    plane: &KubeFeds<'_>,
+    preference: &Preference<'_>,
+    federated: &Federated<'_>,
+    previous: &Previous,
+) -> Result<Vec<(ClusterName, Observed)>, String> {
+    let observer = Observer {
+        live: plane.input.live,
+        previous: previous.of(&federated.target),
+        now: plane.now,
+        target: &federated.target,
+        managed_only: true,
+    };
+    let clusters = participants(plane, preference, federated)?;
+    let party = |cluster: &Cluster| (cluster.name.clone(), observer.observe(&cluster.name));
+    Ok(clusters.into_iter().map(party).collect())
 }
 
 /// The clusters that take part, or why the preference has no effect.

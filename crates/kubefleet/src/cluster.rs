@@ -5,6 +5,7 @@
 //! five minutes. What is absent is the zero time, long ago.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -44,25 +45,81 @@ pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     }
 }
 
+/// Why a cluster is not eligible for placements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ineligible {
+    /// It is being deleted.
+    Leaving,
+    /// No agent reports.
+    Offline,
+    /// The agent last reported so long ago.
+    Silent(SignedDuration),
+    /// The agent has never reported.
+    NeverHeard,
+    /// It has not joined.
+    NotJoined,
+    /// It is not healthy: for how long, where it says.
+    Unhealthy(Option<SignedDuration>),
+}
+
 /// Why a cluster is not eligible for placements, if it is not. Without a clock its age does not count.
-pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<String> {
+pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligible> {
     let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
     let silent = age(cluster.liveness.heartbeat).filter(|age| *age > PATIENCE);
-    let tolerated = age(cluster.liveness.unready_since).is_some_and(|age| age <= PATIENCE);
+    let unhealthy = age(cluster.liveness.unready_since);
     if cluster.deleting {
-        Some("it is leaving the fleet".to_owned())
-    } else if !cluster.joined {
-        Some("it has not joined the fleet".to_owned())
+        Some(Ineligible::Leaving)
+    } else if !cluster.joined && cluster.liveness.heartbeat.is_none() {
+        Some(Ineligible::Offline)
     } else if let Some(age) = silent {
-        Some(if cluster.liveness.heartbeat == Some(LONG_AGO) {
-            "its agent has never sent a heartbeat".to_owned()
-        } else {
-            format!("its last heartbeat came {age:#} ago, which is more than 5 minutes")
-        })
-    } else if cluster.ready || tolerated {
+        let never = cluster.liveness.heartbeat == Some(LONG_AGO);
+        Some(if never { Ineligible::NeverHeard } else { Ineligible::Silent(age) })
+    } else if !cluster.joined {
+        Some(Ineligible::NotJoined)
+    } else if cluster.ready || unhealthy.is_some_and(|age| age <= PATIENCE) {
         None
     } else {
-        Some("it is not healthy".to_owned())
+        Some(Ineligible::Unhealthy(unhealthy))
+    }
+}
+
+impl fmt::Display for Ineligible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leaving => f.write_str("it is leaving the fleet"),
+            Self::Offline | Self::NotJoined => f.write_str("it has not joined the fleet"),
+            Self::Silent(age) => {
+                write!(f, "its last heartbeat came {age:#} ago, which is more than 5 minutes")
+            }
+            Self::NeverHeard => f.write_str("its agent has never sent a heartbeat"),
+            Self::Unhealthy(_) => f.write_str("it is not healthy"),
+        }
+    }
+}
+
+impl Ineligible {
+    /// The same in the words of the scheduler's own status.
+    pub(super) fn status(&self) -> String {
+        /// The longest duration that Go has.
+        const FOR_EVER: SignedDuration = SignedDuration::from_nanos(i64::MAX);
+        let minutes = |age: SignedDuration| age.min(FOR_EVER).as_secs_f64() / 60.0;
+        let offline = match self {
+            Self::Leaving => return "cluster has left the fleet".to_owned(),
+            Self::Offline => "member agent not online yet".to_owned(),
+            Self::NotJoined => "member agent not joined yet".to_owned(),
+            Self::Silent(age) => {
+                format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes(*age))
+            }
+            Self::NeverHeard => {
+                format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes(FOR_EVER))
+            }
+            Self::Unhealthy(None) => "health condition not available".to_owned(),
+            Self::Unhealthy(Some(age)) => format!(
+                "unhealthy for a prolonged period of time (last transitioned {:.2} minutes ago)",
+                minutes(*age)
+            ),
+        };
+        format!("cluster is not connected to the fleet: {offline}")
     }
 }
 

@@ -15,8 +15,11 @@ use federate_dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulab
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
 
 /// The keys of a placement's memory.
-const POLICY: &str = "policy";
-const BINDINGS: &str = "bindings";
+pub(super) const POLICY: &str = "policy";
+pub(super) const BINDINGS: &str = "bindings";
+
+/// Says of a binding in the memory that it was made under a policy before the one that is remembered.
+pub(super) const OBSOLETE: &str = "obsolete";
 
 /// Nothing to place on.
 const NONE_PICKED: &str = "NoClusterPicked";
@@ -37,6 +40,8 @@ pub(super) struct Before {
     policy: Option<Value>,
     /// Whether that still counts as the same policy.
     pub(super) same: bool,
+    /// The rows that were made under a policy before that one.
+    obsolete: Vec<bool>,
 }
 
 impl Before {
@@ -48,6 +53,7 @@ impl Before {
             .is_none_or(|old| Policy::read(Some(old)).is_ok_and(|old| subject.policy.same_snapshot(&old)));
         let bindings = previous.and_then(|p| p.memory.get(BINDINGS)).and_then(Value::as_array);
         let mut rows = vec![None; clusters.len()];
+        let mut obsolete = vec![false; clusters.len()];
         for placed in previous.map_or(&[][..], |p| &p.clusters) {
             let Ok(index) = clusters.binary_search_by(|c| c.name.cmp(&placed.name)) else { continue };
             let binding = bindings.into_iter().flatten().find(|b| b["cluster"] == placed.name.as_ref());
@@ -56,16 +62,31 @@ impl Before {
             {
                 *row = remembered(binding);
             }
+            if let (Some(obsolete), Some(binding)) = (obsolete.get_mut(index), binding) {
+                *obsolete = binding.get(OBSOLETE).and_then(Value::as_bool) == Some(true);
+            }
         }
-        Self { rows, policy, same }
+        Self { rows, policy, same, obsolete }
+    }
+
+    /// Notes in rows as they are remembered which of them were obsolete before.
+    fn mark_obsolete(&self, clusters: &[Cluster], bindings: &mut [Value]) {
+        for (cluster, _) in clusters.iter().zip(&self.obsolete).filter(|(_, is_obsolete)| **is_obsolete) {
+            if let Some(binding) = bindings.iter_mut().find(|b| b["cluster"] == *cluster.name) {
+                binding[OBSOLETE] = true.into();
+            }
+        }
     }
 
     fn split(&self) -> Rows {
-        let mut rows = Rows::none(self.rows.len());
-        if self.same {
-            rows.current.clone_from(&self.rows);
-        } else {
-            rows.obsolete.clone_from(&self.rows);
+        let mut rows = Rows { current: self.rows.clone(), obsolete: vec![None; self.rows.len()] };
+        if !self.same {
+            std::mem::swap(&mut rows.current, &mut rows.obsolete);
+            return rows;
+        }
+        let both = rows.current.iter_mut().zip(&mut rows.obsolete).zip(&self.obsolete);
+        for ((current, obsolete), _) in both.filter(|(_, is_obsolete)| **is_obsolete) {
+            std::mem::swap(current, obsolete);
         }
         rows
     }
@@ -137,7 +158,10 @@ impl<'p, 'a> Decision<'p, 'a> {
             (Err(_), Some(before)) => before.clone(),
             _ => current(),
         };
-        let bindings: Vec<Value> = self.placed().map(|(cluster, row)| binding(cluster, row)).collect();
+        let mut bindings: Vec<Value> = self.placed().map(|(cluster, row)| binding(cluster, row)).collect();
+        if self.outcome.is_err() {
+            self.before.mark_obsolete(self.plane.input.clusters, &mut bindings);
+        }
         Memory::from_iter([(POLICY.to_owned(), policy), (BINDINGS.to_owned(), bindings.into())])
     }
 

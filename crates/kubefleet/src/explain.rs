@@ -161,7 +161,7 @@ fn refused(rejection: &Rejection) -> String {
         Rejection::Taint(taint) => {
             format!("taint `{}={}:{}` is not tolerated", taint.key, taint.value, taint.effect)
         }
-        Rejection::Spread(key) => format!("it would violate the topology spread constraint on `{key}`"),
+        Rejection::Spread(by) => format!("it would violate the topology spread constraint on `{}`", by.key),
         Rejection::Score(scores) => format!("cluster does not score high enough ({})", scored(*scores)),
     }
 }

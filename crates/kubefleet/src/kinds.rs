@@ -3,7 +3,8 @@
 use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 
 pub(super) const KINDS: [GroupKinds; 2] = [
-    GroupKinds::new("cluster.kubernetes-fleet.io", "MemberCluster", "InternalMemberCluster"),
+    GroupKinds::new("cluster.kubernetes-fleet.io", "MemberCluster", "InternalMemberCluster")
+        .versions("v1 v1beta1"),
     GroupKinds::new(
         "placement.kubernetes-fleet.io",
         "AppliedWork ClusterApprovalRequest ClusterResourceBinding ClusterResourceEnvelope \
@@ -14,7 +15,8 @@ pub(super) const KINDS: [GroupKinds; 2] = [
         "ApprovalRequest ClusterResourcePlacementStatus ResourceBinding ResourceEnvelope \
          ResourceOverride ResourceOverrideSnapshot ResourcePlacement ResourceSnapshot \
          SchedulingPolicySnapshot StagedUpdateRun StagedUpdateStrategy Work",
-    ),
+    )
+    .versions("v1 v1beta1 v1alpha1"),
 ];
 
 /// The scope of a kind that every hub serves.

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{Config, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -26,16 +26,21 @@ use federate_dialect::{
 
 mod affinity;
 mod api;
+pub mod capacity;
 mod cluster;
 mod decide;
 mod envelope;
 mod explain;
+pub mod failover;
 mod failure;
 mod health;
+pub mod hub;
 mod import;
 mod kinds;
+pub mod leave;
 mod manifest;
 pub mod member;
+pub mod membership;
 mod overrides;
 mod properties;
 pub mod rollout;
@@ -113,7 +118,7 @@ impl Dialect for KubeFleet {
         Err("its MemberCluster does not say how it is reached: an agent in the cluster pulls".to_owned())
     }
 
-    fn health(&self, live: &Object) -> Health {
+    fn health(&self, live: &Object, _: &Config) -> Health {
         health::judge(live)
     }
 

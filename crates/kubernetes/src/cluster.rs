@@ -33,6 +33,8 @@ pub struct Cluster {
     pub taints: Vec<Taint>,
     /// The APIs it serves.
     pub apis: Apis,
+    /// Whether it reports that these are all.
+    pub apis_complete: bool,
     /// Free resources; `None` when nothing is known of them.
     pub capacity: Option<Capacity>,
     /// Named properties (Fleet), e.g. `kubernetes-fleet.io/node-count`.
@@ -64,6 +66,7 @@ impl Cluster {
             zones: Vec::new(),
             taints: Vec::new(),
             apis: Apis::All,
+            apis_complete: true,
             capacity: None,
             properties: BTreeMap::new(),
             joined: true,
@@ -123,7 +126,7 @@ pub struct Capacity {
     pub allocatable: BTreeMap<String, Quantity>,
     /// What of that is free: a resource is here when it is in `allocatable`. May be negative.
     pub available: BTreeMap<String, Quantity>,
-    /// Counted node sizes, smallest first; `None` when the cluster reports none.
+    /// Counted node sizes, smallest first, those with no nodes included; `None` when the cluster reports none.
     pub shapes: Option<Vec<NodeShape>>,
 }
 
@@ -132,6 +135,8 @@ pub struct Capacity {
 pub struct NodeShape {
     /// How many such nodes.
     pub count: i64,
+    /// The count at this shape's place in the cluster's own list, which may be in another order.
+    pub listed: i64,
     /// The least each of them has free.
     pub resources: BTreeMap<String, Quantity>,
 }

@@ -77,6 +77,20 @@ impl Finding {
         }
     }
 
+    /// A finding about the run as a whole: no file is to blame.
+    pub fn of_run(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity,
+            origin: None,
+            pointer: String::new(),
+            column: None,
+            code,
+            object: None,
+            message: message.into(),
+            help: None,
+        }
+    }
+
     /// Whether it is an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

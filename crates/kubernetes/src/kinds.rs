@@ -49,12 +49,25 @@ pub struct GroupKinds {
     pub cluster: &'static str,
     /// Kinds of a namespace.
     pub namespaced: &'static str,
+    /// The versions that are served, the preferred one first; empty where they are not known here.
+    pub versions: &'static str,
 }
 
 impl GroupKinds {
     /// The kinds of one group.
     pub const fn new(group: &'static str, cluster: &'static str, namespaced: &'static str) -> Self {
-        Self { group, cluster, namespaced }
+        Self { group, cluster, namespaced, versions: "" }
+    }
+
+    /// The same, with the versions that are served.
+    #[must_use]
+    pub const fn versions(self, versions: &'static str) -> Self {
+        Self { versions, ..self }
+    }
+
+    /// All kinds.
+    pub fn all(&self) -> impl Iterator<Item = &'static str> {
+        self.cluster.split_whitespace().chain(self.namespaced.split_whitespace())
     }
 
     /// The scope of a kind of this group.
@@ -131,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_table_names_each_kind_once() {
-        for GroupKinds { group, cluster, namespaced } in KINDS {
+        for GroupKinds { group, cluster, namespaced, .. } in KINDS {
             let mut kinds: Vec<_> = cluster.split_whitespace().chain(namespaced.split_whitespace()).collect();
             let all = kinds.len();
             kinds.sort_unstable();

@@ -4,8 +4,10 @@
 //! Nothing here decides anything; the dialects do.
 
 pub mod cluster;
+pub mod condition;
 pub mod connection;
 pub mod finding;
+pub mod formatted;
 pub mod image;
 pub mod kinds;
 pub mod live;
@@ -18,6 +20,7 @@ pub mod schema;
 pub mod selector;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, Taint};
+pub use condition::Condition;
 pub use connection::Connection;
 pub use finding::{Finding, Severity};
 pub use live::Live;

@@ -80,9 +80,21 @@ impl Quantity {
         digits as f64 * factor
     }
 
-    /// The exact amount, in billionths.
-    pub fn nano(self) -> i128 {
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, times: i64) -> Self {
+        Self(self.0.saturating_mul(i128::from(times)))
+    }
+
+    /// The amount in billionths.
+    pub fn nanos(self) -> i128 {
         self.0
+    }
+
+    /// So many percent of the amount, rounded away from zero.
+    #[must_use]
+    pub fn percent(self, percent: i64) -> Self {
+        Self(ceil_div(self.0.saturating_mul(i128::from(percent)), 100))
     }
 
     /// Whether it is zero.

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::object::Labels;
 
+mod parse;
+
 /// A `metav1.LabelSelector`. The empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Client;
 use super::kinds;
 use super::read::parent_path;
-use super::{Access, Error, Job, each, target};
+use super::{Access, Error, Job, each, target, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -43,10 +43,10 @@ pub fn check_access(
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<Missing>, Error> {
     each(access, jobs, |runtime, ways, job| {
-        let rights = runtime.block_on(async {
+        let rights = runtime.block_on(within(access.timeout, async {
             let client = target::to(ways, &job.cluster).await?;
             missing(&client, job, inventory, deletes).await
-        });
+        }));
         Missing { cluster: job.cluster.clone(), rights }
     })
 }

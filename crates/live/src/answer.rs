@@ -35,6 +35,19 @@ impl Refusal {
         self.code == 404
     }
 
+    /// Whether a refused dry run would be refused as well when it is sent, whatever else the run does: the object is
+    /// wrong, or changes what cannot be changed. Rights, webhooks, policies and free ports may be there by then.
+    pub(super) fn is_final(&self) -> bool {
+        let says = |words: &str| self.message.contains(words);
+        match self.code {
+            400 => true,
+            422 => !says("ValidatingAdmissionPolicy") && !says("already allocated"),
+            // It does not fit the schema.
+            500 => says("failed to create typed patch object"),
+            _ => false,
+        }
+    }
+
     /// Whether somebody else was faster.
     pub(super) fn is_conflict(&self) -> bool {
         self.code == 409

@@ -14,11 +14,13 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::call::{Call, encoded};
-use super::carry_out::{Carried, Sent, Steps, Tally, run, steps};
+use super::carried::{Carried, Sent};
+use super::carry_out::{Tally, run};
 use super::client::Client;
 use super::depends::{Failed, live};
 use super::order::{Phase, is_webhook};
 use super::read::Seen;
+use super::steps::{Steps, steps};
 use super::{Error, How, Job};
 use federate_engine::actions::{Decision, Send};
 use federate_kubernetes::ObjectRef;
@@ -134,12 +136,12 @@ impl<'r> Gates<'r> {
 impl Carried {
     /// The webhooks that the API server could not ask.
     fn unanswered(&self) -> BTreeSet<String> {
-        self.0.keys().filter_map(|object| self.unanswered_of(object)).map(str::to_owned).collect()
+        self.sent.keys().filter_map(|object| self.unanswered_of(object)).map(str::to_owned).collect()
     }
 
     /// The webhook that the API server could not ask about an object.
     fn unanswered_of(&self, object: &ObjectRef) -> Option<&str> {
-        match self.0.get(object) {
+        match self.sent.get(object) {
             Some(Sent::Failed(message)) => unanswered(message),
             _ => None,
         }

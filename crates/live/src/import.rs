@@ -84,7 +84,7 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
-    runtime.block_on(async {
+    runtime.block_on(super::within(access.timeout, async {
         let client = target::to(&ways, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
@@ -123,7 +123,7 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
             fetched.found.extend(all.into_iter().map(|object| Found { object, kind: kind.clone(), named }));
         }
         Ok(fetched)
-    })
+    }))
 }
 
 /// Nobody should find out afterwards that values of Secrets lie in git.

@@ -12,7 +12,7 @@
 //! outcome. A run that is killed leaves nothing that the next one does not see: the inventory names what is
 //! about to be made before it is made, and what was deleted after it is gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,24 +22,27 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::{Action, Decision, Inventory, Outcome};
+use federate_engine::actions::{Action, Decision, Deed, Inventory, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
 mod answer;
 mod call;
+mod carried;
 mod carry_out;
 mod client;
 mod depends;
 mod discover;
+mod dry_run;
 mod gates;
 mod hub;
 pub mod import;
-mod judge;
 mod kinds;
 mod order;
+mod parent;
 mod proxy;
 mod read;
+mod steps;
 mod target;
 mod wait;
 
@@ -50,7 +53,8 @@ pub use kinds::Kinds;
 pub use read::Seen;
 pub use target::Access;
 
-use carry_out::Carried;
+use carried::Carried;
+use carry_out::Run;
 use client::Client;
 use target::Ways;
 
@@ -72,11 +76,20 @@ pub struct Job<'j> {
 
 /// Who decides. Everything it is asked is a function of what it is given.
 pub trait Decider: Sync {
-    /// What is to be done in a cluster.
+    /// What is to be done in a cluster, as a first step.
     fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
 
-    /// Decides anew about an update, which the API server says comes to `answer`.
-    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value);
+    /// Decides anew about an object of which the API server says what an apply makes of it, or why it refuses that.
+    fn answered(
+        &self,
+        decision: &mut Decision,
+        seen: &Seen,
+        live: Option<&Value>,
+        answer: Result<Value, String>,
+    );
+
+    /// What is to be done, after the API server was asked.
+    fn finish(&self, cluster: &ClusterName, seen: &Seen, decided: Decided) -> Decided;
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -119,10 +132,14 @@ pub enum Step {
 pub struct How<'h> {
     /// What we own.
     pub inventory: &'h Inventory,
+    /// Where what is wanted comes from, as far as that is known.
+    pub repo: Option<&'h RepoRef>,
+    /// The `ApplySet` whose members become ours. Where it is our own, it becomes that of another repo.
+    pub moved: Option<&'h Inventory>,
     /// What is only tried.
     pub dry_run: Option<DryRun>,
-    /// Whether the API servers say what updates come to before they are made.
-    pub judged: bool,
+    /// Whether the API servers are asked what applies come to before anything is written.
+    pub asked: bool,
     /// How long to wait until everything is healthy; `None` not to.
     pub wait: Option<Duration>,
     /// Who is told how far it is.
@@ -147,6 +164,8 @@ pub struct ClusterOutcome {
     pub actions: Vec<Action>,
     /// What went wrong with the cluster as a whole.
     pub error: Option<String>,
+    /// What is worth knowing about the cluster.
+    pub notes: Vec<String>,
 }
 
 /// Why something could not be done.
@@ -239,13 +258,17 @@ fn one(
     decider: &dyn Decider,
     how: &How<'_>,
 ) -> ClusterOutcome {
-    let mut outcome = ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None };
-    let worked = runtime.block_on(async {
+    let mut outcome =
+        ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None, notes: Vec::new() };
+    let mut carried = Carried::default();
+    let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
-        work(&client, job, decider, how, &mut outcome).await
-    });
+        work(&client, job, decider, how, (&mut outcome, &mut carried)).await
+    }));
     if let Err(error) = worked {
-        outcome.error = Some(error.to_string());
+        let why = error.to_string();
+        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &why, &why);
+        outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
@@ -253,27 +276,68 @@ fn one(
     outcome
 }
 
+/// What comes of something within the time that there is for it.
+async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let Some(time) = time else { return work.await };
+    let late = || Error::Late(format!("gave up after {} s (--timeout)", time.as_secs()));
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Leaves an Event that says what was done, if anything was.
+async fn tell(client: &Client, how: &How<'_>, carried: &Carried, actions: &[Action]) {
+    let mut counts: BTreeMap<Deed, usize> = BTreeMap::new();
+    let mut failed = 0;
+    for action in actions {
+        match action.outcome {
+            Outcome::Failed => failed += 1,
+            Outcome::Done if !matches!(action.action, Deed::Unchanged | Deed::Conflict | Deed::Skip) => {
+                *counts.entry(action.action).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    let (true, Some(uid)) = (how.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &carried.parent)
+    else {
+        return;
+    };
+    let done = counts.iter().map(|(deed, count)| {
+        let word = match deed {
+            Deed::Create => "created",
+            Deed::Update => "updated",
+            Deed::Adopt => "adopted",
+            _ => "deleted",
+        };
+        format!("{count} {word}")
+    });
+    let failures = (failed > 0).then(|| format!("{failed} failed"));
+    let message = done.chain(failures).collect::<Vec<_>>().join(", ");
+    parent::report(client, how, uid, (failed > 0, message)).await;
+}
+
 async fn work(
     client: &Client,
     job: &Job<'_>,
     decider: &dyn Decider,
     how: &How<'_>,
-    outcome: &mut ClusterOutcome,
+    (outcome, carried): (&mut ClusterOutcome, &mut Carried),
 ) -> Result<(), Error> {
     // What a round before was too late for; everything in the first.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for round in 1..=ROUNDS {
         how.progress.at(&job.cluster, Step::Reading);
-        let seen = read::read(client, job, how.inventory).await?;
-        let Decided { mut decisions, stopped } = decider.decide(&job.cluster, &seen);
-        for decision in &mut decisions {
+        let seen = read::read(client, job, how).await?;
+        outcome.notes = parent::check(&seen, how)?;
+        let mut decided = decider.decide(&job.cluster, &seen);
+        for decision in &mut decided.decisions {
             if let Some(why) = seen.unreadable.get(&decision.action.object) {
                 decision.refuse(why);
             }
         }
-        if how.judged && how.dry_run != Some(DryRun::Client) {
-            judge::judge(client, job, &seen, &mut decisions, decider).await?;
-        }
+        let tried = match how.asked {
+            true => dry_run::ask(client, job, &seen, &mut decided.decisions, (decider, how)).await?,
+            false => BTreeSet::new(),
+        };
+        let Decided { decisions, stopped } = decider.finish(&job.cluster, &seen, decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -286,14 +350,13 @@ async fn work(
         if outcome.error.is_some() || how.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        let mut carried = Carried::default();
-        let result = carry_out::carry_out(client, job, &seen, &decisions, (decider, how), &mut carried).await;
-        let again = result.is_ok() && carried.any_late() && round < ROUNDS;
+        let run = Run { client, job, seen: &seen, decisions: &decisions, how, tried: &tried };
+        run.carry_out(decider, carried).await?;
+        let again = carried.any_late() && round < ROUNDS;
         let late = format!("gave up after {round} conflicts: another client keeps modifying it");
-        let ended = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, &ended);
-        result?;
+        carried.mark(&mut outcome.actions, how.dry_run.is_some(), &late, "");
         if !again {
+            tell(client, how, carried, &outcome.actions).await;
             if let (Some(patience), None) = (how.wait, how.dry_run) {
                 for (object, why) in wait::wait(client, &seen, &decisions, decider, how, patience).await? {
                     let action = outcome.actions.iter_mut().find(|action| action.object == object);

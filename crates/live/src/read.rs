@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::call::Call;
 use super::client::Client;
 use super::kinds::{self, Kinds, path, path_of};
-use super::{Error, Job};
+use super::{Error, How, Job};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -34,12 +34,33 @@ pub struct Seen {
     pub kinds: Kinds,
     /// The inventory's parent.
     pub parent: Option<Value>,
+    /// The parent of the set whose members become ours.
+    pub(super) moved: Option<Value>,
+    /// The parents of all sets, where ours has none yet.
+    pub(super) others: Vec<Value>,
     /// What we applied.
     pub members: Vec<ObjectRef>,
     /// Whether some of what we applied may not be known, because a list was refused.
     pub partial: bool,
     /// What is wanted and may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
+}
+
+impl Seen {
+    /// Why an API server cannot try an object before others are there, if it cannot.
+    pub(super) fn obstacle(&self, job: &Job<'_>, object: &ObjectRef) -> Option<String> {
+        if !self.kinds.serves(object) {
+            return Some(format!(
+                "its CustomResourceDefinition is not there yet, so that {} {} is not served",
+                object.api_version, object.kind
+            ));
+        }
+        let namespace = object.namespace.as_ref()?;
+        let is = |o: &ObjectRef| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace;
+        let wanted = job.wanted.iter().any(|(object, _)| is(object));
+        let new = wanted && self.live.get(&job.cluster, "", "Namespace", None, namespace).is_none();
+        new.then(|| format!("its namespace {namespace} does not exist yet"))
+    }
 }
 
 /// What an object is whatever its version.
@@ -50,11 +71,23 @@ fn key(object: &ObjectRef) -> Key {
 }
 
 /// Reads a cluster.
-pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) -> Result<Seen, Error> {
-    let parent = client.find(&Call::get(parent_path(inventory))).await?;
-    let members = parent.as_ref().map(Members::of).unwrap_or_default();
+pub(super) async fn read(client: &Client, job: &Job<'_>, how: &How<'_>) -> Result<Seen, Error> {
+    let sets = how.moved.into_iter().filter(|moved| *moved != how.inventory).chain([how.inventory]);
+    let sets: Vec<&Inventory> = sets.collect();
+    let mut parents = Vec::new();
+    for set in &sets {
+        parents.push(client.find(&Call::get(parent_path(set))).await?);
+    }
+    let members =
+        parents.iter().flatten().map(Members::of).fold(Members::default(), |all, one| all.and(&one));
+    let parent = parents.pop().flatten();
+    let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
     let kinds = kinds::find(client, job, &members).await?;
-    let selector = format!("{PART_OF}={}", inventory.id());
+    let ids: Vec<String> = sets.iter().map(|set| set.id()).collect();
+    let selector = match ids.as_slice() {
+        [one] => format!("{PART_OF}={one}"),
+        several => format!("{PART_OF} in ({})", several.join(",")),
+    };
     let versions: BTreeMap<Key, &str> =
         job.wanted.iter().map(|(object, _)| (key(object), object.api_version.as_str())).collect();
 
@@ -63,7 +96,7 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
         namespace: None,
         selector: Some(selector.clone()),
     });
-    let places = namespaces(job, inventory, &members);
+    let places = namespaces(job, how.inventory, &members);
     let Listed { mut objects, partial } = listed(client, lists, &places, &job.cluster).await?;
     objects.retain(|object| {
         versions.get(&key(&object.id)).is_none_or(|version| *version == object.id.api_version)
@@ -71,14 +104,29 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, inventory: &Inventory) 
     let mut found: BTreeSet<Key> = BTreeSet::new();
     // An object that is not wanted is read once, in whatever version.
     objects.retain(|object| found.insert(key(&object.id)));
-    let ours = objects.iter().filter(|object| is_member(&object.body, &inventory.id()));
+    let ours = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
     let members = ours.map(|object| object.id.clone()).collect();
 
     let (more, unreadable) = missing(client, job, &kinds, &found).await?;
     objects.extend(more);
     let mut live = Live::default();
     live.insert(job.cluster.clone(), objects);
-    Ok(Seen { live, kinds, parent, members, partial, unreadable })
+    let moved = parents.pop().flatten();
+    Ok(Seen { live, kinds, parent, moved, others, members, partial, unreadable })
+}
+
+/// The parents of all `ApplySets` of a cluster; none where they may not be listed.
+async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
+    let call = Call::get("/api/v1/configmaps").query("labelSelector", "applyset.kubernetes.io/id");
+    let list = match client.find(&call).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => None,
+        list => list?,
+    };
+    let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));
+    Ok(match items {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    })
 }
 
 /// The namespaces that a run is about.

@@ -44,6 +44,8 @@ pub struct Access {
     pub user: Option<String>,
     /// As a member of which groups.
     pub groups: Vec<String>,
+    /// How long all that is done with a cluster may take.
+    pub timeout: Option<Duration>,
 }
 
 /// An [`Access`] whose files have been read.
@@ -190,6 +192,11 @@ impl Source {
 }
 
 impl Ways {
+    /// How long all that is done with a cluster may take.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.access.timeout
+    }
+
     /// The names of the contexts; none where no kubeconfig leads anywhere.
     pub(super) fn contexts(&self) -> Vec<&str> {
         match &*self.source {

@@ -46,7 +46,7 @@ fn resource_add(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
         }
         sum = sum + amount;
     }
-    Ok(vec![string(lua, arguments.budget, canonical::amount(sum.nano(), binary))?])
+    Ok(vec![string(lua, arguments.budget, canonical::amount(sum.nanos(), binary))?])
 }
 
 fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
@@ -95,7 +95,7 @@ pub fn pod_requirements(spec: &Value) -> Option<Value> {
         let amounts = requests.into_iter().map(|(name, amount)| {
             let binary =
                 matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            let text = canonical::amount(amount.nano(), binary);
+            let text = canonical::amount(amount.nanos(), binary);
             (name, Value::String(text))
         });
         requirements.insert("resourceRequest".to_owned(), Value::Object(amounts.collect()));

@@ -162,7 +162,7 @@ impl Folder {
         let summary = comparison.summary();
         if let Some(root) = root.filter(|_| summary.is_unchanged()) {
             if comparison.has_read() {
-                Recorder { index: &index, compared, written: compared }.record(root, &comparison);
+                Recorder { index: &index, compared, written: None }.record(root, &comparison);
             }
             return Ok(summary);
         }
@@ -171,7 +171,7 @@ impl Folder {
             let _ = swap::recover(&self.location);
         })?;
         if let Ok(Some(root)) = self.location.open() {
-            Recorder { index: &index, compared, written }.record(root.as_fd(), &comparison);
+            Recorder { index: &index, compared, written: Some(written) }.record(root.as_fd(), &comparison);
         }
         Ok(summary)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use federate_kubernetes::{Finding, Severity};
@@ -110,21 +111,8 @@ impl Config {
         }
     }
 
-    /// Reads a JSON value; the error is a JSON pointer and what is wrong there.
     fn from_value(value: Value) -> Result<Self, (String, String)> {
-        if !value.is_object() {
-            return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
-        }
-        serde_path_to_error::deserialize(value).map_err(|e| {
-            let message = without_value(&e.inner().to_string());
-            let mut pointer: String = e.path().iter().map(pointer_segment).collect();
-            // An unknown key is reported for the mapping that holds it.
-            let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
-            if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
-                pointer = format!("{pointer}/{}", escape(key));
-            }
-            (pointer, message)
-        })
+        from_value(value)
     }
 
     /// The values that templates see for a cluster.
@@ -135,6 +123,23 @@ impl Config {
         }
         values
     }
+}
+
+/// Reads a JSON value into a type that knows all of its keys; the error is a JSON pointer and what is wrong there.
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
+    if !value.is_object() {
+        return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
+    }
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let message = without_value(&e.inner().to_string());
+        let mut pointer: String = e.path().iter().map(pointer_segment).collect();
+        // An unknown key is reported for the mapping that holds it.
+        let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
+        if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
+            pointer = format!("{pointer}/{}", escape(key));
+        }
+        (pointer, message)
+    })
 }
 
 fn error(at: Option<Position>, message: &str) -> Finding {

@@ -106,6 +106,24 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     (files, findings)
 }
 
+/// The file that makes a folder a Helm chart.
+const CHART: &str = "Chart.yaml";
+
+/// The files that make a folder one of kustomize's.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+fn chart(path: &str) -> Finding {
+    let message = "this folder is a Helm chart, which federate does not render; it is left out";
+    Finding::in_file(Severity::Warning, "helm-chart", &path.into(), None, message)
+        .help("write what `helm template` prints into the repo, or name the folder in .federateignore")
+}
+
+fn kustomization(path: &str) -> Finding {
+    let message = "kustomize is not run: the manifests of this folder are read as they are";
+    Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
+        .help("write what `kustomize build` prints into the repo, or name this file in .federateignore")
+}
+
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
@@ -168,6 +186,14 @@ impl<'s> Walk<'s> {
         }
         for name in IGNORE_FILES.into_iter().filter(|name| has(name)) {
             self.ignore_file(path, real, name);
+        }
+        let built_by = |name: &str| has(name) && !self.rules.ignores(&below(path, name), false);
+        if built_by(CHART) {
+            // Its templates are not YAML, and its values are not objects.
+            return self.findings.push(chart(&below(path, CHART)));
+        }
+        if let Some(name) = KUSTOMIZATIONS.into_iter().find(|name| built_by(name)) {
+            self.findings.push(kustomization(&below(path, name)));
         }
         for entry in entries {
             self.entry(path, real, entry);

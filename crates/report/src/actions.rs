@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::table::{Look, counted};
-use federate_engine::actions::{Action, Actions, Deed, FieldDiff, Outcome};
+use federate_engine::actions::{Action, Actions, ClusterReport, Deed, FieldDiff, Outcome};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// How many objects with the same to say of them are shown one by one.
 const ONE_BY_ONE: usize = 3;
+/// What is said of actions that were not tried on an API server.
+const PREDICTED: &str = "; predicted, not tried on the API server";
 /// How many of more than that are named.
 const NAMED: usize = 2;
 
@@ -133,6 +135,15 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
     lines
 }
 
+/// What is worth knowing about clusters, a line each.
+pub fn notes(actions: &Actions) -> Vec<String> {
+    let notes = |cluster: &ClusterReport| {
+        let lines = cluster.notes.iter().map(|note| format!("{}: {note}", cluster.name));
+        lines.collect::<Vec<_>>()
+    };
+    actions.clusters.iter().flat_map(notes).collect()
+}
+
 /// How many objects of each deed there are and what came of them, in how many clusters.
 pub fn summary(actions: &Actions) -> String {
     let mut counts: BTreeMap<Deed, BTreeMap<Outcome, usize>> = BTreeMap::new();
@@ -154,6 +165,9 @@ pub fn summary(actions: &Actions) -> String {
     if failed > 0 {
         let separator = if text.is_empty() { "" } else { "; " };
         let _ = write!(text, "{separator}{} failed", counted(failed, "cluster"));
+    }
+    if actions.clusters.iter().any(|cluster| cluster.predicted) {
+        text.push_str(PREDICTED);
     }
     text
 }

@@ -7,3 +7,4 @@ pub mod explanation;
 pub mod findings;
 mod quote;
 pub mod table;
+pub mod whatif;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef, Severity};
+use federate_repo::Role;
 
 use crate::Session;
 
@@ -18,6 +19,35 @@ impl Session {
             .chain(engine.unused_policies(self.plan()))
             .chain(engine.unused_overrides(self.rendering()));
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
+        found.extend(engine.unserved());
+        found.extend(self.missing());
         self.ordered(found)
+    }
+
+    /// What every repo has and this one has not.
+    fn missing(&self) -> Vec<Finding> {
+        let repo = self.repo();
+        let whole = |code: &'static str, message: &str, help: &str| {
+            Finding::in_file(Severity::Warning, code, &".".into(), None, message).help(help)
+        };
+        if repo.templates.is_empty() && repo.claimed.is_empty() {
+            let help = "name the folder that holds the manifests, or look into `paths` and `exclude` of federate.yaml";
+            return vec![whole("empty-repo", "there is no Kubernetes object in the repo", help)];
+        }
+        let mut found = Vec::new();
+        if self.clusters().is_empty() {
+            let help = "add one inventory object for each cluster, for example `Cluster` of `cluster.karmada.io/v1alpha1`";
+            found.push(whole("no-inventory", "the repo has no cluster, so nothing is rendered", help));
+        }
+        let places = |role| matches!(role, Role::Placement | Role::Bundle);
+        if !repo.claimed.iter().any(|claimed| places(claimed.role)) && self.plan().placements.is_empty() {
+            let help = "add a policy, for example `PropagationPolicy` of `policy.karmada.io/v1alpha1`";
+            found.push(whole(
+                "no-policies",
+                "the repo has no placement policy, so no template is placed",
+                help,
+            ));
+        }
+        found
     }
 }

@@ -32,6 +32,7 @@ mod explain;
 pub mod provenance;
 mod reconcile;
 mod session;
+mod whatif;
 
 pub use commit::{Commit, Committed};
 pub use comparison::{Comparison, RenderedState};
@@ -41,6 +42,7 @@ pub use provenance::Provenance;
 pub use reconcile::ServerOptions;
 pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 pub use session::{Options, Session, Update};
+pub use whatif::{Outcome, UnitOutcome, WhatIf};
 
 /// Every control plane that federate knows, in the order of the contract's table.
 pub const DIALECTS: Dialects = Dialects::new(&[

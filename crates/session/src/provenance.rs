@@ -4,6 +4,7 @@
 use git2::Oid;
 use sha2::{Digest, Sha256};
 
+use federate_engine::actions::RepoRef;
 use federate_publish::Summary;
 use federate_source::git::{self, Place};
 
@@ -36,6 +37,14 @@ impl Provenance {
         let subject = commit.and_then(|commit| Some(commit.summary().ok()??.to_owned()));
         let commit = Some(format!("{id}{}", if dirty { "-dirty" } else { "" }));
         Self { commit, subject: subject.unwrap_or_default() }
+    }
+
+    /// The repo as its clones have it in common; `None` where its remote `origin` has no address.
+    pub fn repo(&self, place: &Place) -> Option<RepoRef> {
+        let repository = place.open().ok()?;
+        let remote = repository.find_remote("origin").ok()?;
+        let url = remote.url().ok().filter(|url| !url.is_empty())?;
+        Some(RepoRef::of_url(url, &place.prefix, self.commit.clone()))
     }
 
     /// The message that is used unless another is given.

@@ -4,7 +4,7 @@
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
-use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, Rules};
+use federate_engine::actions::{Action, Actions, Adopt, ClusterReport, Inventory, RepoRef, Rules};
 use federate_engine::change::DigestKey;
 use federate_engine::{Engine, Rendering};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
@@ -31,6 +31,8 @@ pub enum Purpose {
         /// Whether what cannot be changed is deleted and created anew.
         replace: bool,
     },
+    /// That everything that federate manages is deleted, as if nothing were rendered.
+    Remove,
     /// What drifted.
     Drift {
         /// Whether what nobody rendered is reported, too: defaults, status, what others added.
@@ -61,11 +63,15 @@ pub struct ReconcileOptions<'r> {
 struct Reconciled {
     actions: Vec<Action>,
     clusters: Vec<ClusterReport>,
+    /// Whether no API server was asked.
+    predicted: bool,
 }
 
 impl Reconciled {
     fn add(&mut self, cluster: &ClusterName, actions: Vec<Action>, error: Option<String>) {
-        self.clusters.push(ClusterReport::of(cluster.clone(), &actions, error));
+        let predicted = self.predicted && error.is_none();
+        self.clusters
+            .push(ClusterReport { predicted, ..ClusterReport::of(cluster.clone(), &actions, error) });
         self.actions.extend(actions);
     }
 }
@@ -76,7 +82,11 @@ pub struct Reconciler<'r> {
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
+    /// A rendering of nothing, where everything is to be deleted.
+    nothing: Option<Rendering>,
     now: String,
+    repo: Option<RepoRef>,
+    moved: Option<Inventory>,
 }
 
 impl<'r> Reconciler<'r> {
@@ -84,17 +94,30 @@ impl<'r> Reconciler<'r> {
     /// out and nothing is deleted.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
-        let desired = desired(&session.rendering().manifests);
-        Self { session, options, engine: session.engine(), desired, now }
+        let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
+        let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
+        Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
+    }
+
+    /// The same for a known repo: the parents of `ApplySets` remember it, and those of another are refused.
+    #[must_use]
+    pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
+        Self { repo, ..self }
+    }
+
+    /// The same, which also makes the members of another `ApplySet` members of its own.
+    #[must_use]
+    pub fn moving(self, moved: Option<Inventory>) -> Self {
+        Self { moved, ..self }
     }
 
     /// Decides from what the session was given of what runs, and does nothing.
     pub fn observed(&self) -> Actions {
-        self.with(|deciding| {
+        self.with(false, |deciding| {
             let customs = self.customs();
             let kind = |id: &ObjectRef| kind(id, &customs);
             let live = self.session.observed();
-            let mut all = Reconciled::default();
+            let mut all = Reconciled { predicted: true, ..Reconciled::default() };
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
                 let Decided { decisions, stopped } = deciding.cluster(cluster, live, &kind);
                 let actions = decisions.into_iter().map(|decision| decision.action).collect();
@@ -104,9 +127,11 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
+    /// `server`: whether API servers decide about what is not known here.
+    fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
+            Purpose::Remove => (Some(Adopt::Never), false, false, false),
             // Whoever manages an object: that it differs from what is rendered is reported.
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
@@ -121,9 +146,11 @@ impl<'r> Reconciler<'r> {
             rolling: &config.apply.rolling,
             key: self.options.key,
             now: &self.now,
+            server,
+            moved: self.moved.as_ref(),
         };
         let drift = match self.options.purpose {
-            Purpose::Apply { .. } => None,
+            Purpose::Apply { .. } | Purpose::Remove => None,
             Purpose::Drift { correct, .. } => Some(Drift { ignore: &config.drift.ignore, correct }),
         };
         work(&Deciding {
@@ -137,8 +164,8 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    fn rendering(&self) -> &'r Rendering {
-        self.session.rendering()
+    fn rendering(&self) -> &Rendering {
+        self.nothing.as_ref().unwrap_or_else(|| self.session.rendering())
     }
 
     /// The clusters that are asked for.

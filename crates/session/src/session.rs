@@ -31,6 +31,9 @@ pub struct Options {
     pub observed: Live,
     /// What host names resolve to.
     pub hosts: Hosts,
+    /// The versions of control planes, by dialect; each takes the place of `dialects.<name>.version` in
+    /// `federate.yaml`.
+    pub versions: BTreeMap<String, String>,
     /// What was found while these options were read; it is among the session's findings.
     pub findings: Vec<Finding>,
     /// Codes of findings that count as errors here, whatever they are elsewhere.
@@ -47,6 +50,7 @@ impl Default for Options {
             previous: Plan::default(),
             observed: Live::default(),
             hosts: Hosts::default(),
+            versions: BTreeMap::new(),
             findings: Vec::new(),
             errors: Vec::new(),
         }
@@ -62,6 +66,7 @@ pub struct Session {
     settings: Settings,
     errors: Vec<String>,
     output: Option<String>,
+    versions: BTreeMap<String, String>,
     /// What was found while the options were read.
     given: Vec<Finding>,
     /// What was found while reading.
@@ -96,7 +101,7 @@ impl Session {
         Self::of(loaded, options)
     }
 
-    fn of(loaded: Loaded<'_>, options: Options) -> Self {
+    fn of(mut loaded: Loaded<'_>, options: Options) -> Self {
         let Options {
             dialects,
             output,
@@ -105,9 +110,14 @@ impl Session {
             previous,
             observed,
             hosts,
+            versions,
             findings: given,
             errors,
         } = options;
+        for (dialect, version) in &versions {
+            let settings = loaded.repo.config.dialects.entry(dialect.clone()).or_default();
+            settings.insert("version".to_owned(), version.as_str().into());
+        }
         let previous = Previous::new(previous);
         let settings = Settings { strict_inventory, now, previous, live: observed, hosts };
         let (clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
@@ -116,7 +126,20 @@ impl Session {
         read.extend(inventory.into_iter().chain(given.iter().cloned()));
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
         let kept = Mutex::new(None);
-        Self { dialects, repo, clusters, settings, errors, output, given, read, kept, planned, rendering }
+        Self {
+            dialects,
+            repo,
+            clusters,
+            settings,
+            errors,
+            output,
+            versions,
+            given,
+            read,
+            kept,
+            planned,
+            rendering,
+        }
     }
 
     /// Brings the session up to date after files of its source changed; `changed` are their paths. Where only
@@ -188,6 +211,7 @@ impl Session {
             previous: Plan::default(),
             observed: self.settings.live.clone(),
             hosts: self.settings.hosts.clone(),
+            versions: self.versions.clone(),
             findings: self.given.clone(),
             errors: self.errors.clone(),
         }
@@ -206,6 +230,11 @@ impl Session {
     /// The inventory: every cluster, whatever dialect wrote it, sorted by name.
     pub fn clusters(&self) -> &[Cluster] {
         &self.clusters
+    }
+
+    /// What is decided from, besides the repo.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The clock for rules about age, if one is set.

@@ -12,6 +12,8 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
 use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
 
+mod ancestry;
+mod changed;
 mod discover;
 mod isolation;
 mod link;
@@ -21,6 +23,8 @@ mod resolve;
 mod tests;
 pub mod verify;
 
+pub use ancestry::builds_on;
+pub use changed::changed;
 pub use resolve::{Resolved, Tag, rev_and_path};
 
 /// Why a revision cannot be read.

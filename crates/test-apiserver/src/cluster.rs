@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use federate_apiserver::schema::{Field, Type, Written};
 use federate_apiserver::{Failure, Kind};
 use serde_json::{Value, json};
 
@@ -29,6 +30,8 @@ pub struct Cluster {
     pub(super) controlling: bool,
     /// Whether pods become ready.
     pub(super) ready: bool,
+    /// What admission makes of an object that is written, before it is validated.
+    pub(super) admission: fn(&mut Value),
     counts: Count,
     answered: Vec<Request>,
     clock: Option<String>,
@@ -61,6 +64,7 @@ impl Cluster {
             controllers: false,
             controlling: false,
             ready: false,
+            admission: |_| {},
             counts: Count::new(),
             answered: Vec::new(),
             clock: None,
@@ -91,6 +95,32 @@ impl Cluster {
     pub fn nodes(mut self) -> Self {
         self.ready = true;
         self.controllers()
+    }
+
+    /// The same with a mutating webhook, which is asked about everything.
+    #[must_use]
+    pub fn admission(mut self, admission: fn(&mut Value)) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    /// The same of a later version, whose objects of a kind have one more field of text at these keys.
+    #[must_use]
+    pub fn newer(mut self, api_version: &str, kind: &str, field: &[&str]) -> Self {
+        for known in &mut self.kinds {
+            if known.kind == kind && known.api_version() == api_version {
+                let known = Arc::make_mut(known);
+                known.schema = with_field(&known.schema, field);
+            }
+        }
+        self
+    }
+
+    /// The same of a version that serves one more kind in namespaces, of which nothing is known here.
+    #[must_use]
+    pub fn serving(mut self, api_version: &str, kind: &str) -> Self {
+        self.kinds.push(Arc::new(Kind::unknown(api_version, kind, true)));
+        self
     }
 
     pub fn keeps_namespaces(&self) -> bool {
@@ -339,4 +369,23 @@ pub(super) fn unknown_resource() -> Failure {
 pub(super) fn not_allowed() -> Failure {
     let message = "the server does not allow this method on the requested resource";
     Failure::new(405, "MethodNotAllowed", message)
+}
+
+/// A type with one more field.
+fn with_field(ty: &Type, field: &[&str]) -> Type {
+    let Type::Struct(known) = ty.resolve() else { return ty.clone() };
+    let mut known = known.clone();
+    match field {
+        [] => {}
+        [new] => {
+            let field = Field { ty: Type::Text, written: Written::Filled, default: None };
+            known.fields.insert((*new).to_owned(), field);
+        }
+        [first, rest @ ..] => {
+            if let Some(below) = known.fields.get_mut(*first) {
+                below.ty = with_field(&below.ty, rest);
+            }
+        }
+    }
+    Type::Struct(known)
 }

@@ -110,7 +110,8 @@ impl Cluster {
         let Some(live) = live else {
             return self.apply_new(request, kind, target, user, &applied, &write);
         };
-        let object = apply(Some(&live), &applied, &write)?;
+        let mut object = apply(Some(&live), &applied, &write)?;
+        (self.admission)(&mut object);
         Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
     }
 
@@ -135,6 +136,7 @@ impl Cluster {
             name: &target.name,
         };
         let mut object = apply(None, applied, write)?;
+        (self.admission)(&mut object);
         self.authorize(user, &action)?;
         let uid = text(applied, "/metadata/uid");
         if !uid.is_empty() {

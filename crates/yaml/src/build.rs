@@ -184,7 +184,7 @@ impl<'a> Builder<'a> {
             match event {
                 Event::MappingEnd => {
                     self.key_lines.truncate(base);
-                    return Ok(Value::Object(map));
+                    return Ok(Value::Object(exact(map)));
                 }
                 Event::Scalar(text, style, _, tag) if is_merge(&text, style, tag.as_deref()) => {
                     self.merge(&mut map)?;
@@ -365,4 +365,12 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
         from += at + 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
     }
     None
+}
+
+/// The same map without room to grow: a map that grew has room for up to twice as many keys, which a large repo
+/// would hold as long as it is read.
+fn exact(map: Map<String, Value>) -> Map<String, Value> {
+    let mut exact = Map::with_capacity(map.len());
+    exact.extend(map);
+    exact
 }

@@ -18,9 +18,9 @@ use federate_live::import::{Asked, Fetched, Where, fetch};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
-use federate_session::DIALECTS;
-use federate_session::{Options, Session};
+use federate_session::{DIALECTS, Options, Provenance, Session};
 use federate_source::WorkTree;
+use federate_source::git::Place;
 
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
@@ -114,7 +114,9 @@ impl LiveArgs {
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
             finding.help("the namespace is that of -n, or else of the context")
         }));
-        let rules = Rules { force: self.force, inventory: &self.inventory.applyset, dialects: DIALECTS };
+        let repo = Place::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
+        let inventory = self.inventory.inventory(repo.as_ref());
+        let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for found in fetched.found {
             match judge(&found.object, found.named, rules) {

@@ -10,7 +10,6 @@ use super::autoscaled::Autoscalers;
 use super::controlled::remove_controlled;
 use super::decide::{Decision, Fresh, Rules, Send, Wanted, decide};
 use super::drift::{Drift, Known};
-use super::ownership;
 use super::{Action, Deed, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
@@ -124,6 +123,9 @@ pub struct Decided {
     pub stopped: Option<String>,
 }
 
+/// What is known of the kinds of a cluster.
+pub type Kinds<'k> = dyn Fn(&ObjectRef) -> Kind + Sync + 'k;
+
 /// What tells objects apart in a cluster, whatever their version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
@@ -139,57 +141,88 @@ fn key(id: &ObjectRef) -> Key<'_> {
 }
 
 impl Deciding<'_> {
-    /// Decides about everything in a cluster. `live` holds what is there; `kind` knows the kinds.
-    pub fn cluster(
-        &self,
-        cluster: &Cluster,
-        live: &Live,
-        kind: &(dyn Fn(&ObjectRef) -> Kind + Sync),
-    ) -> Decided {
-        let placements: BTreeMap<&ObjectRef, &Placement> =
-            self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect();
-        let is_wanted = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
-        let wanted: Vec<&Desired> = self.desired.iter().filter(is_wanted).collect();
-        let known = Known { cluster, live, kind, rules: self.rules };
+    /// Decides about everything in a cluster, from what is known here alone. `live` holds what is there; `kind` knows
+    /// the kinds.
+    pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
+        let decided = self.decide(cluster, live, kind);
+        self.finish(cluster, live, kind, decided)
+    }
+
+    /// Decides about everything in a cluster, as a first step: what API servers answer to dry runs may change it.
+    pub fn decide(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
+        let placements = self.placements();
+        let wanted = self.wanted(cluster);
         let rendered = wanted.iter().map(|desired| (&desired.object, &desired.body));
         let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::of(there.chain(rendered));
-        let mut decisions: Vec<Decision> = wanted
-            .par_iter()
-            .filter_map(|desired| {
-                let id = &desired.object;
-                let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-                let decision =
-                    self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers));
-                match self.drift {
-                    Some(drift) => drift.wanted(decision, &known),
-                    None => Some(decision),
-                }
-            })
+        let one = |desired: &&Desired| {
+            let id = &desired.object;
+            let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+            self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers))
+        };
+        let mut decided = Decided { decisions: wanted.par_iter().map(one).collect(), stopped: None };
+        if self.drift.is_none() {
+            self.decide_surplus(cluster, live, &mut decided);
+        }
+        decided
+    }
+
+    /// Decides anew about an object of which the API server says what an apply makes of it, or why it refuses that.
+    pub fn answered(
+        &self,
+        decision: &mut Decision,
+        live: Option<&Value>,
+        kind: &Kind,
+        answer: Result<Value, String>,
+    ) {
+        match answer {
+            Ok(answer) => decision.answered(live, answer, kind, self.rules),
+            Err(why) => decision.denied(live, why, kind, self.rules),
+        }
+    }
+
+    /// Completes the decisions: where only drift is asked for, leaves out everything else.
+    pub fn finish(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>, mut decided: Decided) -> Decided {
+        let Some(drift) = self.drift else { return decided };
+        let known = Known { cluster, live, kind, rules: self.rules };
+        decided.decisions = std::mem::take(&mut decided.decisions)
+            .into_par_iter()
+            .filter_map(|decision| drift.wanted(decision, &known))
             .collect();
-        let mut stopped = None;
+        self.decide_surplus(cluster, live, &mut decided);
+        decided
+    }
+
+    /// Adds the decisions about what is ours and no longer wanted, where the rendering says what is.
+    fn decide_surplus(&self, cluster: &Cluster, live: &Live, decided: &mut Decided) {
         if !self.incomplete {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| key(&held.object));
+            let wanted = self.wanted(cluster);
             let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
-            let surplus = Surplus { keep, placements };
+            let surplus = Surplus { keep, placements: self.placements() };
             let (more, too_many) = self.surplus(cluster, live, &surplus);
-            decisions.extend(more);
-            stopped = too_many.filter(|_| self.drift.is_none());
+            decided.decisions.extend(more);
+            decided.stopped = too_many.filter(|_| self.drift.is_none());
         }
         // Whoever takes so much out of a repo by mistake may have changed the rest by mistake, too.
-        if let Some(why) = &stopped {
-            for decision in &mut decisions {
+        if let Some(why) = &decided.stopped {
+            for decision in &mut decided.decisions {
                 decision.hold(why);
             }
         }
-        decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
-        Decided { decisions, stopped }
+        decided.decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
     }
 
-    /// Decides anew about an update, which the API server says comes to `answer`.
-    pub fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
-        decision.judge(live, answer, self.rules);
+    /// What is wanted in a cluster.
+    fn wanted(&self, cluster: &Cluster) -> Vec<&Desired> {
+        let is_wanted = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
+        self.desired.iter().filter(is_wanted).collect()
+    }
+
+    /// The rows of the plan, by object.
+    fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
+        self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
     }
 
     /// Decides about what is ours and no longer wanted; and says where that is too much.
@@ -255,8 +288,7 @@ impl Deciding<'_> {
         surplus: &Surplus<'_>,
         prune: &Prune,
     ) -> (Vec<Decision>, Option<String>) {
-        let id = self.rules.inventory.id();
-        let is_member = |object: &&Object| ownership::is_member(&object.body, &id);
+        let is_member = |object: &&Object| self.rules.is_member(&object.body);
         let members: Vec<&Object> = live.objects(&cluster.name).iter().filter(is_member).collect();
         let unwanted = members.iter().filter(|object| !surplus.keep.contains(&key(&object.id)));
         let mut decisions: Vec<Decision> = unwanted

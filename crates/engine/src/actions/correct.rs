@@ -17,11 +17,12 @@ use crate::change::partly;
 use federate_apiserver::{Failure, Kind, amendment, applied};
 
 /// Makes a decision about an object of ours one that puts back the fields of its differences only.
-/// `live` is the object as it runs, with all that a server fills in.
+/// `live` is the object as it runs, with all that a server fills in; `whole` says that everything that differs is put
+/// back.
 pub(super) fn corrected(
     mut decision: Decision,
     live: &serde_json::Value,
-    kind: &Kind,
+    (kind, whole): (&Kind, bool),
     rules: &Rules<'_>,
 ) -> Decision {
     let Some(Send::Apply { body, .. }) = &decision.send else { return decision };
@@ -33,6 +34,8 @@ pub(super) fn corrected(
         Ok((applied(Some(live), &body, &write)?, body))
     });
     match amended {
+        // Only the API server knows the object, and an apply of all of it puts back nothing else.
+        Err(_) if rules.server && whole => decision,
         Err(failure) => refused(decision, &failure),
         Ok((result, body)) => {
             let changed: Vec<FieldDiff> =

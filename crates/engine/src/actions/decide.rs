@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::cluster::prepare;
-use super::ownership::{Whose, handed_over, whose};
+use super::overlay::{overlaid, project};
+use super::ownership::{Whose, handed_over, is_member, whose};
 use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
+use super::unchanged::is_applied;
 use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked, unremembered};
 use crate::change::DigestKey;
 use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
@@ -33,6 +35,23 @@ pub enum Adopt {
     Always,
 }
 
+impl Adopt {
+    /// Why an object is not taken over, given what taking it over would do.
+    pub(super) fn objection(self, action: &Action) -> Option<String> {
+        match self {
+            Self::Always => None,
+            Self::Never => Some("it is there already, and --adopt never leaves it".to_owned()),
+            Self::IfNoDiff => {
+                let different = action.diffs.iter().cloned().filter_map(unmarked).find_map(unremembered);
+                different.map(|diff| format!("it is there already, and differs at {}", diff.path))
+            }
+            Self::IfNoRestart => action
+                .restarts_pods
+                .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        }
+    }
+}
+
 /// By what is decided, for all objects of a run.
 #[derive(Clone, Debug)]
 pub struct Rules<'r> {
@@ -54,12 +73,21 @@ pub struct Rules<'r> {
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
+    /// Whether an API server is there to decide what is refused here: then nothing is.
+    pub server: bool,
+    /// The `ApplySet` whose members become ours.
+    pub moved: Option<&'r Inventory>,
 }
 
 impl Rules<'_> {
     /// How objects of a kind are written.
     pub(super) fn write<'w>(&'w self, kind: &'w Kind) -> Write<'w> {
         Write { kind, manager: MANAGER, subresource: None, force: true, now: self.now }
+    }
+
+    /// Whether an object is a member of our set, or of one whose members become ours.
+    pub(super) fn is_member(&self, live: &Value) -> bool {
+        [Some(self.inventory), self.moved].into_iter().flatten().any(|set| is_member(live, &set.id()))
     }
 
     /// An object as it is shown, if it is.
@@ -116,46 +144,6 @@ pub struct Decision {
     pub refused: bool,
 }
 
-impl Decision {
-    /// Decides by what the API server says of an update.
-    pub(super) fn judge(&mut self, live: &Value, answer: Value, rules: &Rules<'_>) {
-        let same = |key: &str| live.get(key) == answer.get(key);
-        let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
-        let unchanged = keys(live).into_iter().chain(keys(&answer)).flatten().all(|key| same(&key));
-        if unchanged {
-            self.send = None;
-            self.action.action = Deed::Unchanged;
-        }
-        self.action.diffs = diffs(live, &answer, rules.key);
-        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
-        self.action.result = rules.shown(answer);
-    }
-
-    /// Leaves undone what would be done, because nothing is known of the object or nothing can be done about it.
-    pub fn refuse(&mut self, why: &str) {
-        (self.send, self.refused) = (None, true);
-        let action = &mut self.action;
-        action.action = Deed::Skip;
-        action.outcome = Outcome::Failed;
-        action.restarts_pods = false;
-        action.diffs.clear();
-        action.result = None;
-        action.reason = Some(why.to_owned());
-        action.error = Some(why.to_owned());
-    }
-
-    /// Leaves undone what should be done.
-    pub(super) fn hold(&mut self, why: &str) {
-        if self.send.take().is_some() {
-            self.action.action = Deed::Skip;
-            self.action.outcome = Outcome::NotTried;
-            self.action.restarts_pods = false;
-            self.action.result = None;
-            self.action.reason = Some(why.to_owned());
-        }
-    }
-}
-
 /// What is sent.
 #[derive(Clone, Debug)]
 pub enum Send {
@@ -190,6 +178,7 @@ pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> D
     }
     match whose(live, &rules.inventory.id()) {
         Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
+        Whose::Other(_) if rules.is_member(live) => bring(wanted, live, live, Deed::Update, rules),
         Whose::Other(who) if !rules.force => {
             let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
             conflict(wanted, live, why, rules)
@@ -208,6 +197,11 @@ fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
             Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
         }
+        // What it will be, the API server says.
+        Err(_) if rules.server => {
+            let send = Some(Send::Apply { body, owners: None, replaces: None });
+            Decision { action: bare(wanted, Deed::Create), send, refused: false }
+        }
         Err(failure) => refused(wanted, &failure),
     }
 }
@@ -225,6 +219,9 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
+        Err(_) if rules.server && deed == Deed::Update && is_applied(live, &body) => live.clone(),
+        // The API server says what it comes to; until then this is as good as it gets.
+        Err(_) if rules.server => overlaid(before, &body),
         Err(failure) if deed == Deed::Update => return replaced(wanted, live, body, &failure, rules),
         Err(failure) => return refused(wanted, &failure),
     };
@@ -247,7 +244,7 @@ fn replaced(
     failure: &Failure,
     rules: &Rules<'_>,
 ) -> Decision {
-    match replacement(wanted, live, &body, rules) {
+    match replacement((wanted.object, wanted.kind), live, &body, rules) {
         Replacement::Done(old, created) => {
             let note = format!("it is deleted and created anew: {}", refusal(wanted.object, failure));
             let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
@@ -289,16 +286,7 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
         return taken;
     }
     let refused = match rules.adopt {
-        Some(Adopt::Always) => None,
-        Some(Adopt::Never) => Some("it is there already, and --adopt never leaves it".to_owned()),
-        Some(Adopt::IfNoDiff) => {
-            let different = taken.action.diffs.iter().cloned().filter_map(unmarked).find_map(unremembered);
-            different.map(|diff| format!("it is there already, and differs at {}", diff.path))
-        }
-        Some(Adopt::IfNoRestart) => taken
-            .action
-            .restarts_pods
-            .then(|| "it is there already, and taking it over would restart its pods".to_owned()),
+        Some(adopt) => adopt.objection(&taken.action),
         None => match (wanted.act)(false) {
             Some(action) if action.adopts || !matches!(action.deed, federate_dialect::Deed::Nothing) => None,
             Some(action) => Some(untaken(&action)),
@@ -353,33 +341,6 @@ fn retained(wanted: &Wanted<'_>, action: Option<&federate_dialect::Action>, live
         federate_dialect::Deed::Nothing => project(wanted.body, &plain(live)),
         _ => wanted.body.clone(),
     }
-}
-
-/// The fields of `shape`, with the values that `values` has for them; those it does not have are left out.
-fn project(shape: &Value, values: &Value) -> Value {
-    match (shape, values) {
-        (Value::Object(shape), Value::Object(values)) => {
-            let field =
-                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
-            Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
-        }
-        // Of items with names, those that others have added stay theirs.
-        (Value::Array(shape), Value::Array(values)) if named(shape) && named(values) => {
-            let item = |shape: &Value| {
-                let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
-                Some(project(shape, value))
-            };
-            Value::Array(shape.iter().filter_map(item).collect())
-        }
-        _ => values.clone(),
-    }
-}
-
-/// Whether the items of a list have names of their own.
-fn named(list: &[Value]) -> bool {
-    let names: Option<std::collections::BTreeSet<&str>> =
-        list.iter().map(|item| item.get("name")?.as_str()).collect();
-    names.is_some_and(|names| names.len() == list.len())
 }
 
 fn shown(

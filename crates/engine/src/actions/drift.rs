@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::cluster::Kinds;
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
 use super::{Deed, FieldDiff, Outcome, steps, unmarked};
@@ -25,7 +26,7 @@ pub struct Drift<'d> {
 pub(super) struct Known<'k> {
     pub(super) cluster: &'k Cluster,
     pub(super) live: &'k Live,
-    pub(super) kind: &'k (dyn Fn(&ObjectRef) -> Kind + Sync),
+    pub(super) kind: &'k Kinds<'k>,
     pub(super) rules: &'k Rules<'k>,
 }
 
@@ -92,7 +93,10 @@ impl Drift<'_> {
             let told = !filled(&kind, diff) && !is_nothing(diff);
             told && !self.ignore.iter().any(|rule| ignores(rule, there, diff))
         };
-        decision.action.diffs = diffs.filter(counts).collect();
+        let diffs: Vec<FieldDiff> = diffs.collect();
+        let all = diffs.len();
+        decision.action.diffs = diffs.into_iter().filter(counts).collect();
+        let whole = decision.action.diffs.len() == all;
         if decision.action.diffs.is_empty() {
             return None;
         }
@@ -112,7 +116,7 @@ impl Drift<'_> {
             (decision.action.restarts_pods, decision.action.result) = (false, None);
             return Some(Decision { send: None, ..decision });
         }
-        Some(corrected(decision, &complete(&kind, there.body.clone()), &kind, known.rules))
+        Some(corrected(decision, &complete(&kind, there.body.clone()), (&kind, whole), known.rules))
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::ownership::PART_OF;
+use super::repo_ref::RepoRef;
 use federate_kubernetes::ObjectRef;
 
 /// The parent of an apply set: a `ConfigMap`.
@@ -20,6 +21,12 @@ pub struct Inventory {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl std::fmt::Display for Inventory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// What a parent says about its members.
@@ -57,10 +64,10 @@ impl Inventory {
         body
     }
 
-    /// The parent object, for these members.
-    pub fn parent(&self, members: &Members) -> Value {
+    /// The parent object, for these members of this repo.
+    pub fn parent(&self, members: &Members, repo: Option<&RepoRef>) -> Value {
         let join = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(",");
-        json!({
+        let mut parent = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
@@ -73,7 +80,18 @@ impl Inventory {
                     "applyset.kubernetes.io/additional-namespaces": join(&members.namespaces),
                 },
             },
-        })
+        });
+        let annotations = parent.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+        if let (Some(annotations), Some(repo)) = (annotations, repo) {
+            repo.annotate(annotations);
+        }
+        parent
+    }
+
+    /// Whether an object is the parent of this set.
+    pub fn is_parent(&self, object: &Value) -> bool {
+        let id = object.pointer("/metadata/labels/applyset.kubernetes.io~1id");
+        id.and_then(Value::as_str) == Some(&self.id())
     }
 
     /// What the members of these objects are.
@@ -160,7 +178,7 @@ mod tests {
             object("v1", "ConfigMap", Some("default")),
         ];
         let members = inventory.members(objects.iter());
-        let parent = inventory.parent(&members);
+        let parent = inventory.parent(&members, None);
         let annotations = &parent["metadata"]["annotations"];
         assert_eq!(
             annotations["applyset.kubernetes.io/contains-group-kinds"],

@@ -15,6 +15,7 @@ use crate::change::{DigestKey, hide, paths};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use ownership::PART_OF;
 
+mod answer;
 mod autoscaled;
 pub mod blame;
 pub mod cluster;
@@ -24,14 +25,18 @@ pub mod decide;
 pub mod drift;
 pub mod import;
 pub mod inventory;
+mod overlay;
 pub mod ownership;
 mod replace;
+pub mod repo_ref;
 pub mod restart;
 mod steps;
+mod unchanged;
 
 pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
 pub use inventory::Inventory;
 pub use replace::Replaced;
+pub use repo_ref::RepoRef;
 
 /// The field manager that everything is applied as.
 pub const MANAGER: &str = "federate";
@@ -143,6 +148,12 @@ pub struct ClusterReport {
     /// Why the cluster as a whole failed: nothing is known of objects that no action names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Whether the actions are a prediction: no API server was asked what it makes of the objects.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub predicted: bool,
+    /// What is worth knowing about the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl ClusterReport {
@@ -154,7 +165,7 @@ impl ClusterReport {
             None if outcomes().any(|outcome| outcome == Outcome::Failed) => Outcome::Failed,
             None => outcomes().max().unwrap_or(Outcome::Done),
         };
-        Self { name, outcome, error }
+        Self { name, outcome, error, predicted: false, notes: Vec::new() }
     }
 }
 

@@ -7,8 +7,9 @@
 
 use serde_json::Value;
 
-use super::decide::{Rules, Wanted};
-use federate_apiserver::{Failure, applied};
+use super::decide::Rules;
+use federate_apiserver::{Failure, Kind, applied};
+use federate_kubernetes::ObjectRef;
 
 /// On an object that may be deleted and created anew: `enabled`.
 const REPLACE: &str = "federate.dev/replace";
@@ -41,9 +42,18 @@ pub(super) enum Replacement {
 }
 
 /// Whether an object is deleted and created anew. `body` is what is applied.
-pub(super) fn replacement(wanted: &Wanted<'_>, live: &Value, body: &Value, rules: &Rules<'_>) -> Replacement {
-    let kind = wanted.object.kind.as_str();
-    let created: Result<Value, Failure> = applied(None, body, &rules.write(wanted.kind));
+pub(super) fn replacement(
+    (object, known): (&ObjectRef, &Kind),
+    live: &Value,
+    body: &Value,
+    rules: &Rules<'_>,
+) -> Replacement {
+    let kind = object.kind.as_str();
+    let created: Result<Value, Failure> = match applied(None, body, &rules.write(known)) {
+        // Whether it can be created, the API server says.
+        Err(_) if rules.server => Ok(body.clone()),
+        created => created,
+    };
     // What would not be created either is simply wrong.
     let (Ok(created), false) = (created, NEVER.contains(&kind)) else {
         return Replacement::Possible(String::new());
@@ -53,7 +63,7 @@ pub(super) fn replacement(wanted: &Wanted<'_>, live: &Value, body: &Value, rules
             object.pointer(&format!("/metadata/annotations/{}", federate_kubernetes::patch::escape(REPLACE)));
         value.is_some_and(|value| value == "enabled")
     };
-    let by_kind = REPLACED_KINDS.contains(&kind) && wanted.kind.custom.is_none();
+    let by_kind = REPLACED_KINDS.contains(&kind) && known.custom.is_none();
     if (rules.replace && by_kind) || annotated(body) || annotated(live) {
         let text = |field: &str| {
             live.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned()

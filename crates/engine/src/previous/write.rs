@@ -14,6 +14,9 @@ use federate_dialect::{PlacedClusters, Placement, Plan, SharedLists};
 /// Lists shorter than this stand in every row: they are read more easily there.
 const SHARED_FROM: usize = 8;
 
+/// The key of the releases that decided.
+pub(super) const VERSIONS: &str = "versions";
+
 /// Rows that are in memory as text at a time.
 const ROWS: usize = 2048;
 
@@ -42,6 +45,11 @@ pub fn write_in_full(plan: &Plan, out: &mut impl io::Write) -> io::Result<()> {
 /// Gives the text piece by piece.
 fn pieces<E>(plan: &Plan, names: &Names, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     out(&head())?;
+    if !plan.versions.is_empty() {
+        let mut text = String::new();
+        federate_yaml::write(&serde_json::json!({VERSIONS: plan.versions}), &mut text);
+        out(&text)?;
+    }
     list("placements", &plan.placements, |placement| row(placement, names), &mut out)?;
     list("unmatched", &plan.unmatched, item, &mut out)?;
     if !names.lists.is_empty() {

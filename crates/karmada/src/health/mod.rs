@@ -5,14 +5,15 @@
 
 use serde_json::Value;
 
+use super::version::Behaviour;
 use federate_dialect::Health;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::at;
 
 mod thirdparty;
 
-/// The health of an object as it is in a member cluster.
-pub(super) fn health(live: &Object) -> Health {
+/// The health of an object as it is in a member cluster, as a release judges it.
+pub(super) fn health(live: &Object, behaviour: &Behaviour) -> Health {
     match (live.id.api_version.as_str(), live.id.kind.as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet") => replicated(live),
         ("apps/v1", "ReplicaSet") => replica_set(live),
@@ -24,7 +25,7 @@ pub(super) fn health(live: &Object) -> Health {
         ("policy/v1", "PodDisruptionBudget") => {
             at_least("pods are healthy", status(live, "currentHealthy"), status(live, "desiredHealthy"))
         }
-        _ => thirdparty::health(live),
+        _ => thirdparty::health(live, behaviour),
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
     use federate_dialect::HealthState;
 
     fn of(api_version: &str, kind: &str, body: Value) -> Health {
-        health(&Object::named(api_version, kind, "n", body))
+        health(&Object::named(api_version, kind, "n", body), &Behaviour::newest())
     }
 
     #[test]

@@ -8,13 +8,17 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use super::super::version::{Behaviour, FlinkHealth};
 use super::{conditions, text};
 use federate_dialect::Health;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::at;
 
 /// The health of an object of a third-party kind.
-pub(super) fn health(live: &Object) -> Health {
+pub(super) fn health(live: &Object, behaviour: &Behaviour) -> Health {
+    if !behaviour.interprets(&live.id.api_version, &live.id.kind) {
+        return Health::unknown("this release has no interpreter for this kind");
+    }
     let verdict = match (live.id.api_version.as_str(), live.id.kind.as_str()) {
         ("apps.kruise.io/v1alpha1", "CloneSet") | ("apps.kruise.io/v1beta1", "StatefulSet") => {
             replicated(live)
@@ -25,7 +29,9 @@ pub(super) fn health(live: &Object) -> Health {
         ("apps.kruise.io/v1alpha1", "BroadcastJob") => broadcast_job(live),
         ("apps.kruise.io/v1alpha1", "SidecarSet") => Some(sidecar_set(live)),
         ("argoproj.io/v1alpha1", "Workflow") => {
-            Some(!matches!(live.text(&["status", "phase"]), "" | "Error" | "Failed"))
+            let phase = live.text(&["status", "phase"]);
+            let error = behaviour.workflow_error_is_unhealthy && phase == "Error";
+            Some(!error && !matches!(phase, "" | "Failed"))
         }
         ("batch.volcano.sh/v1alpha1", "Job") => Some(matches!(
             live.text(&["status", "state", "phase"]),
@@ -39,7 +45,7 @@ pub(super) fn health(live: &Object) -> Health {
                 | "Terminating"
                 | "Terminated"
         )),
-        ("flink.apache.org/v1beta1", "FlinkDeployment") => Some(flink(live)),
+        ("flink.apache.org/v1beta1", "FlinkDeployment") => Some(flink(live, behaviour.flink_health)),
         ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease")
         | ("kustomize.toolkit.fluxcd.io/v1", "Kustomization") => {
             Some(is_ready(live, &["ReconciliationSucceeded"]))
@@ -153,9 +159,23 @@ fn sidecar_set(live: &Object) -> bool {
     !has_no_status(live) && (number("matchedPods") == 0 || number("updatedPods") == number("matchedPods"))
 }
 
+fn flink(live: &Object, rule: FlinkHealth) -> bool {
+    let state = live.text(&["status", "jobStatus", "state"]);
+    let fails = !live.text(&["status", "error"]).is_empty();
+    match (rule, state) {
+        (FlinkHealth::KnownStates, state) => flink_by_known_state(live, state),
+        (FlinkHealth::State, "") => false,
+        (FlinkHealth::StateOrError, "") => fails,
+        (_, "CREATED" | "INITIALIZING" | "RECONCILING") => {
+            fails || live.text(&["status", "jobManagerDeploymentStatus"]) == "ERROR"
+        }
+        _ => true,
+    }
+}
+
 /// A job in a transition counts as healthy; one that does not come up only if the user is to blame.
-fn flink(live: &Object) -> bool {
-    match live.text(&["status", "jobStatus", "state"]) {
+fn flink_by_known_state(live: &Object, state: &str) -> bool {
+    match state {
         "" => {
             live.text(&["status", "jobManagerDeploymentStatus"]) == "READY"
                 && live.text(&["status", "lifecycleState"]) == "STABLE"

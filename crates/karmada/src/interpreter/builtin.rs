@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Asked, Rule};
 use crate::dependencies::{self, Dependency};
 use crate::member::retain;
+use crate::version::Behaviour;
 use crate::workload::Requirements;
 use crate::{health, interpret, revise};
 
@@ -61,13 +62,13 @@ pub(super) fn serves(rule: Rule, object: &Object) -> bool {
 }
 
 /// The answer to an operation; `None` where there is none.
-pub(super) fn answer(rule: Rule, object: &Object, asked: &Asked<'_>) -> Option<Value> {
+pub(super) fn answer(rule: Rule, object: &Object, asked: &Asked<'_>, behaviour: &Behaviour) -> Option<Value> {
     if !serves(rule, object) {
         return None;
     }
     match rule {
         Rule::Replicas => {
-            let workload = interpret::workload(object);
+            let workload = interpret::workload(object, behaviour).unwrap_or_default();
             let requirements = workload.requirements.as_ref().map(Requirements::to_json);
             Some(json!({"replicas": workload.replicas, "requirements": requirements}))
         }
@@ -78,12 +79,12 @@ pub(super) fn answer(rule: Rule, object: &Object, asked: &Asked<'_>) -> Option<V
         }
         Rule::Retention => {
             let mut body = object.body.clone();
-            retain::by_kind(&mut body, asked.live?).ok()?;
+            retain::by_kind(&mut body, asked.live?, behaviour.service_accounts).ok()?;
             Some(body)
         }
-        Rule::Health => Some(Value::Bool(health::health(object).state == HealthState::Healthy)),
+        Rule::Health => Some(Value::Bool(health::health(object, behaviour).state == HealthState::Healthy)),
         Rule::Dependencies => {
-            Some(dependencies::dependencies(object).iter().map(Dependency::to_reference).collect())
+            Some(dependencies::dependencies(object, behaviour).iter().map(Dependency::to_reference).collect())
         }
         Rule::Components | Rule::StatusReflection | Rule::StatusAggregation => None,
     }

@@ -36,7 +36,8 @@ impl Interpreter<'_> {
                 findings.push(failed.finding(Severity::Warning, "script-failed", &object.id, &what));
             }
         };
-        let replicas = self.workload(template).map_or(1, |workload| workload.replicas.max(1));
+        let replicas =
+            self.workload(template).ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
         for rule in [Rule::Replicas, Rule::Components, Rule::Revision, Rule::Dependencies] {
             run(rule, template, &Asked { replicas, ..Asked::default() });
         }

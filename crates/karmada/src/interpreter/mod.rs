@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::dependencies::{self, Dependency};
 use super::interpret;
+use super::version::{Behaviour, RELEASES};
 use super::workload::Workload;
 
 mod builtin;
@@ -38,6 +39,8 @@ pub struct Interpreter<'a> {
     scripts: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Script<'a>>>>,
     /// Customizations that nobody runs.
     not_run: Vec<&'a Object>,
+    /// What the release has built in.
+    behaviour: Behaviour,
     /// The time for scripts that ask for it, in seconds since 1970.
     now: Option<i64>,
 }
@@ -79,8 +82,17 @@ impl Failed {
 }
 
 impl<'a> Interpreter<'a> {
-    /// Reads those of `others` that are customizations. Scripts see `now`.
+    /// Reads those of `others` that are customizations, for the newest release. Scripts see `now`.
     pub fn of(others: impl Iterator<Item = &'a Object>, now: Option<Timestamp>) -> Self {
+        Self::with(others, now, Behaviour::of(RELEASES.latest()))
+    }
+
+    /// The same for a release.
+    pub(super) fn with(
+        others: impl Iterator<Item = &'a Object>,
+        now: Option<Timestamp>,
+        behaviour: Behaviour,
+    ) -> Self {
         let mut customizations: Vec<&Object> = others.filter(|object| object.id.kind == KIND).collect();
         customizations.sort_by(|a, b| a.id.name.cmp(&b.id.name));
         let not_run = if cfg!(feature = "lua") { Vec::new() } else { customizations.clone() };
@@ -96,7 +108,7 @@ impl<'a> Interpreter<'a> {
         if cfg!(not(feature = "lua")) {
             scripts.clear();
         }
-        Self { scripts, not_run, now: now.map(Timestamp::as_second) }
+        Self { scripts, not_run, behaviour, now: now.map(Timestamp::as_second) }
     }
 
     /// The scripts for a rule, in the order in which they are asked.
@@ -112,15 +124,18 @@ impl<'a> Interpreter<'a> {
     }
 
     /// How many replicas a template wants, and what each asks for.
-    pub(super) fn workload(&self, template: &Object) -> Result<Workload, Failed> {
-        let Some(replicas) = self.replicas(template) else { return Ok(interpret::workload(template)) };
-        replicas.map(|answer| Workload::of_answer(&answer))
+    /// What is built in may fail, too: the inner error.
+    pub(super) fn workload(&self, template: &Object) -> Result<Result<Workload, String>, Failed> {
+        match self.replicas(template) {
+            Some(replicas) => replicas.map(|answer| Ok(Workload::of_answer(&answer))),
+            None => Ok(interpret::workload(template, &self.behaviour)),
+        }
     }
 
     /// What a template refers to.
     pub(super) fn needed_by(&self, template: &Object) -> Result<Vec<Dependency>, Failed> {
         let Some(references) = self.references(template) else {
-            return Ok(dependencies::dependencies(template));
+            return Ok(dependencies::dependencies(template, &self.behaviour));
         };
         Ok(references?.iter().filter_map(Dependency::of_reference).collect())
     }
@@ -148,7 +163,7 @@ impl<'a> Interpreter<'a> {
             Rule::StatusReflection => self.reflected(object),
             Rule::StatusAggregation => self.aggregated(object, asked.items),
         };
-        scripted.or_else(|| builtin::answer(rule, object, asked).map(Ok))
+        scripted.or_else(|| builtin::answer(rule, object, asked, &self.behaviour).map(Ok))
     }
 }
 

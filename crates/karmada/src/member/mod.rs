@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::{Karmadas, manifest, prune};
+use federate_dialect::release::Release;
 use federate_dialect::{Action, Deed, DeleteOptions, Placement};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
@@ -45,8 +46,9 @@ pub(super) fn act(
         Ok(mut rendered) => {
             let overwrites = manifest::overwrites(plane, placement);
             stamp::stamp(&mut rendered.body, placement, template, &cluster.name, overwrites);
+            let release = plane.behaviour.release;
             decide_by(rendered.body, live, |desired, live| {
-                retain::interpreted(&plane.interpreter, desired, live)
+                retain::interpreted(&plane.interpreter, desired, live, release)
             })
         }
     })
@@ -70,9 +72,9 @@ fn is_managed(live: &Object) -> bool {
     live.label(MANAGED) == Some("true")
 }
 
-/// What is done with an object as it is to be sent, stamps and all.
-pub fn decide(desired: Value, live: Option<&Object>) -> Action {
-    decide_by(desired, live, retain::retained)
+/// What a release does with an object as it is to be sent, stamps and all.
+pub fn decide(desired: Value, live: Option<&Object>, release: Release) -> Action {
+    decide_by(desired, live, |desired, live| retain::retained(desired, live, release))
 }
 
 /// The same, where `retain` says what is sent in place of an object that is there.

@@ -11,13 +11,15 @@ pub use super::body::Unretained;
 use super::body::object;
 use super::{pod, stamp};
 use crate::interpreter::Interpreter;
+use crate::version::{Behaviour, ServiceAccounts};
+use federate_dialect::release::Release;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::at;
 
-/// What is sent instead of `desired`, given what is there.
-pub fn retained(mut desired: Value, live: &Object) -> Result<Value, Unretained> {
+/// What a release sends instead of `desired`, given what is there.
+pub fn retained(mut desired: Value, live: &Object, release: Release) -> Result<Value, Unretained> {
     metadata(&mut desired, live);
-    by_kind(&mut desired, live)?;
+    by_kind(&mut desired, live, Behaviour::of(release).service_accounts)?;
     Ok(desired)
 }
 
@@ -26,11 +28,12 @@ pub(crate) fn interpreted(
     interpreter: &Interpreter<'_>,
     mut desired: Value,
     live: &Object,
+    release: Release,
 ) -> Result<Value, Unretained> {
     metadata(&mut desired, live);
     match interpreter.retained(&desired, &live.body, &live.id) {
         Some(retained) => retained.map_err(|failed| Unretained { why: Some(failed.message) }),
-        None => by_kind(&mut desired, live).map(|()| desired),
+        None => by_kind(&mut desired, live, Behaviour::of(release).service_accounts).map(|()| desired),
     }
 }
 
@@ -64,7 +67,7 @@ fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
 }
 
 /// What a kind's own fields are that belong to the member.
-pub(crate) fn by_kind(body: &mut Value, live: &Object) -> Result<(), Unretained> {
+pub(crate) fn by_kind(body: &mut Value, live: &Object, accounts: ServiceAccounts) -> Result<(), Unretained> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         ("apps/v1", "Deployment") => replicas(body, live),
@@ -72,7 +75,10 @@ pub(crate) fn by_kind(body: &mut Value, live: &Object) -> Result<(), Unretained>
         ("v1", "Service") => service(body, live),
         ("v1", "ServiceAccount") => {
             secrets(body, live, "secrets")?;
-            secrets(body, live, "imagePullSecrets")
+            match accounts {
+                ServiceAccounts::Secrets => Ok(()),
+                ServiceAccounts::BothLists => secrets(body, live, "imagePullSecrets"),
+            }
         }
         ("v1", "PersistentVolumeClaim") => {
             let volume = typed(live, &["spec", "volumeName"], Value::as_str)?;
@@ -178,6 +184,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::RELEASES;
+
+    fn newest(sent: Value, live: &Object) -> Result<Value, Unretained> {
+        retained(sent, live, RELEASES.latest())
+    }
 
     fn live(body: Value) -> Object {
         Object::named("v1", "X", "n", body)
@@ -190,7 +201,7 @@ mod tests {
             "labels": {"old": "1", "app": "1", "own": "1"}
         }}));
         let sent = json!({"metadata": {"labels": {"app": "2"}, "finalizers": ["x"]}});
-        let kept = retained(sent, &there).unwrap();
+        let kept = newest(sent, &there).unwrap();
         assert_eq!(kept["metadata"]["labels"], json!({"app": "2", "own": "1"}));
         assert_eq!(kept["metadata"].get("finalizers"), None);
     }
@@ -200,8 +211,8 @@ mod tests {
         let labels = json!({"resourcetemplate.karmada.io/retain-replicas": "true"});
         let sent = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"labels": labels}});
         let there = live(json!({"spec": {"replicas": 7}}));
-        assert_eq!(retained(sent.clone(), &there).unwrap()["spec"]["replicas"], 7);
-        assert!(retained(sent, &live(json!({"spec": {}}))).is_err());
+        assert_eq!(newest(sent.clone(), &there).unwrap()["spec"]["replicas"], 7);
+        assert!(newest(sent, &live(json!({"spec": {}}))).is_err());
     }
 
     #[test]
@@ -219,14 +230,14 @@ mod tests {
                 {"name": "b", "resources": {}, "volumeMounts": mounts}
             ]
         }});
-        assert_eq!(retained(sent, &there).unwrap(), want);
+        assert_eq!(newest(sent, &there).unwrap(), want);
     }
 
     #[test]
     fn no_secrets_are_null() {
         let sent =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}, "secrets": [{"name": "a"}]});
-        let kept = retained(sent, &live(json!({"secrets": [{"name": "b"}, {"name": "a"}]}))).unwrap();
+        let kept = newest(sent, &live(json!({"secrets": [{"name": "b"}, {"name": "a"}]}))).unwrap();
         assert_eq!(kept["secrets"], json!([{"name": "a"}, {"name": "b"}]));
         assert_eq!(kept["imagePullSecrets"], json!(null));
     }

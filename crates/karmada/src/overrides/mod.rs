@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::api::{ClusterAffinity, MapOverrider, OverrideSpec, Overriders, PlaintextOverrider};
 use super::selector::{Strength, strength};
+use super::version::Behaviour;
 use federate_kubernetes::patch::{self, Operation};
 use federate_kubernetes::{Cluster, Object};
 
@@ -107,7 +108,7 @@ impl Classes {
 }
 
 impl<'a> OverridePolicy<'a> {
-    fn new(object: &'a Object) -> Option<Self> {
+    fn new(object: &'a Object, behaviour: &Behaviour) -> Option<Self> {
         let mut spec: OverrideSpec = serde_json::from_value(object.at(&["spec"])?.clone()).ok()?;
         let mut rules: Vec<Rule> = std::mem::take(&mut spec.override_rules)
             .into_iter()
@@ -124,6 +125,9 @@ impl<'a> OverridePolicy<'a> {
                 overriders: std::mem::take(&mut spec.overriders),
                 pointer: "/spec/overriders".to_owned(),
             });
+        }
+        for target in rules.iter_mut().filter_map(|rule| rule.target.as_mut()) {
+            target.read_as(behaviour);
         }
         Some(Self { object, spec, rules, classes: OnceLock::new() })
     }
@@ -160,9 +164,9 @@ pub(super) struct OverridePolicies<'a> {
 }
 
 impl<'a> OverridePolicies<'a> {
-    pub(super) fn new(objects: impl Iterator<Item = &'a Object>) -> Self {
+    pub(super) fn new(objects: impl Iterator<Item = &'a Object>, behaviour: &Behaviour) -> Self {
         let mut all = Self::default();
-        for policy in objects.filter_map(OverridePolicy::new) {
+        for policy in objects.filter_map(|object| OverridePolicy::new(object, behaviour)) {
             match policy.object.id.namespace.as_deref() {
                 Some(namespace) => all.namespaced.entry(namespace).or_default().push(policy),
                 None => all.cluster.push(policy),

@@ -4,7 +4,8 @@
 //! and aggregation keep what was placed and divide only the difference, by the room that clusters
 //! have, except when a fresh scheduling was asked for.
 
-use super::{Candidate, Failure, Round, Strategy, Trace, pdqsort, webster};
+use super::{Candidate, Failure, Round, Strategy, Trace, division, pdqsort};
+use crate::version::ScaleDown;
 
 /// Replicas by cluster index, in any order.
 pub(super) type Assigned = Vec<(usize, i64)>;
@@ -21,7 +22,7 @@ pub(super) fn assign(
     let replicas = round.subject.workload.replicas;
     let mut assigned = match round.strategy {
         Strategy::Duplicated => chosen.iter().map(|c| (c.index, replicas)).collect(),
-        Strategy::Static => divide(round, replicas, weights(round, chosen), "weight", trace),
+        Strategy::Static => by_weight(round, chosen, replicas, trace),
         Strategy::Dynamic | Strategy::Aggregated => by_room(round, chosen, replicas, trace)?,
     };
     assigned.retain(|(_, replicas)| *replicas != 0);
@@ -48,10 +49,10 @@ pub(super) fn assign_tiers(
         left -= take;
     }
     if left > 0 {
-        return Err(Failure::unschedulable(format!(
-            "{left} of {} replicas find no room in any tier",
-            round.subject.workload.replicas
-        )));
+        return Err(Failure::no_room(
+            round.behaviour,
+            format!("{left} of {} replicas find no room in any tier", round.subject.workload.replicas),
+        ));
     }
     assigned.retain(|(_, replicas)| *replicas != 0);
     Ok(assigned)
@@ -75,7 +76,11 @@ fn by_room(
     }
     if before > replicas {
         trace.step(|| format!("scaling down from {before} to {replicas}, in proportion to what is there"));
-        return divide_by_room(round, replicas, previous, &[], trace);
+        let votes = match round.behaviour.scale_down {
+            ScaleDown::Chosen => previous,
+            ScaleDown::AllPrevious => all_previous(round),
+        };
+        return divide_by_room(round, replicas, votes, &[], trace);
     }
     let votes = chosen.iter().map(|c| (c.index, c.allocatable)).collect();
     divide_by_room(round, replicas - before, votes, &previous, trace)
@@ -90,6 +95,15 @@ fn previous_among(round: &Round<'_>, chosen: &[Candidate]) -> Votes {
     round.subject.previous.iter().filter(|(index, _)| is_chosen[*index]).copied().collect()
 }
 
+/// What was placed anywhere, in name order.
+fn all_previous(round: &Round<'_>) -> Votes {
+    let departed = round.subject.departed.iter().enumerate();
+    let departed = departed.map(|(at, (_, replicas))| (round.clusters.len() + at, *replicas));
+    let mut all: Votes = round.subject.previous.iter().copied().chain(departed).collect();
+    all.sort_by_key(|(index, _)| round.name(*index));
+    all
+}
+
 /// Divides `target` by `votes` and adds the result to `kept`.
 fn divide_by_room(
     round: &Round<'_>,
@@ -100,17 +114,21 @@ fn divide_by_room(
 ) -> Result<Assigned, Failure> {
     let room = wrap(votes.iter().map(|(_, room)| room).sum());
     if room < target {
-        return Err(Failure::unschedulable(format!(
-            "the {} chosen clusters have room for {room} more replicas, {target} are needed",
-            votes.len()
-        )));
+        return Err(Failure::no_room(
+            round.behaviour,
+            format!(
+                "the {} chosen clusters have room for {room} more replicas, {target} are needed",
+                votes.len()
+            ),
+        ));
     }
     if round.strategy == Strategy::Aggregated {
         votes = shortest_prefix(votes, kept, target);
         trace.step(|| format!("aggregated: {target} replicas fit on {} clusters", votes.len()));
     }
-    let mut sums = vec![0; round.clusters.len()];
-    for (index, replicas) in divide(round, target, votes, "room", trace).iter().chain(kept) {
+    let mut sums = vec![0; round.clusters.len() + round.subject.departed.len()];
+    let last = |index| replicas_of(kept, index);
+    for (index, replicas) in divide(round, target, votes, last, "room", trace).iter().chain(kept) {
         sums[*index] += replicas;
     }
     Ok(sums.into_iter().enumerate().collect())
@@ -119,8 +137,8 @@ fn divide_by_room(
 /// The largest clusters, those that hold replicas before the others, until the target fits.
 fn shortest_prefix(mut votes: Votes, kept: &[(usize, i64)], target: i64) -> Votes {
     pdqsort::sort(&mut votes, |a, b| a.1 > b.1);
-    let holds = |index| kept.binary_search_by_key(&index, |(at, _)| *at).is_ok_and(|at| kept[at].1 > 0);
-    let (mut ordered, others): (Votes, Votes) = votes.into_iter().partition(|(index, _)| holds(*index));
+    let (mut ordered, others): (Votes, Votes) =
+        votes.into_iter().partition(|(index, _)| replicas_of(kept, *index) > 0);
     ordered.extend(others);
     let mut sum = 0;
     let enough = ordered.iter().position(|(_, room)| {
@@ -131,30 +149,67 @@ fn shortest_prefix(mut votes: Votes, kept: &[(usize, i64)], target: i64) -> Vote
     ordered
 }
 
-fn divide(round: &Round<'_>, seats: i64, mut votes: Votes, what: &str, trace: &mut Trace) -> Assigned {
-    // Indices are in name order, which is the order ties are broken in.
-    votes.sort_unstable_by_key(|(index, _)| *index);
-    let amounts: Vec<i64> = votes.iter().map(|(_, amount)| *amount).collect();
-    let seats_of = webster::divide(seats, &amounts, round.subject.descending);
-    trace.step(|| {
-        let share = |((index, amount), seats): (&(usize, i64), &i64)| {
-            format!("{} {amount} → {seats}", round.clusters[*index].name)
-        };
-        let shares: Vec<String> = votes.iter().zip(&seats_of).map(share).collect();
-        format!("{seats} replicas divided by {what} (Webster's method): {}", shares.join(", "))
-    });
-    votes.into_iter().zip(seats_of).map(|((index, _), seats)| (index, seats)).collect()
+/// The replicas of one cluster; `kept` is sorted by index.
+fn replicas_of(kept: &[(usize, i64)], index: usize) -> i64 {
+    kept.binary_search_by_key(&index, |(at, _)| *at).map_or(0, |at| kept[at].1)
 }
 
-/// Clusters without a weight are left out, unless that leaves nothing: then all weigh the same.
-fn weights(round: &Round<'_>, chosen: &[Candidate]) -> Votes {
+/// Clusters without a weight are left out, unless that leaves nothing: then all weigh the same. What they had
+/// counts for nothing then, unless the policy gives no weights at all.
+fn by_weight(round: &Round<'_>, chosen: &[Candidate], replicas: i64, trace: &mut Trace) -> Assigned {
     let weight = |c: &Candidate| round.screen.weights.get(c.index).copied().unwrap_or(0);
     let weighted: Votes =
         chosen.iter().map(|c| (c.index, weight(c))).filter(|(_, weight)| *weight > 0).collect();
     if weighted.is_empty() {
-        return chosen.iter().map(|c| (c.index, 1)).collect();
+        let scheduling = round.placement.replica_scheduling.as_ref();
+        let given = scheduling.is_some_and(|scheduling| scheduling.weight_preference.is_some());
+        let equal = chosen.iter().map(|c| (c.index, 1)).collect();
+        let last = |index| if given { 0 } else { replicas_of(round.subject.previous, index) };
+        return divide(round, replicas, equal, last, "weight", trace);
     }
-    weighted
+    let last = |index| replicas_of(round.subject.previous, index);
+    divide(round, replicas, weighted, last, "weight", trace)
+}
+
+/// Divides by `votes`; `last` says what a cluster had before.
+fn divide(
+    round: &Round<'_>,
+    total: i64,
+    mut votes: Votes,
+    last: impl Fn(usize) -> i64,
+    what: &str,
+    trace: &mut Trace,
+) -> Assigned {
+    // Ties are broken in name order, which is that of indices but for clusters that have left.
+    if round.subject.departed.is_empty() {
+        votes.sort_unstable_by_key(|(index, _)| *index);
+    } else {
+        votes.sort_unstable_by_key(|(index, _)| round.name(*index));
+    }
+    let amounts: Vec<i64> = votes.iter().map(|(_, amount)| *amount).collect();
+    let last = |at: usize| last(votes[at].0);
+    let method = round.behaviour.division;
+    let shares = division::shares(method, total, &amounts, last, round.subject.descending);
+    trace.step(|| {
+        let share = |((index, amount), share): (&(usize, i64), &i64)| {
+            format!("{} {amount} → {share}", round.name(*index))
+        };
+        let shares: Vec<String> = votes.iter().zip(&shares).map(share).collect();
+        let name = division::name(method);
+        format!("{total} replicas divided by {what} ({name}): {}", shares.join(", "))
+    });
+    trace.steps(|| {
+        let tied = division::by_chance(method, total, &amounts, last);
+        let names: Vec<&str> = tied.into_iter().map(|at| round.name(votes[at].0).as_ref()).collect();
+        let release = round.behaviour.release;
+        (names.len() > 1).then(|| {
+            format!(
+                "Karmada {release} decides by chance which of {} get one more: here the first by name do",
+                names.join(", ")
+            )
+        })
+    });
+    votes.into_iter().zip(shares).map(|((index, _), share)| (index, share)).collect()
 }
 
 /// Availability is int32 in the real scheduler, and wraps.

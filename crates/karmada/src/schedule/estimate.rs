@@ -2,13 +2,16 @@
 //!
 //! Facts: free pods bound everything; otherwise each requested resource's free amount over the
 //! request, rounded down, cpu in millis and everything else in whole units (both rounded up); counted
-//! node sizes, where a cluster reports them, take the place of the sums. All numbers are int32.
+//! node sizes, where a cluster reports them, take the place of the sums: replicas are placed on them, or, in
+//! older releases, grades are added up. All numbers are int32.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::grades::Grades;
+use crate::version::RoomOnModels;
 use crate::workload::{Requirements, Workload};
-use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Cluster, NodeShape};
 
 /// The estimate for a workload that wants no replicas: no bound.
 pub(super) const UNBOUNDED: i64 = i32::MAX as i64;
@@ -23,7 +26,13 @@ pub(crate) struct Estimator {
     /// Free amounts by resource, 0 where a cluster does not offer it.
     free: BTreeMap<String, Vec<i64>>,
     /// Counted node sizes, where a cluster reports them.
-    shapes: Vec<Option<Shapes>>,
+    counted: Vec<Option<Counted>>,
+}
+
+/// What a cluster reports of its nodes.
+enum Counted {
+    Nodes(Shapes),
+    Grades(Grades),
 }
 
 /// Counted nodes: how many, and the amounts each offers.
@@ -34,7 +43,7 @@ fn units(resource: &str, amount: Quantity) -> i64 {
 }
 
 impl Estimator {
-    pub(crate) fn new(clusters: &[Cluster]) -> Self {
+    pub(crate) fn new(clusters: &[Cluster], models: RoomOnModels) -> Self {
         let offered = |c: &Cluster, name: &str| {
             let amount = c.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
             amount.map_or(0, |amount| units(name, *amount).max(0))
@@ -50,7 +59,7 @@ impl Estimator {
                 .into_iter()
                 .map(|name| (name.clone(), clusters.iter().map(|c| offered(c, name)).collect()))
                 .collect(),
-            shapes: clusters.iter().map(shapes).collect(),
+            counted: clusters.iter().map(|cluster| counted(cluster, models)).collect(),
         }
     }
 
@@ -81,26 +90,43 @@ impl Estimator {
         for (name, request) in &requests {
             let column = self.free.get(*name);
             for (index, room) in room.iter_mut().enumerate() {
-                if self.shapes[index].is_none() {
+                if self.counted[index].is_none() {
                     let free = column.map_or(0, |column| column[index]);
                     *room = (*room).min(free / request);
                 }
             }
         }
-        for (shapes, room) in self.shapes.iter().zip(room) {
-            if let Some(shapes) = shapes {
-                *room = (*room).min(fits_on(shapes, &requests));
-            }
+        for (index, room) in room.iter_mut().enumerate() {
+            let fits = match &self.counted[index] {
+                None => continue,
+                Some(Counted::Nodes(shapes)) => fits_on(shapes, &requests),
+                Some(Counted::Grades(grades)) => {
+                    grades.room(&requests).unwrap_or_else(|| self.by_sums(index, &requests))
+                }
+            };
+            *room = (*room).min(fits);
         }
+    }
+
+    /// What the cluster's free resources have room for.
+    fn by_sums(&self, index: usize, requests: &[(&str, i64)]) -> i64 {
+        let fits =
+            |(name, request): &(&str, i64)| self.free.get(*name).map_or(0, |column| column[index]) / request;
+        requests.iter().map(fits).min().unwrap_or(UNBOUNDED)
     }
 }
 
-fn shapes(cluster: &Cluster) -> Option<Shapes> {
+/// What a cluster reports of its nodes.
+fn counted(cluster: &Cluster, models: RoomOnModels) -> Option<Counted> {
     let shapes = cluster.capacity.as_ref()?.shapes.as_ref()?;
-    let amounts = |shape: &federate_kubernetes::NodeShape| {
+    if models == RoomOnModels::ByGrade {
+        return Some(Counted::Grades(Grades::new(shapes, units)));
+    }
+    let amounts = |shape: &NodeShape| {
         shape.resources.iter().map(|(name, amount)| (name.clone(), units(name, *amount))).collect()
     };
-    Some(shapes.iter().map(|shape| (shape.count, amounts(shape))).collect())
+    let nodes = shapes.iter().filter(|shape| shape.count > 0);
+    Some(Counted::Nodes(nodes.map(|shape| (shape.count, amounts(shape))).collect()))
 }
 
 /// Equal replicas placed first-fit on nodes fill each node on its own, so the nodes' room adds up.

@@ -9,21 +9,26 @@
 use std::cmp::Reverse;
 
 use super::api::{Placement, ReplicaScheduling};
+use super::version::{Behaviour, Deleting, NoRoom, Reschedule};
 use super::workload::Workload;
-use federate_kubernetes::Cluster;
+use federate_kubernetes::{Cluster, ClusterName};
 
 mod assign;
 mod combination;
+mod division;
 mod estimate;
+mod grades;
 mod pdqsort;
 mod region;
+mod remainder;
 mod screen;
 mod select;
 mod trigger;
-pub(super) mod webster;
+mod webster;
 
+pub(super) use division::{by_chance, shares};
 pub(super) use estimate::Estimator;
-pub(super) use screen::Screen;
+pub(super) use screen::{Screen, tolerates};
 pub(super) use trigger::{Applied, changed};
 
 use screen::{Filter, Term};
@@ -41,6 +46,9 @@ pub(super) struct Subject<'s> {
     /// Where it is now with how many replicas (0 for none), sorted by index; clusters that have left
     /// the inventory are not in it.
     pub(super) previous: &'s [(usize, i64)],
+    /// The clusters that it was on and that have left the inventory, by name; they are known by the indices
+    /// after those of the inventory.
+    pub(super) departed: &'s [(ClusterName, i64)],
     /// Clusters it is being evicted from.
     pub(super) evicting: &'s [usize],
     /// The affinity group last observed.
@@ -114,6 +122,7 @@ impl Candidate {
 
 /// What stays the same while one affinity group is tried.
 struct Round<'s> {
+    behaviour: &'s Behaviour,
     clusters: &'s [Cluster],
     screen: &'s Screen,
     placement: &'s Placement,
@@ -151,8 +160,13 @@ impl Failure {
         Self { reason: Reason::SchedulerError, message: message.into() }
     }
 
-    fn unschedulable(message: impl Into<String>) -> Self {
-        Self { reason: Reason::Unschedulable, message: message.into() }
+    /// The chosen clusters have too little room.
+    fn no_room(behaviour: &Behaviour, message: impl Into<String>) -> Self {
+        let reason = match behaviour.no_room {
+            NoRoom::SchedulerError => Reason::SchedulerError,
+            NoRoom::Unschedulable => Reason::Unschedulable,
+        };
+        Self { reason, message: message.into() }
     }
 }
 
@@ -172,8 +186,13 @@ impl Trace {
     }
 
     pub(super) fn step(&mut self, words: impl FnOnce() -> String) {
+        self.steps(|| Some(words()));
+    }
+
+    /// Steps of which there may be none.
+    pub(super) fn steps(&mut self, words: impl FnOnce() -> Option<String>) {
         if let Some(steps) = &mut self.steps {
-            steps.push(words());
+            steps.extend(words());
         }
     }
 }
@@ -184,10 +203,13 @@ pub(super) struct Scheduled {
     pub(super) clusters: Vec<(usize, Option<i64>)>,
     /// The affinity group that was taken.
     pub(super) affinity: Option<String>,
+    /// The clusters in the scheduler's own order: candidates for what is not divided, else by name.
+    pub(super) order: Vec<usize>,
 }
 
 /// The scheduler over one inventory.
 pub(super) struct Scheduler<'s> {
+    pub(super) behaviour: &'s Behaviour,
     pub(super) clusters: &'s [Cluster],
     pub(super) estimator: &'s Estimator,
 }
@@ -203,18 +225,28 @@ impl Scheduler<'_> {
         trace: &mut Trace,
     ) -> Result<Scheduled, Failure> {
         let strategy = Strategy::of(placement.replica_scheduling.as_ref());
-        let round = Round { clusters: self.clusters, screen, placement, subject, strategy };
+        let round = Round {
+            behaviour: self.behaviour,
+            clusters: self.clusters,
+            screen,
+            placement,
+            subject,
+            strategy,
+        };
         let estimates = self.estimator.estimate(subject.workload);
         let observed =
             screen.terms.iter().position(|t| t.name.is_some() && t.name.as_deref() == subject.affinity);
-        let start = if subject.fresh { 0 } else { observed.unwrap_or(0) };
+        let start = match self.behaviour.reschedule {
+            Reschedule::FromFirst if subject.fresh => 0,
+            _ => observed.unwrap_or(0),
+        };
         let mut first_failure = None;
         for term in &screen.terms[start..] {
             if let Some(name) = &term.name {
                 trace.step(|| format!("affinity group `{name}`:"));
             }
             match round.try_term(term, &estimates, trace) {
-                Ok(clusters) => return Ok(Scheduled { clusters, affinity: term.name.clone() }),
+                Ok(scheduled) => return Ok(Scheduled { affinity: term.name.clone(), ..scheduled }),
                 Err(failure) => {
                     trace.step(|| format!("{}: {}", failure.reason.name(), failure.message));
                     first_failure.get_or_insert(failure);
@@ -235,7 +267,7 @@ impl Scheduler<'_> {
     ) -> Vec<Option<(&'static str, String)>> {
         let taken = screen.terms.iter().find(|t| t.name.as_deref() == affinity).or(screen.terms.first());
         let refusal = |(index, cluster): (usize, &Cluster)| {
-            if cluster.deleting {
+            if self.behaviour.deleting == Deleting::Never && cluster.deleting {
                 return Some(("deleting", "it is being deleted".to_owned()));
             }
             let filter = screen.tier(taken?, subject, index).err()?;
@@ -251,12 +283,11 @@ impl Scheduler<'_> {
 }
 
 impl Round<'_> {
-    fn try_term(
-        &self,
-        term: &Term,
-        estimates: &[i64],
-        trace: &mut Trace,
-    ) -> Result<Vec<(usize, Option<i64>)>, Failure> {
+    fn name(&self, index: usize) -> &ClusterName {
+        named(self.clusters, self.subject.departed, index)
+    }
+
+    fn try_term(&self, term: &Term, estimates: &[i64], trace: &mut Trace) -> Result<Scheduled, Failure> {
         let mut candidates = self.filter(term, estimates)?;
         candidates.sort_unstable_by(Candidate::order);
         let chosen = select::select(self, candidates, trace)?;
@@ -271,14 +302,22 @@ impl Round<'_> {
         } else {
             chosen.iter().map(|c| (c.index, None)).collect()
         };
+        let mut order = Vec::new();
+        if self.strategy == Strategy::Duplicated {
+            order.extend(clusters.iter().map(|(index, _)| *index));
+        }
         clusters.sort_unstable_by_key(|(index, _)| *index);
-        Ok(clusters)
+        if order.is_empty() {
+            order.extend(clusters.iter().map(|(index, _)| *index));
+        }
+        Ok(Scheduled { clusters, affinity: None, order })
     }
 
     fn filter(&self, term: &Term, estimates: &[i64]) -> Result<Vec<Candidate>, Failure> {
         let mut candidates = Vec::with_capacity(self.clusters.len());
         let mut refused: Vec<Filter> = Vec::new();
-        for (index, _) in self.clusters.iter().enumerate().filter(|(_, c)| !c.deleting) {
+        let never = self.behaviour.deleting == Deleting::Never;
+        for (index, _) in self.clusters.iter().enumerate().filter(|(_, c)| !(never && c.deleting)) {
             match self.screen.tier(term, self.subject, index) {
                 Ok(overflow) => {
                     let before = self.subject.before(index);
@@ -325,4 +364,16 @@ fn phrase(filter: Filter) -> &'static str {
 /// The index of a cluster in the inventory, by name.
 pub(super) fn index_of(clusters: &[Cluster], name: &str) -> Option<usize> {
     clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()
+}
+
+/// The name of a cluster of the inventory, or of one that has left it.
+pub(super) fn named<'c>(
+    clusters: &'c [Cluster],
+    departed: &'c [(ClusterName, i64)],
+    index: usize,
+) -> &'c ClusterName {
+    match clusters.get(index) {
+        Some(cluster) => &cluster.name,
+        None => &departed[index - clusters.len()].0,
+    }
 }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use super::combination::{self, Wanted};
 use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::api::SpreadConstraint;
+use crate::version::RegionWithoutRoom;
 
 /// A region with its clusters in candidate order.
 struct Region<'s> {
@@ -36,7 +37,7 @@ pub(super) fn select(
         )));
     }
     for region in &mut groups {
-        region.weight = weigh(round, &region.members, wanted.min, at_least);
+        region.weight = weigh(round, region, wanted.min, at_least)?;
         trace.step(|| {
             format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
         });
@@ -82,9 +83,16 @@ fn group<'s>(round: &Round<'s>, candidates: Vec<Candidate>) -> Vec<Region<'s>> {
     groups
 }
 
-fn weigh(round: &Round<'_>, members: &[Candidate], min_regions: usize, min_clusters: usize) -> i64 {
+fn weigh(
+    round: &Round<'_>,
+    region: &Region<'_>,
+    min_regions: usize,
+    min_clusters: usize,
+) -> Result<i64, Failure> {
+    let members = &region.members;
     if round.strategy == Strategy::Duplicated {
-        return weigh_duplicated(round.subject.workload.replicas, members);
+        let weight = weigh_duplicated(round.subject.workload.replicas, members);
+        return weight.map_or_else(|| without_room(round, region), Ok);
     }
     let target = per_region(round.subject.workload.replicas, min_regions);
     let wanted = min_clusters.max(min_regions);
@@ -98,16 +106,25 @@ fn weigh(round: &Round<'_>, members: &[Candidate], min_regions: usize, min_clust
         }
     }
     let (counted, by) = if room < target { (room, members.len()) } else { (target, taken) };
-    counted * 1000 + score / as_i64(by).max(1)
+    Ok(counted * 1000 + score / as_i64(by).max(1))
 }
 
-fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> i64 {
+/// `None` where no cluster has room.
+fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
     let fitting = || members.iter().filter(|m| m.available >= replicas);
     let clusters = as_i64(fitting().count());
-    if clusters == 0 {
-        return 0;
+    let score = fitting().map(|m| m.score).sum::<i64>().checked_div(clusters)?;
+    Some(clusters * 1000 + score)
+}
+
+fn without_room(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> {
+    match round.behaviour.region_without_room {
+        RegionWithoutRoom::ScoresZero => Ok(0),
+        RegionWithoutRoom::Crashes => Err(Failure::scheduler(format!(
+            "the scheduler of Karmada {} crashes: no cluster in region {} has room for {} replicas",
+            round.behaviour.release, region.name, round.subject.workload.replicas
+        ))),
     }
-    clusters * 1000 + fitting().map(|m| m.score).sum::<i64>() / clusters
 }
 
 /// The replicas one of `regions` regions has to take, rounded up.

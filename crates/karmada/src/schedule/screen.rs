@@ -1,14 +1,17 @@
 //! A policy's placement held against the whole inventory once, and the filters of one object.
 //!
 //! Facts: the filters are API enablement, taints, affinity, spread properties and eviction, in this
-//! order; clusters that hold the object already pass the first two.
+//! order; clusters that hold the object already pass the first two, or the first one with a condition.
 
 use super::Subject;
 use crate::api::{AffinityTerm, Placement, Toleration};
+use crate::version::HeldApi;
 use federate_kubernetes::{Cluster, Taint};
 
 /// What of the filters depends on the policy alone, by cluster index.
 pub(crate) struct Screen {
+    /// Clusters that may hold the object without serving its kind.
+    held_unserved: Vec<bool>,
     /// Clusters with a taint that the policy does not tolerate.
     untolerated: Vec<bool>,
     /// Clusters that lack a property that a spread constraint needs.
@@ -30,8 +33,13 @@ pub(super) struct Term {
 }
 
 impl Screen {
-    pub(crate) fn new(placement: &Placement, clusters: &[Cluster]) -> Self {
+    pub(crate) fn new(placement: &Placement, clusters: &[Cluster], held_api: HeldApi) -> Self {
+        let passes = |c: &Cluster| match held_api {
+            HeldApi::Passes => true,
+            HeldApi::ServedOrIncomplete => !c.apis_complete,
+        };
         Self {
+            held_unserved: clusters.iter().map(passes).collect(),
             untolerated: clusters.iter().map(|c| intolerable(placement, c).is_some()).collect(),
             lacking: clusters.iter().map(|c| missing_property(placement, c).is_some()).collect(),
             terms: terms(placement, clusters),
@@ -47,7 +55,8 @@ impl Screen {
     /// The tier in which the cluster is a candidate, or the name of the filter that refuses it.
     pub(super) fn tier(&self, term: &Term, subject: &Subject<'_>, index: usize) -> Result<u16, Filter> {
         let holds = subject.holds(index);
-        if !holds && !subject.served.get(index).copied().unwrap_or(false) {
+        let served = subject.served.get(index).copied().unwrap_or(false);
+        if !(served || holds && self.held_unserved[index]) {
             return Err(Filter::ApiEnablement);
         }
         if !holds && self.untolerated[index] {
@@ -117,7 +126,7 @@ fn intolerable<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c Ta
     })
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let any_or = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
     any_or(&toleration.effect, &taint.effect)
         && any_or(&toleration.key, &taint.key)

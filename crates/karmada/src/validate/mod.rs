@@ -4,7 +4,8 @@
 //! found an error, no rule adds another. All rules read the object as Go does: `null` is absent, and
 //! so is an empty list.
 
-use federate_kubernetes::schema::{Cursor, Refusals, Rules, Shape, check_by};
+use super::version::{Admission, Behaviour};
+use federate_kubernetes::schema::{Cursor, Refusals, check_by};
 use federate_kubernetes::{Finding, Object};
 
 mod cluster;
@@ -12,23 +13,54 @@ mod overrides;
 mod propagation;
 mod schema;
 
-/// Everything that is wrong with one of Karmada's own objects.
-pub(super) fn check(object: &Object) -> Vec<Finding> {
-    let (shape, code, rules): (&Shape, _, Rules) = match object.id.kind.as_str() {
+/// Everything that is wrong with one of Karmada's own objects, by the rules of a release.
+pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
+    let (stored, mut findings) = behaviour.stored(object);
+    findings.extend(refusals(&stored, behaviour));
+    findings
+}
+
+fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
+    match object.id.kind.as_str() {
         "PropagationPolicy" | "ClusterPropagationPolicy" => {
-            (&schema::PROPAGATION, "invalid-policy", propagation::rules)
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+                propagation::rules(refusals, spec, behaviour);
+            };
+            check_by(rules, object, &schema::PROPAGATION, "invalid-policy")
         }
-        "OverridePolicy" | "ClusterOverridePolicy" => (&schema::OVERRIDE, "invalid-policy", overrides::rules),
-        "Cluster" => (&schema::CLUSTER, "invalid-cluster", cluster::rules),
-        "ResourceInterpreterCustomization" => (&schema::CUSTOMIZATION, "invalid-customization", |_, _| {}),
-        "WorkloadRebalancer" => (&schema::REBALANCER, "invalid-policy", |_, _| {}),
-        _ => return Vec::new(),
-    };
-    check_by(rules, object, shape, code)
+        "OverridePolicy" | "ClusterOverridePolicy" => {
+            let rules =
+                |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| overrides::rules(refusals, spec, behaviour);
+            check_by(rules, object, &schema::OVERRIDE, "invalid-policy")
+        }
+        "Cluster" => check_by(cluster::rules, object, &schema::CLUSTER, "invalid-cluster"),
+        "ResourceInterpreterCustomization" => {
+            check_by(|_, _| {}, object, &schema::CUSTOMIZATION, "invalid-customization")
+        }
+        "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses what has no effect where the release's admission does, and warns of it where it does not.
+fn without_effect(
+    refusals: &mut Refusals<'_>,
+    admission: Admission,
+    at: &Cursor<'_>,
+    message: impl Into<String>,
+    help: &str,
+) {
+    match admission {
+        Admission::Refuses => refusals.add(at, message, help),
+        Admission::Accepts => {
+            let warning = Finding::warning("no-effect", refusals.object, message.into());
+            refusals.findings.push(warning.at(at.pointer()).help(help));
+        }
+    }
 }
 
 /// The selectors of a policy: a namespaced policy speaks of its own namespace only.
-fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
+fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>, admission: Admission) {
     let own = refusals.object.id.namespace.clone();
     for selector in selectors.items() {
         let namespace = selector.field("namespace");
@@ -38,7 +70,7 @@ fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
                 namespace.text()
             );
             let help = "leave `namespace` out, or write a cluster-wide policy";
-            refusals.add(&namespace, message, help);
+            without_effect(refusals, admission, &namespace, message, help);
         }
         refusals.label_selector(&selector.field("labelSelector"));
     }

@@ -1,6 +1,7 @@
 //! The rules of `OverridePolicy` and `ClusterOverridePolicy` beyond their schema.
 
-use super::{Refusals, cluster_affinity, resource_selectors};
+use super::{Refusals, cluster_affinity, resource_selectors, without_effect};
+use crate::version::{Admission, Behaviour};
 use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::selector::{invalid_key, invalid_value};
 
@@ -15,8 +16,8 @@ const OLD: [&str; 6] = [
     "annotationsOverrider",
 ];
 
-pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
-    resource_selectors(refusals, &spec.field("resourceSelectors"));
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
+    resource_selectors(refusals, &spec.field("resourceSelectors"), behaviour.foreign_selectors);
     let (target, overriders) = (spec.field("targetCluster"), spec.field("overriders"));
     cluster_affinity(refusals, &target);
     let rules = spec.field("overrideRules");
@@ -25,7 +26,7 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     }
     for rule in rules.items() {
         cluster_affinity(refusals, &rule.field("targetCluster"));
-        self::overriders(refusals, &rule.field("overriders"));
+        self::overriders(refusals, &rule.field("overriders"), behaviour.empty_field_overriders);
     }
 }
 
@@ -40,7 +41,7 @@ fn old_form(refusals: &mut Refusals<'_>, target: &Cursor<'_>, overriders: &Curso
     }
 }
 
-fn overriders(refusals: &mut Refusals<'_>, overriders: &Cursor<'_>) {
+fn overriders(refusals: &mut Refusals<'_>, overriders: &Cursor<'_>, empty: Admission) {
     for image in overriders.field("imageOverrider").items() {
         path(refusals, &image.field("predicate").field("path"));
     }
@@ -51,7 +52,7 @@ fn overriders(refusals: &mut Refusals<'_>, overriders: &Cursor<'_>) {
         annotations_to_write(refusals, &annotations.field("value"));
     }
     for field in overriders.field("fieldOverrider").items() {
-        field_overrider(refusals, &field);
+        field_overrider(refusals, &field, empty);
     }
 }
 
@@ -84,13 +85,15 @@ fn annotations_to_write(refusals: &mut Refusals<'_>, annotations: &Cursor<'_>) {
     }
 }
 
-fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>) {
+fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>, empty: Admission) {
     path(refusals, &field.field("fieldPath"));
     let (json, yaml) = (field.field("json"), field.field("yaml"));
     match (json.filled(), yaml.filled()) {
-        (false, false) => refusals.add(
+        (false, false) => without_effect(
+            refusals,
+            empty,
             field,
-            "a `fieldOverrider` must say how the text of the field is to be changed",
+            "a `fieldOverrider` must say how the text of the field is to be changed; without that it empties the field",
             "add a list of operations as `json` or `yaml`, whichever the text is",
         ),
         (true, true) => {

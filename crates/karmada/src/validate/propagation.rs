@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::{Refusals, cluster_affinity, resource_selectors};
+use super::{Refusals, cluster_affinity, resource_selectors, without_effect};
+use crate::version::{Admission, Behaviour, PurgeModes};
 use federate_kubernetes::schema::Cursor;
 
 /// The length of an affinity's name, in characters.
 const LONGEST_NAME: usize = 32;
 
-pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     let placement = spec.field("placement");
     affinities(refusals, &placement);
     spread_constraints(refusals, &placement.field("spreadConstraints"));
     for toleration in placement.field("clusterTolerations").items() {
-        tolerate(refusals, &toleration);
+        tolerate(refusals, &toleration, behaviour.numeric_tolerations);
     }
     let weights = placement.field("replicaScheduling").field("weightPreference").field("staticWeightList");
     for weight in weights.items() {
@@ -21,12 +22,12 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     }
     workload_affinity(refusals, &placement.field("workloadAffinity"));
     let selectors = spec.field("resourceSelectors");
-    resource_selectors(refusals, &selectors);
+    resource_selectors(refusals, &selectors, behaviour.foreign_selectors);
     if spec.field("preemption").text() == "Always" {
         preemption(refusals, &selectors);
     }
     suspension(refusals, &spec.field("suspension"));
-    failover(refusals, spec);
+    failover(refusals, spec, behaviour.purge_modes);
 }
 
 fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
@@ -138,11 +139,12 @@ fn groups(refusals: &mut Refusals<'_>, constraint: &Cursor<'_>) {
     }
 }
 
-fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>) {
+fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>, numeric: Admission) {
     let (operator, value) = (toleration.field("operator"), toleration.field("value"));
     if !["", "Equal", "Exists"].contains(&operator.text()) {
         let message = format!("clusters are not tolerated by operator `{}`", operator.text());
-        refusals.add(&operator, message, "use `Equal` or `Exists`");
+        let admission = if ["Lt", "Gt"].contains(&operator.text()) { numeric } else { Admission::Refuses };
+        without_effect(refusals, admission, &operator, message, "use `Equal` or `Exists`");
     }
     if operator.text() == "Exists" && !value.text().is_empty() {
         let help = "remove `value`, or use `Equal`";
@@ -192,7 +194,7 @@ fn suspension(refusals: &mut Refusals<'_>, suspension: &Cursor<'_>) {
     }
 }
 
-fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
+fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, modes: PurgeModes) {
     let failover = spec.field("failover");
     let application = failover.field("application");
     if application.present() && !propagates_dependencies(spec) {
@@ -202,8 +204,10 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
             "set `propagateDeps: true`",
         );
     }
+    let mode = application.field("purgeMode");
+    purge_mode(refusals, &mode, modes);
     let grace = application.field("gracePeriodSeconds");
-    if grace.present() && !["", "Gracefully"].contains(&application.field("purgeMode").text()) {
+    if grace.present() && !["", "Gracefully", "Graciously"].contains(&mode.text()) {
         let help = "remove `gracePeriodSeconds`, or set `purgeMode: Gracefully`";
         refusals.add(&grace, "`gracePeriodSeconds` is for `purgeMode: Gracefully` only", help);
     }
@@ -212,6 +216,27 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
             refusals.label_key(&rule.field("aliasLabelName"));
         }
     }
+}
+
+/// The names of the modes changed; for a while both were known.
+fn purge_mode(refusals: &mut Refusals<'_>, mode: &Cursor<'_>, modes: PurgeModes) {
+    let allowed: &[&str] = match modes {
+        PurgeModes::Old => &["Immediately", "Graciously", "Never"],
+        PurgeModes::Both => &["Immediately", "Graciously", "Directly", "Gracefully", "Never"],
+        PurgeModes::New => &["Directly", "Gracefully", "Never"],
+    };
+    if mode.text().is_empty() || allowed.contains(&mode.text()) {
+        return;
+    }
+    let other = match mode.text() {
+        "Immediately" => "write `Directly`, which is what it is called since 1.15",
+        "Graciously" => "write `Gracefully`, which is what it is called since 1.15",
+        "Directly" => "write `Immediately`, which is what it is called before 1.15",
+        "Gracefully" => "write `Graciously`, which is what it is called before 1.15",
+        _ => "leave it out for the default, which lets the new replicas come up first",
+    };
+    let message = format!("`purgeMode` is `{}`, but must be one of {}", mode.text(), allowed.join(", "));
+    refusals.add(mode, message, other);
 }
 
 /// Whether `propagateDeps` is set, or admission sets it because the policy selects `ServiceImport`s.

@@ -176,7 +176,7 @@ const FAILOVER: &[Field] = &[
 
 const APPLICATION_FAILOVER: &[Field] = &[
     Field::optional("decisionConditions", Object(&[&[Field::optional("tolerationSeconds", COUNT32)]])),
-    Field::optional("purgeMode", OneOf(&["Directly", "Gracefully", "Never"])),
+    Field::optional("purgeMode", Text),
     Field::optional("gracePeriodSeconds", Integer(1, i32::MAX as i64)),
     Field::optional("statePreservation", STATE_PRESERVATION),
 ];

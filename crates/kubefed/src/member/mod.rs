@@ -17,7 +17,7 @@ use federate_kubernetes::{Cluster, Object};
 
 pub(super) mod removal;
 mod retain;
-mod version;
+pub(super) mod version;
 
 pub(super) use version::is_record;
 

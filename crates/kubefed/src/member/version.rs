@@ -71,12 +71,16 @@ fn same_metadata(desired: &Value, live: &Value) -> bool {
 /// The versions of the template and of the overrides, as the scheduler leaves them.
 fn versions(row: &Placement, federated: &Federated<'_>) -> (String, String) {
     let object = federated.object;
-    let template = object.at(&["spec", "template"]).filter(|t| !t.is_null()).map(hash).unwrap_or_default();
     let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
     let schedule = || row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
     let rewritten = scheduled.then(|| explain::rewritten(federated, &schedule()));
-    let body = rewritten.as_ref().unwrap_or(&object.body);
-    (template, overrides_version(at(body, &["spec", "overrides"])))
+    of(rewritten.as_ref().unwrap_or(&object.body))
+}
+
+/// The versions of the template and of the overrides of a federated object as it stands.
+pub(crate) fn of(federated: &Value) -> (String, String) {
+    let template = at(federated, &["spec", "template"]).filter(|template| !template.is_null());
+    (template.map(hash).unwrap_or_default(), overrides_version(at(federated, &["spec", "overrides"])))
 }
 
 fn hash(value: &Value) -> String {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::envelope::GROUP;
@@ -38,8 +39,31 @@ impl<'a> Override<'a> {
         Ok(Self { object, spec: spec.unwrap_or_default() })
     }
 
+    /// The override that a snapshot holds.
+    pub(crate) fn of_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
+        let spec = object.at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null);
+        let spec: Option<OverrideSpec> = Deserialize::deserialize(spec)?;
+        Ok(Self { object, spec: spec.unwrap_or_default() })
+    }
+
+    /// Whether it counts for a placement and is about one of the objects that this selects.
+    pub(crate) fn concerns(&self, placement: &ObjectRef, selected: &[ObjectRef]) -> bool {
+        let within = |target: &ObjectRef, object: &ObjectRef| {
+            target.kind == "Namespace"
+                && target.api_version == "v1"
+                && object.namespace.as_ref() == Some(&target.name)
+        };
+        let hits = |target: ObjectRef| selected.iter().any(|o| *o == target || within(&target, o));
+        self.counts_for(placement) && self.targets().any(hits)
+    }
+
+    /// Whether one of its rules is about a cluster.
+    pub(crate) fn matches(&self, cluster: &Cluster) -> bool {
+        self.spec.policy.override_rules.iter().any(|rule| rule.matches(&cluster.labels))
+    }
+
     fn is_of_cluster(&self) -> bool {
-        self.object.id.kind == OF_CLUSTER
+        self.object.id.kind.starts_with(OF_CLUSTER)
     }
 
     /// What it changes.

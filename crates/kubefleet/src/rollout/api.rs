@@ -10,7 +10,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::selector::{LabelSelector, null_default};
 
 /// Reads the `spec` of an object.
-pub(super) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> Result<T, serde_json::Error> {
+pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> Result<T, serde_json::Error> {
     match object.at(&["spec"]) {
         None | Some(Value::Null) => Ok(T::default()),
         Some(spec) => T::deserialize(spec),

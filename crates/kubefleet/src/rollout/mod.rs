@@ -9,4 +9,5 @@ pub mod api;
 pub mod budget;
 pub mod rolling;
 pub mod row;
+pub mod run;
 pub mod staged;

@@ -83,6 +83,17 @@ pub(super) enum Readiness {
     In(SignedDuration),
 }
 
+/// Whether one of a row's conditions, asked for by type, has a status and reason that waiting does not mend.
+pub(crate) fn failed<'c>(condition: impl Fn(&'static str) -> Option<(&'c str, &'c str)>) -> bool {
+    const PENDING: [&str; 4] =
+        ["OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"];
+    let stages = ["Overridden", "WorkSynchronized", "Applied", "Available"];
+    stages
+        .into_iter()
+        .filter_map(condition)
+        .any(|(status, reason)| status == "False" && !PENDING.contains(&reason))
+}
+
 impl Row {
     fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.kind == kind && c.observed_generation == self.generation)
@@ -95,13 +106,7 @@ impl Row {
 
     /// Whether something went wrong that waiting does not mend.
     pub(super) fn failed(&self) -> bool {
-        const PENDING: [&str; 4] =
-            ["OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"];
-        let stages = ["Overridden", "WorkSynchronized", "Applied", "Available"];
-        stages
-            .iter()
-            .filter_map(|kind| self.condition(kind))
-            .any(|c| c.status == "False" && !PENDING.contains(&c.reason.as_str()))
+        failed(|kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
     }
 
     /// Whether it is ready; what became available without being able to tell has to be older than

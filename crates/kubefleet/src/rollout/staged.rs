@@ -82,6 +82,18 @@ impl Failure {
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
 pub fn stages(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Failure> {
+    let stages = laid_out(strategy, picked)?;
+    let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
+    let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
+    if missing.is_empty() {
+        Ok(stages)
+    } else {
+        Err(Failure::ClustersMissingFromStages(finding::list(&missing, 3)))
+    }
+}
+
+/// The same, where clusters may be in no stage.
+pub(super) fn laid_out(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Failure> {
     let spec: StagedSpec = spec(strategy).map_err(|e| Failure::Unreadable(e.to_string()))?;
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
     let mut stages = Vec::with_capacity(spec.stages.len());
@@ -106,13 +118,7 @@ pub fn stages(strategy: &Object, picked: &[&Cluster]) -> Result<Vec<Stage>, Fail
             max_concurrency: stage.max_concurrency.map_or(1, |amount| amount.rounded_down(total)).max(1),
         });
     }
-    let missing: Vec<&str> =
-        picked.iter().map(|c| c.name.as_ref()).filter(|name| !taken.contains_key(name)).collect();
-    if missing.is_empty() {
-        Ok(stages)
-    } else {
-        Err(Failure::ClustersMissingFromStages(finding::list(&missing, 3)))
-    }
+    Ok(stages)
 }
 
 fn matched<'c>(stage: &StageSpec, picked: &[&'c Cluster]) -> Result<Vec<&'c Cluster>, Failure> {

@@ -7,9 +7,10 @@
 use jiff::Timestamp;
 
 use super::api::{PlacementType, Policy};
-use super::cluster::ineligible;
+use super::cluster::{Ineligible, ineligible};
 use crate::failure::Failure;
 use federate_kubernetes::{Cluster, Taint};
+use spread::Violated;
 
 mod pick;
 mod score;
@@ -42,11 +43,11 @@ pub(super) struct Scores {
 #[derive(Clone, Debug)]
 pub(super) enum Rejection {
     Affinity,
-    Ineligible(String),
+    Ineligible(Ineligible),
     Namespace(String),
     Taint(Taint),
-    /// By the constraint on this key.
-    Spread(String),
+    /// By a topology spread constraint.
+    Spread(Violated),
     /// Others score higher than these scores.
     Score(Scores),
 }
@@ -99,6 +100,15 @@ pub(super) fn schedule(request: &Request<'_>, rows: Rows) -> Result<Outcome, Fai
         PlacementType::PickAll => pick_all(request, rows),
         PlacementType::PickN => pick::pick_n(request, rows),
         PlacementType::PickFixed => Ok(pick_fixed(request, rows)),
+    }
+}
+
+/// One scheduling cycle, and whether another one follows at once: with spread constraints a cycle picks one
+/// cluster.
+pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool), Failure> {
+    match request.policy.placement_type {
+        PlacementType::PickN => pick::cycle(request, rows),
+        PlacementType::PickAll | PlacementType::PickFixed => Ok((schedule(request, rows)?, false)),
     }
 }
 

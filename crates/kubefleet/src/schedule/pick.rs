@@ -48,6 +48,22 @@ fn cut(rows: &mut [Option<Row>], surplus: usize) {
     }
 }
 
+/// One cycle, and whether another one follows at once.
+pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool), Failure> {
+    let wanted = usize::try_from(request.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0);
+    let present = Rows::count(&rows.current);
+    if wanted <= present {
+        return Ok((pick_n(request, rows)?, false));
+    }
+    let mut cycles = Cycles::new(request, rows)?;
+    let batch = wanted - present;
+    let limit = if cycles.single { 1 } else { batch };
+    cycles.spread.settle();
+    let outcome = cycles.finish(limit);
+    let more = limit < batch && outcome.fulfilled;
+    Ok((outcome, more))
+}
+
 struct Cycles<'p> {
     rows: Rows,
     /// The rows of an earlier policy, as they were.
@@ -93,6 +109,11 @@ impl<'p> Cycles<'p> {
             self.spread.settle();
             batch -= 1;
         }
+        self.finish(batch)
+    }
+
+    /// The last cycle, which picks `batch` clusters if there are as many.
+    fn finish(mut self, batch: usize) -> Outcome {
         let mut candidates: Vec<Candidate> = self.candidates().collect();
         let many = batch.min(candidates.len());
         if many > 0 && many < candidates.len() {
@@ -101,8 +122,8 @@ impl<'p> Cycles<'p> {
         let rest = candidates.split_off(many);
         let mut rejected = std::mem::take(&mut self.refused);
         for (index, _) in &self.open {
-            if let (Some(refusal), Err(key)) = (rejected.get_mut(*index), self.spread.score(*index)) {
-                *refusal = Some(Rejection::Spread(key.to_owned()));
+            if let (Some(refusal), Err(constraint)) = (rejected.get_mut(*index), self.spread.score(*index)) {
+                *refusal = Some(Rejection::Spread(constraint.violated()));
             }
         }
         for other in rest {

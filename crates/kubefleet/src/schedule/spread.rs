@@ -12,12 +12,20 @@ use federate_kubernetes::Cluster;
 /// What a violated `ScheduleAnyway` constraint costs.
 const PENALTY: i64 = 1000;
 
+/// A constraint that one more row would violate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violated {
+    /// The label whose values are the domains.
+    pub(crate) key: String,
+    pub(crate) max_skew: i64,
+}
+
 /// The constraints of a policy over one fleet.
 pub(super) struct Spread<'p> {
     constraints: Vec<Constraint<'p>>,
 }
 
-struct Constraint<'p> {
+pub(super) struct Constraint<'p> {
     key: &'p str,
     max_skew: i64,
     strict: bool,
@@ -51,12 +59,12 @@ impl<'p> Spread<'p> {
         self.constraints.iter_mut().for_each(Constraint::settle);
     }
 
-    /// The score of cluster number `index`, or the key of the constraint that it would violate.
-    pub(super) fn score(&self, index: usize) -> Result<i64, &'p str> {
+    /// The score of cluster number `index`, or the constraint that it would violate.
+    pub(super) fn score(&self, index: usize) -> Result<i64, &Constraint<'p>> {
         let mut score = 0;
         for constraint in &self.constraints {
             let Some(domain) = constraint.domains.get(index).copied().flatten() else { continue };
-            score += constraint.scores.get(domain).copied().flatten().ok_or(constraint.key)?;
+            score += constraint.scores.get(domain).copied().flatten().ok_or(constraint)?;
         }
         Ok(score)
     }
@@ -81,6 +89,11 @@ impl<'p> Constraint<'p> {
             counts: vec![0; numbers.len()],
             scores: Vec::new(),
         }
+    }
+
+    /// That it would be violated.
+    pub(super) fn violated(&self) -> Violated {
+        Violated { key: self.key.to_owned(), max_skew: self.max_skew }
     }
 
     fn settle(&mut self) {

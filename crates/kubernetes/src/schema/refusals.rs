@@ -13,7 +13,12 @@ pub type Rules = fn(&mut Refusals<'_>, &Cursor<'_>);
 
 /// Everything in which an object differs from its shape, and what rules refuse of it. Where the shape has
 /// found an error, no rule adds another.
-pub fn check_by(rules: Rules, object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
+pub fn check_by(
+    rules: impl FnOnce(&mut Refusals<'_>, &Cursor<'_>),
+    object: &Object,
+    shape: &Shape,
+    code: &'static str,
+) -> Vec<Finding> {
     let mut findings = check(object, shape, code);
     let broken: BTreeSet<String> =
         findings.iter().filter(|f| f.is_error()).map(|f| f.pointer.clone()).collect();

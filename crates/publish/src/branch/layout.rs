@@ -154,7 +154,7 @@ fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
         row.unschedulable = None;
         row
     });
-    Plan { placements: rows.collect(), ..Plan::default() }
+    Plan { versions: plan.versions.clone(), placements: rows.collect(), ..Plan::default() }
 }
 
 impl Built {

@@ -4,6 +4,8 @@
 //! configuration simply work. Facts: git-ls-remote(1), git-fetch(1), git-push(1) (`--porcelain`).
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
 
 use git2::{Oid, Repository};
 
@@ -11,9 +13,13 @@ use super::advance::{full, tip};
 use super::{Error, Update};
 use federate_source::git::program::{self, Git};
 
-/// A remote repository, by its configured name or its address.
+/// A remote repository.
 #[derive(Clone, Debug)]
-pub struct Remote(pub String);
+pub struct Remote {
+    address: String,
+    variables: Vec<(String, OsString)>,
+    patience: Option<Duration>,
+}
 
 /// What came of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +31,32 @@ pub enum Pushed {
 }
 
 impl Remote {
+    /// A remote, by its configured name or its address.
+    pub fn new(address: impl Into<String>) -> Self {
+        Self { address: address.into(), variables: Vec::new(), patience: None }
+    }
+
+    /// The same, with variables of the environment for `git`, and with a limit for how long each call of it may take.
+    #[must_use]
+    pub fn with(self, variables: Vec<(String, OsString)>, patience: Duration) -> Self {
+        Self { variables, patience: Some(patience), ..self }
+    }
+
+    fn git<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
+        let mut git = Git::new(repository, what);
+        for (name, value) in &self.variables {
+            git = git.env(name, value);
+        }
+        match self.patience {
+            Some(patience) => git.patience(patience),
+            None => git,
+        }
+    }
+
     /// Where the remote's branches are, with their commits fetched. `pattern` is a branch, or a
     /// pattern with `*`.
     pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
-        let git = Git::new(repository, "ls-remote").arg("--").arg(&self.0).arg(full(pattern));
+        let git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
         let listed = git.run()?;
         let mut branches = BTreeMap::new();
         for line in listed.lines() {
@@ -50,12 +78,12 @@ impl Remote {
     }
 
     fn fetch(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
-        let mut git = Git::new(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
+        let mut git = self.git(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
         if repository.is_shallow() {
             // The history of rendered branches can be far larger than that of their source.
             git = git.arg("--depth=1");
         }
-        git = git.arg("--").arg(&self.0);
+        git = git.arg("--").arg(&self.address);
         for branch in branches {
             git = git.arg(full(branch));
         }
@@ -65,11 +93,11 @@ impl Remote {
 
     /// Moves the remote's branches, all or none.
     pub fn push(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
-        let mut git = Git::new(repository, "push").arg("--porcelain").arg("--no-follow-tags");
+        let mut git = self.git(repository, "push").arg("--porcelain").arg("--no-follow-tags");
         if updates.len() > 1 {
             git = git.arg("--atomic");
         }
-        git = git.arg("--").arg(&self.0);
+        git = git.arg("--").arg(&self.address);
         for update in updates {
             git = git.arg(format!("{}:{}", update.to, full(&update.branch)));
         }
@@ -95,7 +123,7 @@ impl Remote {
             (_, true) => Ok(Some(theirs)),
             _ => Err(Error::Diverged {
                 branch: branch.to_owned(),
-                remote: program::without_credentials(&self.0),
+                remote: program::without_credentials(&self.address),
             }),
         }
     }

@@ -153,8 +153,8 @@ pub(super) struct Recorder<'i> {
     pub(super) index: &'i Index,
     /// A time before any file was compared.
     pub(super) compared: Time,
-    /// A time after every new file was written, but before it could be seen by others.
-    pub(super) written: Time,
+    /// A time after every new file was written, but before it could be seen by others; `None` where nothing was.
+    pub(super) written: Option<Time>,
 }
 
 impl Recorder<'_> {
@@ -184,7 +184,8 @@ impl Recorder<'_> {
     fn folder(&self, root: BorrowedFd<'_>, cluster: &str, namespace: &Namespace<'_>) -> Option<Vec<u8>> {
         let outer = at::open_folder(root, cluster).ok()?;
         let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
-        let stamp = Stamp::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < self.written)?;
+        let changed_before = self.written.unwrap_or(self.compared);
+        let stamp = Stamp::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
         let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD + 256);
         for name in [cluster, &namespace.name] {
             bytes.extend(count(name.len()).to_le_bytes());
@@ -204,12 +205,17 @@ impl Recorder<'_> {
 
     /// The stamp of a file in place, if it is beyond doubt that it still holds its text.
     fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<Stamp> {
+        let old = |stamp: &Stamp| stamp.modified < self.compared && stamp.device == device;
+        let Some(written) = self.written else {
+            return compared.stamp.filter(|stamp| compared.state == State::Same && old(stamp));
+        };
         let now = Stamp::of(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
-            (State::Same, Some(before)) => now.is_same_content(&before) && now.modified < self.compared,
+            // Linked, so that it has another time of change than before.
+            (State::Same, Some(before)) => now.is_same_content(&before) && old(&now),
             (State::Same, None) => false,
             (State::New | State::Changed, _) => {
-                now.size == compared.file.text().len() as u64 && now.modified < self.written
+                now.size == compared.file.text().len() as u64 && now.modified < written
             }
         };
         (certain && now.device == device).then_some(now)

@@ -8,11 +8,12 @@ use serde_json::Value;
 use federate_apiserver::Kind;
 use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, Deciding};
-use federate_engine::actions::{Actions, Decision};
+use federate_engine::actions::{Actions, Decision, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{Access, Decider, DryRun, Error, How, Job, Progress, Seen};
+use federate_repo::Config;
 
-use super::{Reconciled, Reconciler};
+use super::{Purpose, Reconciled, Reconciler};
 
 /// How API servers are used.
 pub struct ServerOptions<'s> {
@@ -34,19 +35,31 @@ impl Reconciler<'_> {
         if options.check_access {
             return self.check_access(access, &jobs);
         }
-        self.with(|deciding| {
+        // A dry run that sends nothing predicts. Drift does not: what is put back is what the API server would answer.
+        let drift = matches!(self.options.purpose, Purpose::Drift { .. });
+        let asked = drift || options.dry_run != Some(DryRun::Client);
+        self.with(asked, |deciding| {
+            // What puts drift back does not make the commit run.
+            let repo = self.repo.clone().map(|repo| match drift {
+                true => RepoRef { revision: None, ..repo },
+                false => repo,
+            });
             let how = How {
                 inventory: deciding.rules.inventory,
+                repo: repo.as_ref(),
+                moved: self.moved.as_ref(),
                 dry_run: options.dry_run,
-                // What puts drift back is decided field by field.
-                judged: deciding.drift.is_none(),
+                asked,
                 wait: options.wait,
                 progress: options.progress,
             };
             let decider = SessionDecider::of(self, deciding);
-            let mut all = Reconciled::default();
+            let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
             for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
+                if let Some(report) = all.clusters.last_mut() {
+                    report.notes = outcome.notes;
+                }
             }
             Ok(Actions::of(all.actions, all.clusters))
         })
@@ -86,6 +99,7 @@ impl Reconciler<'_> {
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
     deciding: &'s Deciding<'s>,
+    config: &'s Config,
     dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
 }
 
@@ -95,7 +109,7 @@ impl<'s> SessionDecider<'s> {
         let dialect = |name: &str| session.dialects().get(name);
         let rows = deciding.rendering.plan.placements.iter();
         let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
-        Self { clusters: session.clusters(), deciding, dialects }
+        Self { clusters: session.clusters(), deciding, config: &session.repo().config, dialects }
     }
 }
 
@@ -104,12 +118,22 @@ impl Decider for SessionDecider<'_> {
         let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
             return Decided::default();
         };
-        let kind = |object: &ObjectRef| seen.kinds.of(object).cloned().unwrap_or_else(|| not_served(object));
-        self.deciding.cluster(cluster, &seen.live, &kind)
+        self.deciding.decide(cluster, &seen.live, &|object| kind(seen, object))
     }
 
-    fn judged(&self, decision: &mut Decision, live: &Value, answer: Value) {
-        self.deciding.judged(decision, live, answer);
+    fn answered(
+        &self,
+        decision: &mut Decision,
+        seen: &Seen,
+        live: Option<&Value>,
+        answer: Result<Value, String>,
+    ) {
+        self.deciding.answered(decision, live, &kind(seen, &decision.action.object.clone()), answer);
+    }
+
+    fn finish(&self, cluster: &ClusterName, seen: &Seen, decided: Decided) -> Decided {
+        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else { return decided };
+        self.deciding.finish(cluster, &seen.live, &|object| kind(seen, object), decided)
     }
 
     fn wave(&self, object: &ObjectRef) -> u32 {
@@ -119,11 +143,12 @@ impl Decider for SessionDecider<'_> {
     fn health(&self, object: &Object) -> Health {
         let Some(dialect) = self.dialects.get(&object.id) else { return Health::unknown("") };
         let own = self.deciding.engine.health(dialect.name(), object);
-        own.unwrap_or_else(|| dialect.health(object))
+        own.unwrap_or_else(|| dialect.health(object, self.config))
     }
 }
 
-/// A kind that the cluster does not serve: sending the object says so.
-fn not_served(object: &ObjectRef) -> Kind {
-    Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some())
+/// What a cluster knows of a kind. Of one that it does not serve nothing is known, until sending the object says so.
+fn kind(seen: &Seen, object: &ObjectRef) -> Kind {
+    let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
+    seen.kinds.of(object).cloned().unwrap_or_else(unserved)
 }

@@ -3,9 +3,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use git2::Repository;
+use rustix::process::{Pid, Signal};
 
 use super::isolation::Isolation;
 
@@ -15,6 +20,14 @@ pub enum Error {
     /// The program could not be started.
     #[error("cannot run `git`: {0}; it is needed for fetching, pushing and signatures")]
     Start(#[from] io::Error),
+    /// It took too long.
+    #[error("`git {what}` was stopped after {} s without an end", .patience.as_secs())]
+    Late {
+        /// The subcommand.
+        what: String,
+        /// How long it had.
+        patience: Duration,
+    },
     /// It ended with an error.
     #[error("`git {what}` failed: {said}")]
     Failed {
@@ -35,6 +48,7 @@ pub struct Git<'r> {
     arguments: Vec<OsString>,
     variables: Vec<(String, OsString)>,
     input: Vec<u8>,
+    patience: Option<Duration>,
 }
 
 impl<'r> Git<'r> {
@@ -47,6 +61,7 @@ impl<'r> Git<'r> {
             arguments: Vec::new(),
             variables: Vec::new(),
             input: Vec::new(),
+            patience: None,
         }
     }
 
@@ -78,6 +93,14 @@ impl<'r> Git<'r> {
         self
     }
 
+    /// Stops it, with all that it has started, when it takes longer than that. It is then out of the reach of the
+    /// terminal's keys: Ctrl-C does not end it.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
     /// Runs it and gives its standard output.
     pub fn run(self) -> Result<String, Error> {
         let mut command = Command::new("git");
@@ -87,12 +110,21 @@ impl<'r> Git<'r> {
         }
         command.arg(&self.what).args(&self.arguments).envs(self.variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if self.patience.is_some() {
+            command.process_group(0);
+        }
         let mut child = command.spawn()?;
+        let stopper = self.patience.and_then(|patience| Some((patience, Stopper::start(&child, patience)?)));
         if let Some(mut stdin) = child.stdin.take() {
             // A program that ends before it has read everything says itself why.
             let _ = stdin.write_all(&self.input);
         }
         let Output { status, stdout, stderr } = child.wait_with_output()?;
+        if let Some((patience, stopper)) = stopper
+            && stopper.has_stopped()
+        {
+            return Err(Error::Late { what: self.what, patience });
+        }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if status.success() {
             return Ok(text(&stdout));
@@ -100,6 +132,31 @@ impl<'r> Git<'r> {
         drop(isolation);
         let said = without_credentials(&(text(&stderr) + &text(&stdout)));
         Err(Error::Failed { what: self.what, said: end_of(&said), code: status.code() })
+    }
+}
+
+/// Ends a group of processes unless it is told in time that they have ended.
+struct Stopper {
+    done: Sender<()>,
+    stopped: JoinHandle<bool>,
+}
+
+impl Stopper {
+    fn start(child: &Child, patience: Duration) -> Option<Self> {
+        let group = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
+        let (done, told) = mpsc::channel();
+        let stopped = std::thread::spawn(move || {
+            let late = told.recv_timeout(patience).is_err();
+            // A group that has just ended is not found.
+            late && rustix::process::kill_process_group(group, Signal::KILL).is_ok()
+        });
+        Some(Self { done, stopped })
+    }
+
+    fn has_stopped(self) -> bool {
+        // One that is late does not listen any more.
+        let _ = self.done.send(());
+        self.stopped.join().unwrap_or(false)
     }
 }
 
@@ -155,6 +212,20 @@ mod tests {
         ] {
             assert_eq!(without_credentials(address), clean);
         }
+    }
+
+    #[test]
+    fn what_never_ends_is_stopped_with_all_that_it_has_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::init(dir.path()).unwrap();
+        let started = std::time::Instant::now();
+        // The shell that git starts, and what that starts, hold the pipes open.
+        let git = Git::new(&repository, "nap").config("alias.nap", "!sleep 60 && true");
+        let error = git.patience(Duration::from_millis(300)).run().unwrap_err();
+        assert!(matches!(error, Error::Late { .. }), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        let in_time = Git::new(&repository, "version").patience(Duration::from_mins(1)).run().unwrap();
+        assert!(in_time.starts_with("git version"), "{in_time}");
     }
 
     #[test]

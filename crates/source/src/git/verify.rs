@@ -52,6 +52,9 @@ pub enum Refused {
         /// What is wrong.
         why: String,
     },
+    /// The revision is not an annotated tag, which alone can be signed.
+    #[error("revision `{0}` has no signed tag: it does not name an annotated tag")]
+    NoTag(String),
     /// The revision cannot be found.
     #[error(transparent)]
     Git(#[from] Error),
@@ -63,20 +66,47 @@ pub enum Refused {
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a good signature by
 /// a key of `allowed` (of the user's git configuration where `None`).
 pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+    let tag = match &resolved.tag {
+        Some(_) => verify_tag(place, resolved, allowed),
+        None => Err(Refused::NoTag(resolved.rev.clone())),
+    };
+    match tag {
+        Err(Refused::NotSigned { .. } | Refused::NoTag(_)) => verify_commit(place, resolved, allowed),
+        tag => tag,
+    }
+}
+
+/// Refuses a revision unless it names an annotated tag that has a good signature.
+pub fn verify_tag(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+    let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
+    let (repository, allowed) = prepare(place, resolved, allowed)?;
+    named_by(tag, &resolved.rev)
+        .and_then(|()| check(&repository, tag.id, "verify-tag", &allowed))
+        .map_err(|why| refused(resolved, why))
+}
+
+/// Refuses a revision unless its commit has a good signature.
+pub fn verify_commit(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
+    let (repository, allowed) = prepare(place, resolved, allowed)?;
+    check(&repository, resolved.commit, "verify-commit", &allowed).map_err(|why| refused(resolved, why))
+}
+
+/// The repository, and the list of keys.
+fn prepare(
+    place: &Place,
+    resolved: &Resolved,
+    allowed: Option<&Path>,
+) -> Result<(Repository, PathBuf), Refused> {
     let repository = place.open()?;
     let allowed = signers(&repository, allowed)?;
-    if let Some(path) = own(&repository, place, &allowed, resolved.commit)? {
-        return Err(Refused::OwnList { file: allowed, path });
+    match own(&repository, place, &allowed, resolved.commit)? {
+        Some(path) => Err(Refused::OwnList { file: allowed, path }),
+        None => Ok((repository, allowed)),
     }
-    let refused = |why| Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why };
-    let tag = match &resolved.tag {
-        Some(tag) => {
-            named_by(tag, &resolved.rev).map_err(refused)?;
-            check(&repository, tag.id, "verify-tag", &allowed)
-        }
-        None => Err(String::new()),
-    };
-    tag.or_else(|_| check(&repository, resolved.commit, "verify-commit", &allowed)).map_err(refused)
+}
+
+fn refused(resolved: &Resolved, why: String) -> Refused {
+    Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why }
 }
 
 /// A tag object says its name, which its signature covers. Under another name it is not what was signed:

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{check, object};
+use super::{newest, object};
+use crate::version::Behaviour;
 use crate::{api, cluster, defaults};
 use federate_kubernetes::{Finding, Object};
 
@@ -28,11 +29,11 @@ fn mutants(body: &Value, values: &[Value]) -> Vec<Value> {
 /// Checks every mutant of a valid object with every field that is read.
 fn passing_is_readable(kind: &str, body: &Value, readable: impl Fn(&Object) -> bool) {
     let values = json!([null, true, -1, 1.5, u64::MAX, "x", [], [null], [{}], {}, {"x": null}]);
-    assert_eq!(check(&object(kind, body.clone())), []);
+    assert_eq!(newest(&object(kind, body.clone())), []);
     let (mut passed, mut refused) = (0, 0);
     for mutant in mutants(body, values.as_array().unwrap()) {
         let mutant = object(kind, mutant);
-        if check(&mutant).iter().any(Finding::is_error) {
+        if newest(&mutant).iter().any(Finding::is_error) {
             refused += 1;
         } else {
             passed += 1;
@@ -89,12 +90,16 @@ fn propagation_policies() {
         "suspension": {"dispatching": false, "dispatchingOnClusters": {"clusterNames": ["m"]}},
     });
     let body = json!({"spec": spec});
-    passing_is_readable("PropagationPolicy", &body, |o| defaults::propagation_spec(o).is_ok());
+    passing_is_readable("PropagationPolicy", &body, |o| {
+        defaults::propagation_spec(o, &Behaviour::newest()).is_ok()
+    });
     let single = json!({"spec": {
         "resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}],
         "placement": {"clusterAffinity": affinity()},
     }});
-    passing_is_readable("ClusterPropagationPolicy", &single, |o| defaults::propagation_spec(o).is_ok());
+    passing_is_readable("ClusterPropagationPolicy", &single, |o| {
+        defaults::propagation_spec(o, &Behaviour::newest()).is_ok()
+    });
 }
 
 #[test]

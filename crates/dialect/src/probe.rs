@@ -1,0 +1,126 @@
+//! What a look at a member cluster tells: the answer of its API server to `GET /healthz`, and the conditions
+//! that control planes write from it.
+
+use federate_kubernetes::object::at;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+/// The answer of a member's API server to `GET /healthz`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Healthz {
+    /// There was none: why, in the client's words.
+    Unreachable(String),
+    /// It answered.
+    Answered {
+        /// The HTTP status code.
+        code: u16,
+        /// The body.
+        body: String,
+    },
+}
+
+impl Healthz {
+    /// Why the request failed: there was no answer, or an HTTP error.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Self::Unreachable(why) => Some(why.clone()),
+            Self::Answered { code: 200..=206, .. } => None,
+            Self::Answered { code, body } => Some(http_error(*code, body)),
+        }
+    }
+
+    /// Whether the body is `ok`, in any case and without blanks.
+    pub fn is_ok(&self) -> bool {
+        matches!(self, Self::Answered { body, .. } if body.eq_ignore_ascii_case("ok"))
+    }
+}
+
+/// An HTTP error in the words of Kubernetes' client library.
+fn http_error(code: u16, body: &str) -> String {
+    match code {
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => format!("unknown: {body}"),
+        404 => "the server could not find the requested resource".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing \
+                the request"
+                .to_owned()
+        }
+        500.. => format!("an error on the server ({body:?}) has prevented the request from succeeding"),
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    }
+}
+
+/// A condition in the status of an inventory object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterCondition {
+    /// What it is about, e.g. `Ready`.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word for the reason.
+    pub reason: String,
+    /// The reason in words.
+    pub message: String,
+    /// When it was last looked at, where the control plane says so.
+    pub last_probe_time: Option<Timestamp>,
+    /// When `status` last changed.
+    pub last_transition_time: Option<Timestamp>,
+}
+
+impl ClusterCondition {
+    /// Reads a condition; what is missing is empty.
+    pub fn read(value: &Value) -> Self {
+        let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            kind: text("type").to_owned(),
+            status: text("status").to_owned(),
+            reason: text("reason").to_owned(),
+            message: text("message").to_owned(),
+            last_probe_time: text("lastProbeTime").parse().ok(),
+            last_transition_time: text("lastTransitionTime").parse().ok(),
+        }
+    }
+
+    /// The conditions below `status` of an inventory object, in their order.
+    pub fn all(object: &Value) -> Vec<Self> {
+        let list = at(object, &["status", "conditions"]).and_then(Value::as_array);
+        list.into_iter().flatten().map(Self::read).collect()
+    }
+
+    /// The condition as it stands in `status`.
+    pub fn write(&self) -> Value {
+        let times =
+            [("lastProbeTime", self.last_probe_time), ("lastTransitionTime", self.last_transition_time)];
+        let mut map: Map<String, Value> = times
+            .into_iter()
+            .filter_map(|(key, time)| Some((key.to_owned(), time?.to_string().into())))
+            .collect();
+        let texts = [
+            ("message", &self.message),
+            ("reason", &self.reason),
+            ("status", &self.status),
+            ("type", &self.kind),
+        ];
+        map.extend(texts.map(|(key, text)| (key.to_owned(), text.as_str().into())));
+        Value::Object(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_error_is_a_failure_in_the_words_of_the_client_library() {
+        let answer = |code, body: &str| Healthz::Answered { code, body: body.to_owned() };
+        assert_eq!(answer(200, "not ok").failure(), None);
+        assert!(answer(200, "OK").is_ok() && !answer(200, "ok\n").is_ok());
+        assert_eq!(
+            answer(500, "etcd failed").failure().as_deref(),
+            Some("an error on the server (\"etcd failed\") has prevented the request from succeeding")
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Releases of a control plane: which are known, how they are written, and since when something is so.
+//!
+//! A dialect resolves a release to named behaviours once; nothing else in it looks at the release.
+
+use std::fmt;
+
+use federate_kubernetes::Finding;
+use federate_repo::{Config, Repo};
+
+/// The key below `dialects.<name>` in `federate.yaml`.
+pub const SETTING: &str = "version";
+
+/// The patches that were the first with a change: one for each minor version that got it, in ascending order.
+/// Every later minor version has it from its first release on.
+pub type Since = &'static [(u16, u16)];
+
+/// The releases of one control plane.
+#[derive(Debug)]
+pub struct Releases {
+    /// What the control plane is called.
+    pub product: &'static str,
+    /// The major version that all releases have.
+    pub major: u16,
+    /// The newest patch of each minor version, oldest first.
+    pub newest: &'static [(u16, u16)],
+    /// States of the code that have a name rather than a number.
+    pub named: &'static [(&'static str, (u16, u16))],
+}
+
+/// One release of a control plane.
+#[derive(Clone, Copy)]
+pub struct Release {
+    of: &'static Releases,
+    /// Minor version and patch.
+    number: (u16, u16),
+}
+
+impl Release {
+    /// Whether it has a change.
+    pub fn has(self, since: Since) -> bool {
+        let (minor, patch) = self.number;
+        match since.iter().find(|(first, _)| *first == minor) {
+            Some((_, first)) => patch >= *first,
+            None => since.last().is_some_and(|(first, _)| minor > *first),
+        }
+    }
+
+    /// What is so from a change on, or what was so before.
+    pub fn pick<T>(self, since: Since, before: T, after: T) -> T {
+        if self.has(since) { after } else { before }
+    }
+}
+
+impl PartialEq for Release {
+    fn eq(&self, other: &Self) -> bool {
+        self.of.product == other.of.product && self.number == other.number
+    }
+}
+
+impl Eq for Release {}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {self}", self.of.product)
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of.named.iter().find(|(_, number)| *number == self.number) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{}.{}.{}", self.of.major, self.number.0, self.number.1),
+        }
+    }
+}
+
+impl Releases {
+    /// The newest state of the code that is known.
+    pub fn latest(&'static self) -> Release {
+        let numbered = self.newest.iter().copied();
+        let number = numbered.chain(self.named.iter().map(|(_, number)| *number)).max().unwrap_or_default();
+        Release { of: self, number }
+    }
+
+    /// Reads `1.16`, which is the newest patch of that minor version, `1.16.2`, `v1.16.2`, or a name.
+    pub fn read(&'static self, text: &str) -> Result<Release, String> {
+        let named = self.named.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+        let number = named.or_else(|| self.numbered(text)).ok_or_else(|| self.unknown(text))?;
+        Ok(Release { of: self, number })
+    }
+
+    fn numbered(&self, text: &str) -> Option<(u16, u16)> {
+        let mut parts = text.strip_prefix('v').unwrap_or(text).splitn(3, '.').map(|part| part.parse().ok());
+        let (major, minor) = (parts.next()??, parts.next()??);
+        let newest = self.newest.iter().find(|(known, _)| major == self.major && *known == minor)?;
+        match parts.next() {
+            None => Some(*newest),
+            Some(patch) => Some((minor, patch?)).filter(|number| number <= newest),
+        }
+    }
+
+    fn unknown(&self, text: &str) -> String {
+        let major = self.major;
+        let numbered = self.newest.iter().map(|(minor, patch)| match patch {
+            0 => format!("{major}.{minor}"),
+            _ => format!("{major}.{minor} (up to {major}.{minor}.{patch})"),
+        });
+        let named = self.named.iter().map(|(name, _)| (*name).to_owned());
+        let known: Vec<String> = numbered.chain(named).collect();
+        format!("{} has no release `{text}` that is known here; known are {}", self.product, known.join(", "))
+    }
+
+    /// The release that `federate.yaml` names for a dialect, or the newest; or what is wrong with the name.
+    pub fn configured(&'static self, config: &Config, dialect: &str) -> Result<Release, String> {
+        let setting = config.dialects.get(dialect).and_then(|settings| settings.get(SETTING));
+        let read = setting.map(|value| match value.as_str() {
+            Some(text) => self.read(text),
+            None => Err("a version is a text: write it in quotes, such as \"1.16\"".to_owned()),
+        });
+        read.unwrap_or_else(|| Ok(self.latest()))
+    }
+
+    /// The same for a repo, whose findings tell what is wrong.
+    pub fn chosen(&'static self, repo: &Repo, dialect: &str) -> (Release, Option<Finding>) {
+        match self.configured(&repo.config, dialect) {
+            Ok(release) => (release, None),
+            Err(why) => {
+                let pointer = format!("/dialects/{dialect}/{SETTING}");
+                (self.latest(), Some(repo.invalid_config(&pointer, why)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static RELEASES: Releases = Releases {
+        product: "Example",
+        major: 1,
+        newest: &[(15, 9), (16, 8), (17, 0)],
+        named: &[("main", (18, 0))],
+    };
+
+    fn release(text: &str) -> Release {
+        RELEASES.read(text).unwrap()
+    }
+
+    #[test]
+    fn a_minor_version_is_its_newest_patch() {
+        for (text, shown) in [
+            ("1.16", "1.16.8"),
+            ("1.16.2", "1.16.2"),
+            ("v1.16.2", "1.16.2"),
+            ("1.17", "1.17.0"),
+            ("main", "main"),
+        ] {
+            assert_eq!(release(text).to_string(), shown);
+        }
+        assert_eq!(RELEASES.latest(), release("main"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        for text in ["", "1", "1.14", "1.18", "2.16", "1.16.9", "1.16.x", "1.16.2.1", "Main", "v1"] {
+            let message = RELEASES.read(text).unwrap_err();
+            let known = "known are 1.15 (up to 1.15.9), 1.16 (up to 1.16.8), 1.17, main";
+            assert!(message.contains(known) && message.contains(&format!("`{text}`")), "{message}");
+        }
+    }
+
+    #[test]
+    fn backports_are_told_by_their_patch() {
+        const SINCE: Since = &[(15, 8), (16, 5), (17, 2)];
+        for (text, has) in [
+            ("1.15.7", false),
+            ("1.15.8", true),
+            ("1.16.4", false),
+            ("1.16", true),
+            ("1.17", false),
+            ("main", true),
+        ] {
+            assert_eq!(release(text).has(SINCE), has, "{text}");
+            assert_eq!(release(text).pick(SINCE, "before", "after") == "after", has, "{text}");
+        }
+    }
+}

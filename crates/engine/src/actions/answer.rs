@@ -1,0 +1,96 @@
+//! What follows for a decision from what the API server answers to its dry run.
+
+use serde_json::Value;
+
+use super::decide::{Decision, Rules, Send};
+use super::replace::{Replacement, replacement};
+use super::restart::restarts_pods;
+use super::{Deed, Outcome, all_diffs, diffs, unmarked};
+use federate_apiserver::{Kind, part};
+
+impl Decision {
+    /// Decides by what the API server makes of the object: it knows fields, defaults and webhooks that are not known
+    /// here. An update that changes nothing is not made.
+    pub(super) fn answered(&mut self, live: Option<&Value>, answer: Value, kind: &Kind, rules: &Rules<'_>) {
+        let Some(live) = live else {
+            self.action.result = rules.shown(answer);
+            return;
+        };
+        if self.action.action == Deed::Update && *live == answer {
+            (self.send, self.action.action) = (None, Deed::Unchanged);
+        }
+        self.action.diffs = if rules.full {
+            all_diffs(live, &part(&answer, &rules.write(kind)), rules.key)
+        } else {
+            diffs(live, &answer, rules.key)
+        };
+        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
+        self.action.result = rules.shown(answer);
+        if self.action.action == Deed::Adopt
+            && let Some(reason) = rules.adopt.and_then(|adopt| adopt.objection(&self.action))
+        {
+            self.leave(reason);
+        }
+    }
+
+    /// Decides by the refusal of the API server: what cannot be changed is deleted and created anew where that is
+    /// allowed, and is a failure otherwise.
+    pub(super) fn denied(&mut self, live: Option<&Value>, why: String, kind: &Kind, rules: &Rules<'_>) {
+        let update = self.action.action == Deed::Update;
+        let (Some(live), Some(Send::Apply { body, .. }), true) = (live, &self.send, update) else {
+            return self.fail(why);
+        };
+        match replacement((&self.action.object, kind), live, body, rules) {
+            Replacement::Done(old, created) => {
+                self.send = Some(Send::Apply { body: body.clone(), owners: None, replaces: Some(old) });
+                self.action.diffs = diffs(live, &created, rules.key);
+                self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
+                self.action.result = rules.shown(created);
+                self.action.reason = Some(format!("it is deleted and created anew: {why}"));
+            }
+            Replacement::Possible(how) if how.is_empty() => self.fail(why),
+            Replacement::Possible(how) => self.fail(format!("{why}; {how}")),
+        }
+    }
+
+    /// The API server refuses it.
+    fn fail(&mut self, why: String) {
+        (self.send, self.refused) = (None, true);
+        (self.action.restarts_pods, self.action.result) = (false, None);
+        (self.action.outcome, self.action.error) = (Outcome::Failed, Some(why));
+    }
+
+    /// The object is left to whoever has it.
+    fn leave(&mut self, reason: String) {
+        self.send = None;
+        let action = &mut self.action;
+        (action.action, action.outcome) = (Deed::Conflict, Outcome::NotTried);
+        action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(unmarked).collect();
+        (action.restarts_pods, action.result) = (false, None);
+        action.reason = Some(reason);
+    }
+
+    /// Leaves undone what would be done, because nothing is known of the object or nothing can be done about it.
+    pub fn refuse(&mut self, why: &str) {
+        (self.send, self.refused) = (None, true);
+        let action = &mut self.action;
+        action.action = Deed::Skip;
+        action.outcome = Outcome::Failed;
+        action.restarts_pods = false;
+        action.diffs.clear();
+        action.result = None;
+        action.reason = Some(why.to_owned());
+        action.error = Some(why.to_owned());
+    }
+
+    /// Leaves undone what should be done.
+    pub(super) fn hold(&mut self, why: &str) {
+        if self.send.take().is_some() {
+            self.action.action = Deed::Skip;
+            self.action.outcome = Outcome::NotTried;
+            self.action.restarts_pods = false;
+            self.action.result = None;
+            self.action.reason = Some(why.to_owned());
+        }
+    }
+}

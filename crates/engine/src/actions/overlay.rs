@@ -1,0 +1,71 @@
+//! Values of one object laid over the fields of another, without knowledge of their kind.
+
+use serde_json::{Map, Value};
+
+/// The fields of `shape`, with the values that `values` has for them; those it does not have are left out.
+pub(super) fn project(shape: &Value, values: &Value) -> Value {
+    match (shape, values) {
+        (Value::Object(shape), Value::Object(values)) => {
+            let field =
+                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
+            Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
+        }
+        // Of items with names, those that others have added stay theirs.
+        (Value::Array(shape), Value::Array(values)) if named(shape) && named(values) => {
+            let item = |shape: &Value| {
+                let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
+                Some(project(shape, value))
+            };
+            Value::Array(shape.iter().filter_map(item).collect())
+        }
+        _ => values.clone(),
+    }
+}
+
+/// Whether the items of a list have names of their own.
+fn named(list: &[Value]) -> bool {
+    let names: Option<std::collections::BTreeSet<&str>> =
+        list.iter().map(|item| item.get("name")?.as_str()).collect();
+    names.is_some_and(|names| names.len() == list.len())
+}
+
+/// An object with the values of another for the fields that that has.
+pub(super) fn overlaid(object: &Value, values: &Value) -> Value {
+    match (object, values) {
+        (Value::Object(object), Value::Object(values)) => {
+            let mut all = object.clone();
+            for (key, value) in values {
+                let under = object.get(key).unwrap_or(&Value::Null);
+                all.insert(key.clone(), overlaid(under, value));
+            }
+            Value::Object(all)
+        }
+        (Value::Array(object), Value::Array(values)) if named(object) && named(values) => {
+            let of = |list: &[Value], name: Option<&Value>| {
+                list.iter().find(|item| item.get("name") == name).cloned().unwrap_or(Value::Null)
+            };
+            let item = |value: &Value| overlaid(&of(object, value.get("name")), value);
+            let others = object.iter().filter(|item| of(values, item.get("name")).is_null()).cloned();
+            Value::Array(values.iter().map(item).chain(others).collect())
+        }
+        _ => values.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_go_over_what_is_there_and_items_over_those_of_their_name() {
+        let live = json!({"a": 1, "list": [{"name": "x", "image": "1", "more": true}, {"name": "y"}], "set": [1, 2]});
+        let sent = json!({"b": 2, "list": [{"name": "x", "image": "2"}], "set": [3]});
+        assert_eq!(
+            overlaid(&live, &sent),
+            json!({"a": 1, "b": 2, "list": [{"name": "x", "image": "2", "more": true}, {"name": "y"}], "set": [3]})
+        );
+        assert_eq!(project(&sent, &overlaid(&live, &sent)), sent);
+    }
+}

@@ -1,0 +1,110 @@
+//! Where the objects of an `ApplySet` come from, as its parent remembers it: so that no other repo takes the set for
+//! its own and deletes what it does not know, and so that anyone sees which commit runs in a cluster.
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+const REPOSITORY: &str = "federate.dev/repository";
+const PATH: &str = "federate.dev/path";
+const REVISION: &str = "federate.dev/revision";
+
+/// How many characters of a repository's name go into the name of its `ApplySet`.
+const NAMED: usize = 30;
+
+/// A repo as its clones have it in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepoRef {
+    /// The repository: the address of its remote, without scheme and user, such as `example.com/shop/deploy`.
+    pub repository: String,
+    /// The folder in it; empty for the root.
+    pub path: String,
+    /// The commit, with `-dirty` where files differ from it; `None` where there is none yet.
+    pub revision: Option<String>,
+}
+
+impl RepoRef {
+    /// The repo at the address of a git remote, which many notations mean alike.
+    pub fn of_url(url: &str, path: &str, revision: Option<String>) -> Self {
+        let address = url.split_once("://").map_or(url, |(_, address)| address);
+        let (host, rest) = address.find(['/', ':']).map_or((address, ""), |at| address.split_at(at));
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_lowercase();
+        // `git@example.com:shop/deploy` is `ssh://example.com/shop/deploy`.
+        let rest = rest.trim_start_matches([':', '/']).trim_end_matches('/');
+        let rest = rest.strip_suffix(".git").unwrap_or(rest);
+        let repository = if url.starts_with('/') { format!("/{rest}") } else { format!("{host}/{rest}") };
+        Self { repository, path: path.trim_matches('/').to_owned(), revision }
+    }
+
+    /// Reads it off a parent; `None` where that does not say.
+    pub fn of_parent(parent: &Value) -> Option<Self> {
+        let annotations = parent.pointer("/metadata/annotations")?;
+        let text = |key: &str| annotations.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            repository: text(REPOSITORY)?,
+            path: text(PATH).unwrap_or_default(),
+            revision: text(REVISION),
+        })
+    }
+
+    /// Whether both are the same folder of the same repository, in whatever revision.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.repository, &self.path) == (&other.repository, &other.path)
+    }
+
+    /// Writes it into the annotations of a parent.
+    pub(super) fn annotate(&self, annotations: &mut Map<String, Value>) {
+        annotations.insert(REPOSITORY.to_owned(), self.repository.clone().into());
+        annotations.insert(PATH.to_owned(), self.path.clone().into());
+        if let Some(revision) = &self.revision {
+            annotations.insert(REVISION.to_owned(), revision.clone().into());
+        }
+    }
+
+    /// The name of the `ApplySet` where nobody names one: legible, and another for each folder of each repository.
+    pub fn set_name(&self) -> String {
+        let digest = Sha256::digest(format!("{}\n{}", self.repository, self.path));
+        let digest = digest.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let last = self.repository.rsplit('/').next().unwrap_or_default();
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = last.chars().map(plain).take(NAMED).collect();
+        let name = name.trim_matches('-');
+        if name.is_empty() { format!("federate-{digest}") } else { format!("federate-{name}-{digest}") }
+    }
+}
+
+impl std::fmt::Display for RepoRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.as_str() {
+            "" => write!(f, "{}", self.repository),
+            path => write!(f, "{}, folder {path}", self.repository),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_repository_has_one_address() {
+        for url in [
+            "https://user:secret@Example.com/shop/deploy.git",
+            "ssh://git@example.com/shop/deploy",
+            "git@example.com:shop/deploy.git",
+            "https://example.com/shop/deploy/",
+        ] {
+            assert_eq!(RepoRef::of_url(url, "/prod/", None).repository, "example.com/shop/deploy", "{url}");
+        }
+        assert_eq!(RepoRef::of_url("/srv/git/deploy.git", "", None).repository, "/srv/git/deploy");
+        assert_eq!(RepoRef::of_url("https://example.com:8443/a", "", None).repository, "example.com/8443/a");
+    }
+
+    #[test]
+    fn each_folder_has_a_set_of_its_own() {
+        let of = |url: &str, path: &str| RepoRef::of_url(url, path, None).set_name();
+        let name = of("https://example.com/shop/Deploy_It", "prod");
+        assert!(name.starts_with("federate-deploy-it-") && name.len() == 27, "{name}");
+        assert_ne!(name, of("https://example.com/shop/Deploy_It", "test"));
+        assert_ne!(name, of("https://example.com/other/Deploy_It", "prod"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Objects that nearly belong to a control plane: their group, kind or version has a typo, so that no control
+//! plane would serve them, and nothing else would say so.
+
+use federate_dialect::{Dialect, Dialects};
+use federate_kubernetes::kinds::GroupKinds;
+use federate_kubernetes::schema::nearest;
+use federate_kubernetes::{Finding, Object};
+
+use super::Engine;
+
+impl Engine<'_> {
+    /// Objects of a version that their control plane does not serve.
+    pub fn unserved(&self) -> Vec<Finding> {
+        let claimed = self.repo.claimed.iter();
+        claimed.filter_map(|claimed| unserved(self.dialects, &claimed.object)).collect()
+    }
+}
+
+/// All groups of kinds of all control planes.
+fn groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
+    dialects.iter().flat_map(Dialect::kinds).collect()
+}
+
+/// A template that was surely meant for a control plane, and what its author may have meant.
+pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> {
+    let (group, kind) = (object.id.group(), object.id.kind.as_str());
+    let groups = groups(dialects);
+    if let Some(known) = groups.iter().find(|known| known.group == group) {
+        return (known.scope(kind).is_none()).then(|| unknown_kind(known, object));
+    }
+    let names: Vec<&str> = groups.iter().map(|known| known.group).collect();
+    let near = nearest(group, &names).or_else(|| same_service(group, kind, &groups));
+    match near.and_then(|near| groups.iter().find(|known| known.group == near)) {
+        Some(known) if known.scope(kind).is_some() || dialects.own(group) => {
+            Some(unknown_group(known, object))
+        }
+        _ => dialects.own(group).then(|| {
+            let message = format!("{}: no control plane serves the API group `{group}`", object.id);
+            Finding::warning("unknown-group", object, message).at("/apiVersion").help("correct `apiVersion`")
+        }),
+    }
+}
+
+/// A group that has the kind and differs only behind its last dot, such as `policy.karmada.com`.
+fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Option<&'g str> {
+    let stem = |group: &str| group.rsplit_once('.').map(|(stem, _)| stem.to_owned());
+    let same = |known: &&&GroupKinds| known.scope(kind).is_some() && stem(known.group) == stem(group);
+    stem(group)?;
+    groups.iter().find(same).map(|known| known.group)
+}
+
+fn unknown_kind(known: &GroupKinds, object: &Object) -> Finding {
+    let kinds: Vec<&str> = known.all().collect();
+    let kind = object.id.kind.as_str();
+    let message = format!("the API group `{}` has no kind `{kind}`", known.group);
+    let help = match nearest(kind, &kinds) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its kinds are {}", kinds.join(", ")),
+    };
+    Finding::warning("unknown-kind", object, message).at("/kind").help(help)
+}
+
+fn unknown_group(known: &GroupKinds, object: &Object) -> Finding {
+    let group = object.id.group();
+    let message = format!("{}: no control plane serves the API group `{group}`", object.id);
+    Finding::warning("unknown-group", object, message)
+        .at("/apiVersion")
+        .help(format!("did you mean `{}`?", wanted(known)))
+}
+
+/// The `apiVersion` that a group prefers.
+fn wanted(known: &GroupKinds) -> String {
+    match known.versions.split_whitespace().next() {
+        Some(version) => format!("{}/{version}", known.group),
+        None => known.group.to_owned(),
+    }
+}
+
+fn unserved(dialects: Dialects, object: &Object) -> Option<Finding> {
+    let known = groups(dialects).into_iter().find(|known| known.group == object.id.group())?;
+    let version = object.id.api_version.split_once('/')?.1;
+    let mut served = known.versions.split_whitespace().peekable();
+    served.peek()?;
+    if served.any(|served| served == version) {
+        return None;
+    }
+    let message = format!(
+        "`{}` is not a version that the API server of the control plane serves",
+        object.id.api_version
+    );
+    Some(
+        Finding::warning("unserved-version", object, message)
+            .at("/apiVersion")
+            .help(format!("use `{}`", wanted(known))),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::DIALECTS;
+
+    fn said(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
+        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+        let object = Object::of(body, "a.yaml");
+        let finding = lookalike(DIALECTS, &object).or_else(|| unserved(DIALECTS, &object))?;
+        Some((finding.code, finding.help.unwrap_or_default()))
+    }
+
+    #[test]
+    fn typos_are_found_with_what_was_meant() {
+        for (api_version, kind, code, help) in [
+            (
+                "policy.karmada.io/v1alpha1",
+                "PropagationPolice",
+                "unknown-kind",
+                "did you mean `PropagationPolicy`?",
+            ),
+            (
+                "placement.kubernetes-fleet.io/v1",
+                "ClusterResourcePlacment",
+                "unknown-kind",
+                "did you mean `ClusterResourcePlacement`?",
+            ),
+            (
+                "policy.karmada.com/v1alpha1",
+                "PropagationPolicy",
+                "unknown-group",
+                "did you mean `policy.karmada.io/v1alpha1`?",
+            ),
+            (
+                "polcy.karmada.io/v1alpha1",
+                "OverridePolicy",
+                "unknown-group",
+                "did you mean `policy.karmada.io/v1alpha1`?",
+            ),
+            (
+                "policy.karmada.example/v1alpha1",
+                "PropagationPolicy",
+                "unknown-group",
+                "did you mean `policy.karmada.io/v1alpha1`?",
+            ),
+            ("foo.karmada.io/v1alpha1", "Bar", "unknown-group", "correct `apiVersion`"),
+            (
+                "policy.karmada.io/v1beta1",
+                "PropagationPolicy",
+                "unserved-version",
+                "use `policy.karmada.io/v1alpha1`",
+            ),
+            (
+                "cluster.kubernetes-fleet.io/v1beta7",
+                "MemberCluster",
+                "unserved-version",
+                "use `cluster.kubernetes-fleet.io/v1`",
+            ),
+        ] {
+            assert_eq!(said(api_version, kind), Some((code, help.to_owned())), "{api_version} {kind}");
+        }
+    }
+
+    #[test]
+    fn other_peoples_kinds_are_left_alone() {
+        for (api_version, kind) in [
+            ("v1", "ConfigMap"),
+            ("apps/v1", "Deployment"),
+            ("example.org/v1", "PropagationPolicy"),
+            ("policy/v1", "PodDisruptionBudget"),
+            ("karma.io/v1", "Cluster"),
+            ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+            ("types.kubefed.io/v1beta1", "FederatedDeployment"),
+        ] {
+            assert_eq!(said(api_version, kind), None, "{api_version} {kind}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Events as they are written on the command line.
+
+use super::{Amount, Event, Selection, Size, Workload};
+use federate_kubernetes::Taint;
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::selector::{self, LabelSelector};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+impl Selection {
+    /// A name, or a selector in the notation of `kubectl -l`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the selector.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if !text.contains(['=', '!', ' ', ',']) {
+            return Ok(Self::Named(text.to_owned()));
+        }
+        Ok(Self::Matching(LabelSelector::parse(text)?, text.to_owned()))
+    }
+}
+
+impl Event {
+    /// `CLUSTER=KEY[=VALUE]:EFFECT`
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub fn taint(text: &str) -> Result<Self, String> {
+        let (selection, taint) = target(text, "KEY[=VALUE]:EFFECT")?;
+        let taint = read_taint(taint);
+        match taint.filter(|taint| !taint.effect.is_empty()) {
+            Some(taint) => Ok(Self::Taint(selection, taint)),
+            None => {
+                Err(format!("`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}", EFFECTS.join(", ")))
+            }
+        }
+    }
+
+    /// `CLUSTER=KEY[:EFFECT]`
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub fn untaint(text: &str) -> Result<Self, String> {
+        let (selection, taint) = target(text, "KEY[:EFFECT]")?;
+        let taint = read_taint(taint).ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
+        Ok(Self::Untaint(selection, taint))
+    }
+
+    /// `CLUSTER=KEY=VALUE`
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub fn label(text: &str) -> Result<Self, String> {
+        let (selection, label) = target(text, "KEY=VALUE")?;
+        let (key, value) =
+            label.split_once('=').ok_or_else(|| format!("`{text}` is not CLUSTER=KEY=VALUE"))?;
+        match selector::invalid_key(key).or_else(|| selector::invalid_value(value)) {
+            Some(why) => Err(why),
+            None => Ok(Self::Label(selection, key.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// `CLUSTER=50%` or `CLUSTER=cpu=64,memory=256Gi`
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub fn capacity(text: &str) -> Result<Self, String> {
+        let (selection, size) = target(text, "50%")?;
+        if let Some(percent) = size.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n: &i64| *n >= 0) {
+            return Ok(Self::Capacity(selection, Size::Percent(percent)));
+        }
+        let resource = |part: &str| {
+            let (name, amount) = part.split_once('=')?;
+            Some((name.trim().to_owned(), Quantity::parse(amount.trim())?))
+        };
+        let resources: Option<_> = size.split(',').map(resource).collect();
+        match resources {
+            Some(resources) => Ok(Self::Capacity(selection, Size::Resources(resources))),
+            None => Err(format!("`{text}` is neither CLUSTER=50% nor CLUSTER=cpu=64,memory=256Gi")),
+        }
+    }
+
+    /// `KIND/NAMESPACE/NAME=N`, `…=+N`, `…=-N`, `…=+50%` or `…=-50%`
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub fn scale(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not KIND/NAMESPACE/NAME=N, such as deployment/shop/web=+50%");
+        let (object, amount) = text.split_once('=').ok_or_else(wrong)?;
+        let parts: Vec<&str> = object.split('/').collect();
+        let (kind, namespace, name) = match *parts.as_slice() {
+            [kind, namespace, name] => (kind, Some(namespace.to_owned()), name),
+            [kind, name] => (kind, None, name),
+            _ => return Err(wrong()),
+        };
+        let workload = Workload { kind: kind.to_owned(), namespace, name: name.to_owned() };
+        Ok(Self::Scale(workload, read_amount(amount).ok_or_else(wrong)?))
+    }
+}
+
+/// A cluster's name, or a selector in parentheses, and what comes after the `=` behind it.
+fn target<'t>(text: &'t str, what: &str) -> Result<(Selection, &'t str), String> {
+    let wrong = || format!("`{text}` is not CLUSTER={what}, or (SELECTOR)={what}");
+    match text.strip_prefix('(') {
+        Some(rest) => {
+            let (selector, rest) = rest.split_once(")=").ok_or_else(wrong)?;
+            let selector = Selection::Matching(LabelSelector::parse(selector)?, selector.to_owned());
+            Ok((selector, rest))
+        }
+        None => {
+            let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+            Ok((Selection::Named(name.to_owned()), rest))
+        }
+    }
+}
+
+/// `KEY[=VALUE][:EFFECT]`; no other effects than there are.
+fn read_taint(text: &str) -> Option<Taint> {
+    let (taint, effect) = text.rsplit_once(':').unwrap_or((text, ""));
+    let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
+    let valid = selector::invalid_key(key).is_none() && (effect.is_empty() || EFFECTS.contains(&effect));
+    valid.then(|| Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+}
+
+fn read_amount(text: &str) -> Option<Amount> {
+    let signed = text.starts_with(['+', '-']);
+    match text.strip_suffix('%') {
+        Some(percent) if signed => percent.parse().ok().map(Amount::Percent),
+        Some(_) => None,
+        None if signed => text.parse().ok().map(Amount::More),
+        None => text.parse().ok().filter(|n| *n >= 0).map(Amount::Exactly),
+    }
+}

@@ -1,0 +1,80 @@
+//! Workloads that get other replicas.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Amount;
+use federate_kubernetes::{Object, ObjectRef, finding};
+use federate_repo::Repo;
+
+/// A workload by kind and name, in any case of the kind, and by namespace where one is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; any where it is not given.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Workload {
+    fn is(&self, object: &ObjectRef) -> bool {
+        object.kind.eq_ignore_ascii_case(&self.kind)
+            && object.name == self.name
+            && self.namespace.as_ref().is_none_or(|namespace| object.namespace.as_ref() == Some(namespace))
+    }
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind, self.name),
+            None => write!(f, "{}/{}", self.kind, self.name),
+        }
+    }
+}
+
+/// The replicas that a workload asks for: `spec.replicas`, or the parallelism of a Job.
+pub(super) fn replicas(object: &Object) -> Option<i64> {
+    object.at(&["spec", field(object)])?.as_i64()
+}
+
+fn field(object: &Object) -> &'static str {
+    if object.id.kind == "Job" { "parallelism" } else { "replicas" }
+}
+
+/// Gives a template other replicas.
+pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Result<(), String> {
+    let meant: Vec<usize> = (0..repo.templates.len())
+        .filter(|at| repo.templates.get(*at).is_some_and(|template| workload.is(&template.object.id)))
+        .collect();
+    let [at] = meant.as_slice() else {
+        let names: Vec<String> =
+            meant.iter().filter_map(|at| Some(repo.templates.get(*at)?.object.id.to_string())).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return Err(match names.as_slice() {
+            [] => format!("the repo has no template `{workload}`; write KIND/NAMESPACE/NAME"),
+            _ => format!("`{workload}` is one of several: {}", finding::list(&names, 5)),
+        });
+    };
+    let Some(template) = repo.templates.get_mut(*at) else { return Ok(()) };
+    let Some(before) = replicas(&template.object) else {
+        return Err(format!("{} cannot be scaled: it has no `spec.replicas`", template.object.id));
+    };
+    set(&mut template.object, amount.of(before));
+    for body in template.per_cluster.iter_mut().flat_map(|bodies| bodies.values_mut()) {
+        if let Some(before) = replicas(body) {
+            set(Arc::make_mut(body), amount.of(before));
+        }
+    }
+    Ok(())
+}
+
+fn set(object: &mut Object, replicas: i64) {
+    let field = field(object);
+    if let Some(spec) = object.body.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert(field.to_owned(), replicas.into());
+    }
+}

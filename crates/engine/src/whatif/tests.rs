@@ -1,0 +1,69 @@
+use federate_kubernetes::Object;
+use serde_json::json;
+
+use super::*;
+use crate::tests::DIALECTS;
+
+fn cluster(name: &str, region: &str) -> Cluster {
+    let body = json!({"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": "FederatedCluster",
+        "metadata": {"name": name, "labels": {"tier": "gold"}}});
+    Cluster { region: region.to_owned(), ..Cluster::of(&Object::of(body, "clusters.yaml")) }
+}
+
+fn applied(events: Vec<Event>) -> Result<Vec<Cluster>, String> {
+    let clusters = [cluster("a", "eu"), cluster("b", "us")];
+    let repo = Repo::default();
+    Scenario { events }.apply(DIALECTS, &repo, &clusters).map(|world| world.clusters)
+}
+
+#[test]
+fn events_read_back_what_the_command_line_says() {
+    for wrong in ["a", "a=k", "a=k:Never", "(region=eu", "=:NoSchedule"] {
+        assert!(Event::taint(wrong).is_err(), "{wrong}");
+    }
+    for wrong in ["a=50", "a=-5%", "a=cpu", "a=cpu=x"] {
+        assert!(Event::capacity(wrong).is_err(), "{wrong}");
+    }
+    for wrong in ["web=3", "deployment/shop/web", "deployment/web=50%", "deployment/web=-"] {
+        assert!(Event::scale(wrong).is_err(), "{wrong}");
+    }
+    let Ok(Event::Taint(Selection::Matching(..), taint)) = Event::taint("(region=eu)=k=v:NoExecute") else {
+        panic!("it is a taint")
+    };
+    assert_eq!(taint, Taint { key: "k".into(), value: "v".into(), effect: "NoExecute".into() });
+}
+
+#[test]
+fn selectors_see_where_clusters_are() {
+    let lost = Event::Lose(Selection::parse("region=eu,tier=gold").unwrap());
+    let clusters = applied(vec![lost]).unwrap();
+    assert_eq!(clusters.iter().map(|c| c.ready).collect::<Vec<_>>(), [false, true]);
+    let none = applied(vec![Event::Lose(Selection::parse("region=asia").unwrap())]);
+    assert_eq!(none.unwrap_err(), "no cluster `region=asia` in the inventory (there are: a, b)");
+    let units = Unit::Region.all(&clusters);
+    assert_eq!(units.keys().collect::<Vec<_>>(), ["eu", "us"]);
+}
+
+#[test]
+fn a_smaller_cluster_keeps_what_it_uses() {
+    let amounts = |cpu: &str| [("cpu".to_owned(), Quantity::parse(cpu).unwrap())].into();
+    let mut cluster = cluster("a", "eu");
+    cluster.capacity =
+        Some(Capacity { allocatable: amounts("10"), available: amounts("4"), ..Capacity::default() });
+    for (size, offered, free) in [("50%", "5", "-1"), ("cpu=12", "12", "6")] {
+        let Ok(Event::Capacity(_, size)) = Event::capacity(&format!("a={size}")) else { panic!("{size}") };
+        let mut cluster = cluster.clone();
+        resize(&mut cluster, &size).unwrap();
+        let capacity = cluster.capacity.unwrap();
+        assert_eq!((capacity.allocatable, capacity.available), (amounts(offered), amounts(free)));
+    }
+}
+
+#[test]
+fn percent_rounds_up_and_nothing_is_negative() {
+    assert_eq!(Amount::Percent(50).of(3), 5);
+    assert_eq!(Amount::Percent(-50).of(3), 2);
+    assert_eq!(Amount::Percent(-200).of(3), 0);
+    assert_eq!(Amount::More(-5).of(3), 0);
+    assert_eq!(Amount::Exactly(7).of(3), 7);
+}

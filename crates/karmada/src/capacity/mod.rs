@@ -1,0 +1,204 @@
+//! The status of a `Cluster` as Karmada's control plane computes it from what is in the member: health, version,
+//! APIs, resources, and how many nodes there are of each grade.
+//!
+//! Facts: a cluster that cannot be reached, or is not healthy, only gets conditions; what was known of it
+//! stays. Sums count every node, whatever its state. Pods that are done count only as long as they have no
+//! node.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::{Condition, Object};
+use serde::Serialize;
+use serde_json::Value;
+
+mod modeling;
+mod pods;
+pub mod ready;
+pub mod taints;
+
+use federate_kubernetes::formatted::FormattedQuantity;
+
+pub(crate) use pods::counts;
+
+/// What the API server of a member answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing: it cannot be reached.
+    None,
+    /// An HTTP status.
+    Status(u16),
+}
+
+/// What is seen of a member.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'o> {
+    /// The answer of `/readyz`.
+    pub readyz: Answer,
+    /// The answer of `/healthz`, which is asked where there is no `/readyz`.
+    pub healthz: Answer,
+    /// The version of Kubernetes, where it tells.
+    pub version: Option<&'o str>,
+    /// The resources of each group and version; `None` where their discovery fails.
+    pub discovery: &'o BTreeMap<String, Option<Vec<Value>>>,
+    /// All nodes.
+    pub nodes: &'o [Object],
+    /// All pods.
+    pub pods: &'o [Object],
+}
+
+/// The status of a `Cluster`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// The version of Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// The APIs that it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_enablements: Option<Vec<ApiEnablement>>,
+    /// `CompleteAPIEnablements` and `Ready`.
+    pub conditions: Vec<Condition>,
+    /// Its nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_summary: Option<NodeSummary>,
+    /// Its resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_summary: Option<ResourceSummary>,
+}
+
+/// The kinds of a group and version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiEnablement {
+    /// `apps/v1`, …
+    pub group_version: String,
+    /// By name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ApiResource>,
+}
+
+/// A kind that is served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ApiResource {
+    /// `deployments`, …
+    pub name: String,
+    /// `Deployment`, …
+    pub kind: String,
+}
+
+/// How many nodes there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSummary {
+    /// All.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub total_num: usize,
+    /// Those that are ready.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ready_num: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// What there is, and what is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceSummary {
+    /// What nodes offer to pods.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocatable: BTreeMap<String, String>,
+    /// What pods ask for that have no node yet.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocating: BTreeMap<String, String>,
+    /// What pods ask for that run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocated: BTreeMap<String, String>,
+    /// How many nodes there are of each grade.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocatable_modelings: Vec<Modeling>,
+}
+
+/// The nodes of a grade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Modeling {
+    /// The grade.
+    pub grade: u64,
+    /// How many.
+    pub count: i64,
+}
+
+/// The status of a cluster that is looked at for the first time.
+pub fn cluster_status(cluster: &Object, seen: &Seen<'_>) -> ClusterStatus {
+    let answer = if seen.readyz == Answer::Status(404) { seen.healthz } else { seen.readyz };
+    let health = match answer {
+        Answer::None | Answer::Status(400..) => ready::Health::Unreachable,
+        Answer::Status(200) => ready::Health::Healthy,
+        Answer::Status(_) => ready::Health::Unhealthy,
+    };
+    let ready = ready::condition(health);
+    if health != ready::Health::Healthy {
+        return ClusterStatus { conditions: vec![ready], ..ClusterStatus::default() };
+    }
+    let (enablements, complete) = enablements(seen.discovery);
+    let summary = ResourceSummary {
+        allocatable: allocatable(seen.nodes),
+        allocating: pods::asked_by(seen.pods, |pod| !pods::has_node(pod)),
+        allocated: pods::asked_by(seen.pods, pods::runs),
+        allocatable_modelings: modeling::grades(cluster, seen.nodes, seen.pods),
+    };
+    ClusterStatus {
+        kubernetes_version: seen.version.map(str::to_owned),
+        api_enablements: Some(enablements).filter(|all| !all.is_empty()),
+        conditions: vec![complete, ready],
+        node_summary: Some(NodeSummary {
+            total_num: seen.nodes.len(),
+            ready_num: seen.nodes.iter().filter(|node| is_ready(node)).count(),
+        }),
+        resource_summary: Some(summary),
+    }
+}
+
+/// The APIs that are served, and whether that is all of them.
+fn enablements(discovery: &BTreeMap<String, Option<Vec<Value>>>) -> (Vec<ApiEnablement>, Condition) {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let kept = discovery.iter().filter_map(|(group_version, resources)| {
+        let all = resources.as_ref()?.iter();
+        let all = all.map(|r| ApiResource { name: text(r, "name"), kind: text(r, "kind") });
+        let mut resources: Vec<ApiResource> = all.filter(|r| !r.name.contains('/')).collect();
+        resources.sort();
+        Some(ApiEnablement { group_version: group_version.clone(), resources })
+    });
+    let kept: Vec<ApiEnablement> = kept.collect();
+    let (status, reason, message) = if kept.is_empty() {
+        ("False", "Empty", "collected empty APIEnablements from the cluster".to_owned())
+    } else if kept.len() < discovery.len() {
+        let message = format!("might collect partial APIEnablements({}) from the cluster", kept.len());
+        ("False", "Partial", message)
+    } else {
+        ("True", "Complete", "collected complete APIEnablements from the cluster".to_owned())
+    };
+    (kept, Condition::new("CompleteAPIEnablements", status, reason, message))
+}
+
+/// Whether the first condition of that type says that a node is ready.
+fn is_ready(node: &Object) -> bool {
+    let conditions = node.at(&["status", "conditions"]).and_then(Value::as_array);
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    ready.is_some_and(|condition| condition["status"] == "True")
+}
+
+fn allocatable(nodes: &[Object]) -> BTreeMap<String, String> {
+    let mut sums: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
+    for node in nodes {
+        let offered = node.at(&["status", "allocatable"]).and_then(Value::as_object);
+        for (name, amount) in offered.into_iter().flatten() {
+            if let Some(amount) = FormattedQuantity::from_json(amount) {
+                sums.entry(name.clone()).or_default().add(amount);
+            }
+        }
+    }
+    sums.into_iter().map(|(name, sum)| (name, sum.to_string())).collect()
+}

@@ -1,0 +1,111 @@
+//! What pods ask for, as the summary of a cluster counts it.
+//!
+//! Facts: containers add up, each rounded up. An init container counts only as far as it asks for more than
+//! everything that was counted before it, other pods included. Overhead is added.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Object;
+use federate_kubernetes::formatted::{Format, FormattedQuantity};
+use federate_kubernetes::object::at;
+use federate_kubernetes::quantity::Quantity;
+use serde_json::Value;
+
+/// What pods ask for, and how many they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests {
+    amounts: BTreeMap<String, Quantity>,
+    pods: i64,
+}
+
+/// Whether a pod has been given a node.
+pub(super) fn has_node(pod: &Object) -> bool {
+    !pod.text(&["spec", "nodeName"]).is_empty()
+}
+
+/// Whether a pod takes resources of its node.
+pub(super) fn runs(pod: &Object) -> bool {
+    has_node(pod) && !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed")
+}
+
+/// What those pods ask for together, as it is printed.
+pub(super) fn asked_by(pods: &[Object], counts: impl Fn(&Object) -> bool) -> BTreeMap<String, String> {
+    let mut requests = Requests::default();
+    pods.iter().filter(|pod| counts(pod)).for_each(|pod| requests.add(pod));
+    requests.printed()
+}
+
+impl Requests {
+    /// Adds a pod.
+    pub(super) fn add(&mut self, pod: &Object) {
+        self.pods += 1;
+        let list =
+            |key: &str| pod.at(&["spec", key]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for container in list("containers") {
+            self.sum(at(container, &["resources", "requests"]));
+        }
+        for container in list("initContainers") {
+            for (name, amount) in rounded(at(container, &["resources", "requests"])) {
+                let most = self.amounts.entry(name).or_default();
+                *most = (*most).max(amount);
+            }
+        }
+        self.sum(pod.at(&["spec", "overhead"]));
+    }
+
+    fn sum(&mut self, list: Option<&Value>) {
+        for (name, amount) in rounded(list) {
+            let sum = self.amounts.entry(name).or_default();
+            *sum = *sum + amount;
+        }
+    }
+
+    /// How much of a resource they ask for.
+    pub(super) fn of(&self, name: &str) -> Quantity {
+        if name == "pods" {
+            return Quantity::from_int(self.pods);
+        }
+        self.amounts.get(name).copied().unwrap_or_default()
+    }
+
+    pub(super) fn pods(&self) -> i64 {
+        self.pods
+    }
+
+    fn printed(&self) -> BTreeMap<String, String> {
+        let mut amounts = self.amounts.clone();
+        amounts.insert("pods".to_owned(), Quantity::from_int(self.pods));
+        amounts.retain(|_, amount| *amount > Quantity::default());
+        let print = |(name, amount): (String, Quantity)| {
+            let binary =
+                matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+            let format = if binary { Format::BinarySi } else { Format::DecimalSi };
+            (name, FormattedQuantity { amount, format }.to_string())
+        };
+        amounts.into_iter().map(print).collect()
+    }
+}
+
+/// The amounts of resources that count, each rounded up: cpu to thousandths, others to whole units.
+fn rounded(list: Option<&Value>) -> Vec<(String, Quantity)> {
+    let all = list.and_then(Value::as_object).into_iter().flatten();
+    all.filter(|(name, _)| counts(name))
+        .filter_map(|(name, amount)| {
+            let amount = Quantity::from_json(amount)?;
+            let amount = if name == "cpu" {
+                Quantity::from_milli(amount.milli())
+            } else {
+                Quantity::from_int(amount.value())
+            };
+            Some((name.clone(), amount))
+        })
+        .collect()
+}
+
+/// Whether schedulers count a resource.
+pub(crate) fn counts(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || (name.contains('/') && !name.starts_with("requests."))
+}

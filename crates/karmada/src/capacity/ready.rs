@@ -1,0 +1,170 @@
+//! The `Ready` condition of a `Cluster`: how it is damped, and when silence makes it unknown.
+//!
+//! Facts: a change between True and not-True has to last for a threshold before it is stored. A cluster that is
+//! pushed to never becomes unknown. One that pulls does when neither its condition nor its lease has changed
+//! for the grace period. A renewed lease alone never makes it known again.
+
+use federate_kubernetes::Condition;
+use jiff::{SignedDuration, Timestamp};
+
+/// What a look at a member finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It is healthy.
+    Healthy,
+    /// It says that it is not.
+    Unhealthy,
+    /// It does not answer.
+    Unreachable,
+}
+
+/// The condition of a health.
+pub fn condition(health: Health) -> Condition {
+    let (status, reason, message) = match health {
+        Health::Healthy => ("True", "ClusterReady", "cluster is healthy and ready to accept workloads"),
+        Health::Unhealthy => {
+            ("False", "ClusterNotReady", "cluster is reachable but health endpoint responded without ok")
+        }
+        Health::Unreachable => ("False", "ClusterNotReachable", "cluster is not reachable"),
+    };
+    Condition::new("Ready", status, reason, message)
+}
+
+/// How long a change has to last.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    /// To become ready.
+    pub success: SignedDuration,
+    /// To become not ready.
+    pub failure: SignedDuration,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        let half_a_minute = SignedDuration::from_secs(30);
+        Self { success: half_a_minute, failure: half_a_minute }
+    }
+}
+
+/// What was observed last, and since when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Damper {
+    observed: Option<(bool, Option<Timestamp>)>,
+}
+
+impl Damper {
+    /// The condition that is stored after a look.
+    pub fn adjust(
+        &mut self,
+        stored: Option<&Condition>,
+        observed: Condition,
+        thresholds: Thresholds,
+        now: Timestamp,
+    ) -> Condition {
+        let ready = observed.is_true();
+        let Some((before, since)) = self.observed else {
+            self.observed = Some((ready, None));
+            return observed;
+        };
+        let since = if before == ready { since } else { Some(now) };
+        self.observed = Some((ready, since));
+        let threshold = if ready { thresholds.success } else { thresholds.failure };
+        let early = since.is_some_and(|since| now.duration_since(since) < threshold);
+        match stored {
+            Some(stored) if stored.is_true() != ready && early => stored.clone(),
+            _ => observed,
+        }
+    }
+}
+
+/// How long a silent cluster is trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    /// Once it has reported.
+    pub monitor: SignedDuration,
+    /// Before it has.
+    pub startup: SignedDuration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { monitor: SignedDuration::from_secs(40), startup: SignedDuration::from_secs(60) }
+    }
+}
+
+/// What the control plane remembers of a cluster that pulls.
+#[derive(Clone, Debug, Default)]
+pub struct Monitor {
+    known: Option<Known>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    ready: Option<Condition>,
+    probed: Timestamp,
+    lease: Lease,
+}
+
+/// What is remembered of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lease {
+    /// Nothing: any lease counts as renewed.
+    Forgotten,
+    /// That there was none: no lease counts.
+    Absent,
+    /// When it was renewed.
+    Renewed(Timestamp),
+}
+
+impl Monitor {
+    /// Looks at a cluster that was created then, with the condition that is stored and the time that its lease
+    /// was renewed; the answer is the condition that is stored instead, if there is one.
+    pub fn look(
+        &mut self,
+        created: Timestamp,
+        ready: Option<&Condition>,
+        lease: Option<Timestamp>,
+        grace: Grace,
+        now: Timestamp,
+    ) -> Option<Condition> {
+        let before = self.known.as_ref().map_or(Lease::Forgotten, |known| known.lease);
+        let mut known = self.known.take().unwrap_or_else(|| Known {
+            ready: ready.cloned(),
+            probed: if ready.is_some() { now } else { created },
+            lease: Lease::Forgotten,
+        });
+        if known.ready.as_ref() != ready {
+            known = Known { ready: ready.cloned(), probed: now, lease: Lease::Forgotten };
+        }
+        let renewed = lease.filter(|lease| match before {
+            Lease::Forgotten => true,
+            Lease::Absent => false,
+            Lease::Renewed(last) => last < *lease,
+        });
+        if let Some(renewed) = renewed {
+            known.lease = Lease::Renewed(renewed);
+            known.probed = now;
+        }
+        let (period, reason) = match ready {
+            Some(_) => (grace.monitor, "ClusterStatusUnknown"),
+            None => (grace.startup, "ClusterStatusNeverUpdated"),
+        };
+        let silent = now.duration_since(known.probed) > period;
+        let unknown = (silent && ready.is_none_or(|ready| ready.status != "Unknown")).then(|| {
+            let message = match ready {
+                Some(_) => "Cluster status controller stopped posting cluster status.",
+                None => "Cluster status controller never posted cluster status.",
+            };
+            Condition {
+                last_transition_time: Some(now),
+                ..Condition::new("Ready", "Unknown", reason, message)
+            }
+        });
+        if unknown.is_some() {
+            known.ready.clone_from(&unknown);
+            known.lease = lease.map_or(Lease::Absent, Lease::Renewed);
+        }
+        self.known = Some(known);
+        unknown
+    }
+}

@@ -1,0 +1,107 @@
+//! Application failover: what is unhealthy for too long goes elsewhere.
+//!
+//! Facts: the time is counted from when a controller first sees it, in memory. Only `Healthy` and `Unknown` reset
+//! it. Clusters that the binding no longer has are forgotten, though their reports are still looked at.
+
+use jiff::{SignedDuration, Timestamp};
+
+use federate_dialect::HealthState;
+use federate_kubernetes::Object;
+use serde_json::json;
+
+use super::binding::{ApplicationFailover, Binding, EvictionTask};
+use super::{Options, json_path};
+use crate::version::Behaviour;
+
+/// How long something may be unhealthy, unless the policy says otherwise.
+const TOLERATION: i64 = 300;
+
+impl Binding {
+    /// Takes it off clusters where it has been unhealthy for too long.
+    pub(super) fn fail_over(&mut self, options: &Options, now: Timestamp) -> Vec<String> {
+        self.application_next = None;
+        let Some(policy) = self.failover.application.clone() else { return Vec::new() };
+        if !self.propagate_deps || self.reported.is_empty() || !self.is_judged() {
+            self.unhealthy_since.clear();
+            return Vec::new();
+        }
+        let before: Vec<String> = self.clusters.iter().map(|(name, _)| name.clone()).collect();
+        let due = self.unhealthy_for_too_long(&policy, now);
+        let mut tasks = Vec::new();
+        for cluster in due {
+            // One that cannot be evicted holds up the others.
+            let Some(task) = self.application_task(&policy, options, &cluster, &before) else {
+                self.application_next = None;
+                return Vec::new();
+            };
+            tasks.push((cluster, task));
+        }
+        let evicted =
+            tasks.into_iter().filter_map(|(cluster, task)| self.evict(&cluster, task).then_some(cluster));
+        let evicted: Vec<String> = evicted.collect();
+        let reported = &self.reported;
+        self.unhealthy_since.retain(|cluster, _| {
+            let health = reported.get(cluster).map(|status| status.health.as_str());
+            before.contains(cluster) && !matches!(health, Some("Healthy" | "Unknown"))
+        });
+        evicted
+    }
+
+    /// Whether an interpreter can judge its kind.
+    fn is_judged(&self) -> bool {
+        let object = Object::named(&self.resource.api_version, &self.resource.kind, "n", json!({}));
+        crate::health::health(&object, &Behaviour::newest()).state != HealthState::Unknown
+    }
+
+    /// The clusters where its time is over. When it will be elsewhere is noted.
+    fn unhealthy_for_too_long(&mut self, policy: &ApplicationFailover, now: Timestamp) -> Vec<String> {
+        let seconds = policy.decision_conditions.toleration_seconds.unwrap_or(TOLERATION);
+        let toleration = SignedDuration::from_secs(seconds);
+        let unhealthy = self.reported.iter().filter(|(_, status)| status.health == "Unhealthy");
+        let unhealthy: Vec<String> =
+            unhealthy.map(|(name, _)| name.clone()).filter(|name| !self.is_evicting(name)).collect();
+        let mut due = Vec::new();
+        for cluster in unhealthy {
+            let left = match self.unhealthy_since.get(&cluster) {
+                None => {
+                    self.unhealthy_since.insert(cluster, now);
+                    toleration
+                }
+                Some(since) if now.duration_since(*since) > toleration => {
+                    due.push(cluster);
+                    continue;
+                }
+                Some(since) => toleration - now.duration_since(*since),
+            };
+            self.application_next = Some(self.application_next.map_or(left, |next| next.min(left)));
+        }
+        due
+    }
+
+    fn application_task(
+        &self,
+        policy: &ApplicationFailover,
+        options: &Options,
+        cluster: &str,
+        before: &[String],
+    ) -> Option<EvictionTask> {
+        let rules = policy.state_preservation.as_ref().filter(|_| options.stateful_failover);
+        let rules = rules.map_or(&[][..], |rules| &rules.rules);
+        let purge_mode = if policy.purge_mode.is_empty() { "Gracefully" } else { &policy.purge_mode };
+        let graceful = purge_mode == "Gracefully";
+        if graceful && !options.graceful_eviction {
+            return None;
+        }
+        let cluster_scoped = if self.id.kind == "ClusterResourceBinding" { "cluster-" } else { "" };
+        Some(EvictionTask {
+            purge_mode: purge_mode.to_owned(),
+            reason: "ApplicationFailure".to_owned(),
+            producer: format!("{cluster_scoped}resource-binding-application-failover-controller"),
+            grace_period_seconds: policy.grace_period_seconds.filter(|_| graceful),
+            suppress_deletion: (purge_mode == "Never").then_some(true),
+            preserved_label_state: json_path::preserve(rules, self.reported.get(cluster))?,
+            clusters_before_failover: if rules.is_empty() { Vec::new() } else { before.to_vec() },
+            ..EvictionTask::default()
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! `ClusterTaintPolicy`: taints that follow from conditions.
+//!
+//! Facts: a policy looks at a cluster when its conditions change, not when its taints do. It adds before it
+//! removes. A condition that is not there matches nothing, whatever the operator.
+
+use federate_kubernetes::condition::{self, Condition};
+use federate_kubernetes::selector::null_default;
+use federate_kubernetes::{Cluster, Object};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::api::ClusterAffinity;
+use crate::capacity::taints::{self, ClusterTaint};
+
+/// A policy.
+#[derive(Clone, Debug)]
+pub struct TaintPolicy {
+    created: Option<Timestamp>,
+    name: String,
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    target_clusters: Option<ClusterAffinity>,
+    #[serde(deserialize_with = "null_default")]
+    add_on_conditions: Vec<Match>,
+    #[serde(deserialize_with = "null_default")]
+    remove_on_conditions: Vec<Match>,
+    #[serde(deserialize_with = "null_default")]
+    taints: Vec<ClusterTaint>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Match {
+    condition_type: String,
+    operator: String,
+    #[serde(deserialize_with = "null_default")]
+    status_values: Vec<String>,
+}
+
+impl Match {
+    fn holds(&self, conditions: &[Condition]) -> bool {
+        let Some(found) = condition::find(conditions, &self.condition_type) else { return false };
+        let among = self.status_values.contains(&found.status);
+        match self.operator.as_str() {
+            "In" => among,
+            "NotIn" => !among,
+            _ => false,
+        }
+    }
+}
+
+fn all(matches: &[Match], conditions: &[Condition]) -> bool {
+    !matches.is_empty() && matches.iter().all(|one| one.holds(conditions))
+}
+
+impl TaintPolicy {
+    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        Ok(Self {
+            created: object.text(&["metadata", "creationTimestamp"]).parse().ok(),
+            name: object.id.name.clone(),
+            spec: Option::deserialize(spec)?.unwrap_or_default(),
+        })
+    }
+
+    /// What orders policies.
+    pub(super) fn created(&self) -> (Option<Timestamp>, String) {
+        (self.created, self.name.clone())
+    }
+
+    pub(super) fn targets(&self, cluster: &Cluster) -> bool {
+        self.spec.target_clusters.as_ref().is_none_or(|affinity| affinity.matches(cluster))
+    }
+
+    pub(super) fn apply(&self, conditions: &[Condition], taints: &mut Vec<ClusterTaint>, now: Timestamp) {
+        if all(&self.spec.add_on_conditions, conditions) {
+            for taint in &self.spec.taints {
+                taints::add(taints, ClusterTaint { time_added: Some(now), ..taint.clone() });
+            }
+        }
+        if all(&self.spec.remove_on_conditions, conditions) {
+            let named = |taint: &ClusterTaint| self.spec.taints.iter().any(|t| taint.is(&t.key, &t.effect));
+            taints.retain(|taint| !named(taint));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Evictions by `NoExecute` taints.
+//!
+//! Facts: the placement that was applied counts, not a newer one. Every taint needs a toleration; the first one
+//! that fits is used. Of all that limit the time the earliest end counts. There are no tolerations by default.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Taint;
+use jiff::{SignedDuration, Timestamp};
+
+use super::binding::{Binding, EvictionTask};
+use super::{Options, json_path};
+use crate::api::Toleration;
+use crate::capacity::taints::ClusterTaint;
+use crate::defaults;
+use crate::schedule::tolerates;
+use crate::version::Behaviour;
+
+/// How long a cluster's taints are borne.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    None,
+    Until(Timestamp),
+    Forever,
+}
+
+impl Binding {
+    /// Takes it off clusters whose taints it does not bear, or no longer.
+    pub(super) fn evict_tainted(
+        &mut self,
+        options: &Options,
+        taints: &BTreeMap<&str, &[ClusterTaint]>,
+        now: Timestamp,
+    ) -> Vec<String> {
+        let due: Vec<String> = self
+            .patience(options, taints)
+            .filter(|(_, patience)| match patience {
+                Patience::None => true,
+                Patience::Until(end) => now >= *end,
+                Patience::Forever => false,
+            })
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let mut evicted = Vec::new();
+        for cluster in due {
+            if let Some(task) = self.taint_task(options, &cluster)
+                && self.evict(&cluster, task)
+            {
+                evicted.push(cluster);
+            }
+        }
+        evicted
+    }
+
+    /// When the next patience ends.
+    pub(super) fn next_taint(
+        &self,
+        options: &Options,
+        taints: &BTreeMap<&str, &[ClusterTaint]>,
+        now: Timestamp,
+    ) -> Option<SignedDuration> {
+        let ends = self.patience(options, taints).filter_map(|(_, patience)| match patience {
+            Patience::Until(end) => Some(end.duration_since(now)),
+            _ => None,
+        });
+        ends.min()
+    }
+
+    /// The clusters that it is on, and how long it bears their taints.
+    fn patience<'s>(
+        &'s self,
+        options: &Options,
+        taints: &'s BTreeMap<&str, &[ClusterTaint]>,
+    ) -> impl Iterator<Item = (&'s str, Patience)> {
+        let on = options.failover && options.taint_eviction;
+        let applied = self.applied.as_ref().filter(|_| on);
+        let applied = applied.and_then(|applied| defaults::placement(applied, &Behaviour::newest()));
+        let tolerations = applied.map(|placement| placement.cluster_tolerations);
+        self.clusters.iter().filter_map(move |(name, _)| {
+            let all = taints.get(name.as_str())?.iter().filter(|taint| taint.effect == "NoExecute");
+            Some((name.as_str(), patience(tolerations.as_deref()?, &all.collect::<Vec<_>>())))
+        })
+    }
+
+    fn taint_task(&self, options: &Options, cluster: &str) -> Option<EvictionTask> {
+        let policy = self.failover.cluster.as_ref();
+        let purge_mode = match policy.map(|policy| policy.purge_mode.as_str()) {
+            None => options.taint_purge_mode.clone(),
+            Some("") => "Gracefully".to_owned(),
+            Some(mode) => mode.to_owned(),
+        };
+        let rules = policy.and_then(|policy| policy.state_preservation.as_ref());
+        let rules = rules.filter(|_| options.stateful_failover).map_or(&[][..], |rules| &rules.rules);
+        Some(EvictionTask {
+            purge_mode,
+            reason: "TaintUntolerated".to_owned(),
+            producer: "TaintManager".to_owned(),
+            preserved_label_state: json_path::preserve(rules, self.reported.get(cluster))?,
+            ..EvictionTask::default()
+        })
+    }
+}
+
+fn patience(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Patience {
+    let neutral = |taint: &ClusterTaint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.clone(),
+    };
+    let mut used: Vec<&Toleration> = Vec::new();
+    for taint in taints {
+        let Some(by) = tolerations.iter().find(|by| tolerates(by, &neutral(taint))) else {
+            return Patience::None;
+        };
+        used.push(by);
+    }
+    let ends = used.into_iter().flat_map(|by| {
+        let borne = taints.iter().filter(|taint| tolerates(by, &neutral(taint)));
+        borne.filter_map(|taint| {
+            let seconds = SignedDuration::from_secs(by.toleration_seconds?.max(0));
+            taint.time_added?.checked_add(seconds).ok()
+        })
+    });
+    ends.min().map_or(Patience::Forever, Patience::Until)
+}

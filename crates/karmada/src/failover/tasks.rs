@@ -1,0 +1,55 @@
+//! Graceful evictions until they are done.
+//!
+//! Facts: a task is done when its time is over, when a person confirms it, or when everything that is left has
+//! been scheduled and is healthy. A task that waits for a person has no time limit.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Options;
+use super::binding::{Binding, EvictionTask};
+
+impl Binding {
+    /// Begins new tasks, and drops those that are done.
+    pub(super) fn assess_tasks(&mut self, options: &Options, now: Timestamp) {
+        if self.tasks.is_empty() {
+            return;
+        }
+        let replaced = self.is_scheduled() && self.is_healthy_everywhere();
+        let tasks = std::mem::take(&mut self.tasks);
+        let before = tasks.clone();
+        let keep = |mut task: EvictionTask| {
+            let Some(began) = task.creation_timestamp else {
+                task.creation_timestamp = Some(now);
+                return Some(task);
+            };
+            let kept = match task.suppress_deletion {
+                Some(suppressed) => suppressed,
+                None => now.duration_since(began) <= timeout(&task, options) && !replaced,
+            };
+            kept.then_some(task)
+        };
+        self.tasks = tasks.into_iter().filter_map(keep).collect();
+        if self.tasks != before {
+            self.touch();
+        }
+    }
+
+    fn is_healthy_everywhere(&self) -> bool {
+        let healthy = |name: &String| self.reported.get(name).is_some_and(|s| s.health == "Healthy");
+        self.clusters.iter().all(|(name, _)| healthy(name))
+    }
+
+    /// When the next task runs out of time.
+    pub(super) fn next_task(&self, options: &Options, now: Timestamp) -> Option<SignedDuration> {
+        let timed = self.tasks.iter().filter(|task| task.suppress_deletion.is_none());
+        let left = timed.filter_map(|task| {
+            let gone = now.duration_since(task.creation_timestamp?);
+            Some(timeout(task, options) - gone)
+        });
+        left.min()
+    }
+}
+
+fn timeout(task: &EvictionTask, options: &Options) -> SignedDuration {
+    task.grace_period_seconds.map_or(options.graceful_eviction_timeout, SignedDuration::from_secs)
+}

@@ -1,0 +1,119 @@
+//! Whether the control plane's quotas let a binding be written.
+//!
+//! Facts: only what is scheduled counts, and only when it changes. Amounts are added up in whole units, in
+//! thousandths for cpu; what is none of the resources that schedulers count is lost on the way. A resource that
+//! is over its limit already refuses any change of another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubernetes::Object;
+use federate_kubernetes::formatted::{Format, FormattedQuantity};
+use federate_kubernetes::quantity::Quantity;
+
+use super::usage::Spec;
+use super::{ResourceList, part, quantities};
+use crate::capacity::counts;
+
+/// What comes of writing a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is written; what is used of quotas then, by their name, where that changes.
+    Allowed(BTreeMap<String, BTreeMap<String, String>>),
+    /// It is refused.
+    Exceeded {
+        /// The quota.
+        quota: String,
+        /// The resource.
+        resource: String,
+        /// What would be used.
+        used: String,
+        /// The limit.
+        limit: String,
+    },
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    overall_used: Option<ResourceList>,
+}
+
+/// Whether `quotas`, those of its namespace by name, let a binding be written in place of `old`.
+pub fn admit(
+    binding: &Object,
+    old: Option<&Object>,
+    quotas: &[&Object],
+) -> Result<Verdict, serde_json::Error> {
+    let allowed = Verdict::Allowed(BTreeMap::new());
+    let new = Spec::read(binding)?;
+    let old = old.map(Spec::read).transpose()?;
+    if !is_checked(&new, old.as_ref()) {
+        return Ok(allowed);
+    }
+    let mut delta = new.usage();
+    for (name, amount) in old.map(|old| old.usage()).unwrap_or_default() {
+        delta.entry(name).or_default().sub(amount);
+    }
+    delta.retain(|_, amount| !amount.amount.is_zero());
+    let mut written = BTreeMap::new();
+    for quota in quotas {
+        let spec: super::Spec = part(quota, "spec")?;
+        let status: Status = part(quota, "status")?;
+        let Some(overall) = spec.overall else { continue };
+        let delta: Vec<_> = delta.iter().filter(|(name, _)| overall.contains_key(*name)).collect();
+        if delta.is_empty() {
+            continue;
+        }
+        let limits = quantities(&overall);
+        let used = added(&quantities(&status.overall_used.unwrap_or_default()), &delta);
+        let over = used.iter().find(|(name, used)| limits.get(*name).is_some_and(|l| used.amount > l.amount));
+        if let Some((resource, used)) = over {
+            return Ok(Verdict::Exceeded {
+                quota: quota.id.name.clone(),
+                resource: resource.clone(),
+                used: used.to_string(),
+                limit: limits.get(resource).map(ToString::to_string).unwrap_or_default(),
+            });
+        }
+        written.insert(quota.id.name.clone(), super::print(&used));
+    }
+    Ok(Verdict::Allowed(written))
+}
+
+/// Whether anything changes that quotas are about.
+fn is_checked(new: &Spec, old: Option<&Spec>) -> bool {
+    let Some(old) = old else { return !new.clusters.is_empty() };
+    let names = |spec: &Spec| spec.clusters.iter().map(|c| c.name.clone()).collect::<BTreeSet<_>>();
+    let amounts = |spec: &Spec| {
+        spec.request().into_iter().map(|(name, request)| (name, request.amount)).collect::<BTreeMap<_, _>>()
+    };
+    amounts(new) != amounts(old)
+        || new.replicas() != old.replicas()
+        || new.components != old.components
+        || (!new.components.is_empty() && names(new) != names(old))
+}
+
+/// What is used with the change, as it is counted and printed.
+fn added(
+    used: &BTreeMap<String, FormattedQuantity>,
+    delta: &[(&String, &FormattedQuantity)],
+) -> BTreeMap<String, FormattedQuantity> {
+    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
+    let changes = delta.iter().map(|(name, amount)| (*name, **amount));
+    for (name, amount) in used.iter().map(|(name, amount)| (name, *amount)).chain(changes) {
+        let rounded = match name.as_str() {
+            "cpu" => Quantity::from_milli(amount.amount.milli()),
+            _ => Quantity::from_int(amount.amount.value()),
+        };
+        let sum = sums.entry(name.clone()).or_default();
+        *sum = *sum + rounded;
+    }
+    sums.retain(|name, sum| *sum > Quantity::default() && (name == "pods" || counts(name)));
+    let print = |(name, amount): (String, Quantity)| {
+        let binary =
+            matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        let format = if binary { Format::BinarySi } else { Format::DecimalSi };
+        (name, FormattedQuantity { amount, format })
+    };
+    sums.into_iter().map(print).collect()
+}

@@ -1,0 +1,97 @@
+//! What a binding uses of quotas: what its replicas ask for, where they have been scheduled to.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Object;
+use federate_kubernetes::formatted::FormattedQuantity;
+use federate_kubernetes::selector::null_default;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ResourceList, part, quantities};
+
+/// The parts of a binding that quotas look at.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Spec {
+    #[serde(deserialize_with = "null_default")]
+    pub(super) clusters: Vec<Target>,
+    replica_requirements: Option<Requirements>,
+    #[serde(deserialize_with = "null_default")]
+    pub(super) components: Vec<Component>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct Target {
+    pub(super) name: String,
+    #[serde(default, deserialize_with = "null_default")]
+    pub(super) replicas: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Requirements {
+    #[serde(deserialize_with = "null_default")]
+    resource_request: ResourceList,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Component {
+    name: String,
+    #[serde(deserialize_with = "null_default")]
+    replicas: i64,
+    replica_requirements: Option<Requirements>,
+}
+
+impl Spec {
+    pub(super) fn read(binding: &Object) -> Result<Self, serde_json::Error> {
+        part(binding, "spec")
+    }
+
+    /// What one replica asks for.
+    pub(super) fn request(&self) -> BTreeMap<String, FormattedQuantity> {
+        self.replica_requirements.as_ref().map(|r| quantities(&r.resource_request)).unwrap_or_default()
+    }
+
+    pub(super) fn replicas(&self) -> i64 {
+        self.clusters.iter().map(|target| target.replicas).sum()
+    }
+
+    /// What it uses; what is nothing is left out.
+    pub(super) fn usage(&self) -> BTreeMap<String, FormattedQuantity> {
+        let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
+        let mut add = |request: BTreeMap<String, FormattedQuantity>, times: i64| {
+            for (name, amount) in request {
+                used.entry(name).or_default().add(amount.times(times));
+            }
+        };
+        if self.components.is_empty() {
+            for target in &self.clusters {
+                add(self.request(), target.replicas);
+            }
+        } else {
+            let clusters = i64::try_from(self.clusters.len()).unwrap_or(i64::MAX);
+            for component in &self.components {
+                let request =
+                    component.replica_requirements.as_ref().map(|r| quantities(&r.resource_request));
+                add(request.unwrap_or_default(), component.replicas.saturating_mul(clusters));
+            }
+        }
+        used.retain(|_, amount| !amount.amount.is_zero());
+        used
+    }
+}
+
+/// What a binding uses. Only bindings of namespaced objects count.
+pub(super) fn of(binding: &Object) -> Result<BTreeMap<String, FormattedQuantity>, serde_json::Error> {
+    if binding.id.kind != "ResourceBinding" {
+        return Ok(BTreeMap::new());
+    }
+    Ok(Spec::read(binding)?.usage())
+}
+
+/// Whether a value that a person wrote is no amount at all.
+pub(super) fn is_no_amount(value: &Value) -> bool {
+    FormattedQuantity::from_json(value).is_none()
+}

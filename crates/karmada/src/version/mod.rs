@@ -1,0 +1,162 @@
+//! Which release of Karmada decides: a release, resolved once to named behaviours.
+//!
+//! Facts: `docs/semantics/karmada-versions.md`; the numbers below are the rows of its table, and a rule's text
+//! is in the section named.
+
+use federate_dialect::release::{Release, Releases};
+use federate_kubernetes::Finding;
+use federate_repo::Repo;
+
+mod lacking;
+mod rules;
+
+pub(super) use rules::{
+    Admission, Completions, ConflictResolution, Deleting, Division, FlinkHealth, FlinkReplicas, HeldApi,
+    NoRoom, Overflow, PurgeModes, RegionWithoutRoom, Reschedule, Revised, RoomOnModels, ScaleDown,
+    ServiceAccounts, Tolerations, ZeroReplicas, Zones,
+};
+
+/// The releases that are known. What is not released yet counts as the next minor version.
+pub static RELEASES: Releases = Releases {
+    product: "Karmada",
+    major: 1,
+    newest: &[(13, 10), (14, 10), (15, 9), (16, 8), (17, 5), (18, 2), (19, 0)],
+    named: &[],
+};
+
+/// What a release computes, rule by rule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behaviour {
+    pub(super) release: Release,
+    pub(super) division: Division,
+    pub(super) room_on_models: RoomOnModels,
+    pub(super) zero_replicas: ZeroReplicas,
+    pub(super) zones: Zones,
+    pub(super) scale_down: ScaleDown,
+    pub(super) held_api: HeldApi,
+    pub(super) overflow: Overflow,
+    pub(super) reschedule: Reschedule,
+    pub(super) no_room: NoRoom,
+    pub(super) flink_replicas: FlinkReplicas,
+    pub(super) flink_health: FlinkHealth,
+    pub(super) workflow_error_is_unhealthy: bool,
+    pub(super) revised: Revised,
+    pub(super) tolerations: Tolerations,
+    pub(super) service_accounts: ServiceAccounts,
+    pub(super) conflict_resolution: ConflictResolution,
+    pub(super) completions: Completions,
+    pub(super) region_without_room: RegionWithoutRoom,
+    pub(super) deleting: Deleting,
+    pub(super) foreign_selectors: Admission,
+    pub(super) empty_field_overriders: Admission,
+    pub(super) numeric_tolerations: Admission,
+    pub(super) purge_modes: PurgeModes,
+}
+
+impl Behaviour {
+    /// The table: for each rule the releases that it changed in, what came before, what since.
+    pub(super) fn of(release: Release) -> Self {
+        let r = release;
+        Self {
+            release,
+            // Row 1, §2.1
+            division: r.pick(&[(16, 0)], Division::LargestRemainder, Division::Webster),
+            // Row 2, §2.2
+            room_on_models: r.pick(&[(18, 0)], RoomOnModels::ByGrade, RoomOnModels::ByNode),
+            // Row 3, §2.6
+            zero_replicas: r.pick(&[(16, 0)], ZeroReplicas::Everywhere, ZeroReplicas::Nowhere),
+            // Row 4
+            zones: r.pick(&[(18, 0)], Zones::All, Zones::Any),
+            // Row 5, §2.3
+            scale_down: r.pick(&[(17, 0)], ScaleDown::AllPrevious, ScaleDown::Chosen),
+            // Row 6
+            held_api: r.pick(&[(15, 0)], HeldApi::ServedOrIncomplete, HeldApi::Passes),
+            // Row 7
+            overflow: r.pick(&[(18, 0)], Overflow::Ignored, Overflow::Tiers),
+            // Row 8, §2.5
+            reschedule: r.pick(&[(19, 0)], Reschedule::FromObserved, Reschedule::FromFirst),
+            // Row 9
+            no_room: r.pick(
+                &[(15, 8), (16, 5), (17, 2), (18, 0)],
+                NoRoom::SchedulerError,
+                NoRoom::Unschedulable,
+            ),
+            // Row 11, §3
+            flink_replicas: r.pick(&[(17, 0)], FlinkReplicas::OfWhole, FlinkReplicas::WithDefaults),
+            flink_health: r.pick(
+                &[(18, 0)],
+                r.pick(&[(14, 0)], FlinkHealth::State, FlinkHealth::StateOrError),
+                FlinkHealth::KnownStates,
+            ),
+            workflow_error_is_unhealthy: r.has(&[(17, 0)]),
+            // Row 12
+            revised: r.pick(&[(14, 1)], Revised::Divided, Revised::All),
+            // Row 14
+            tolerations: r.pick(&[(15, 0)], Tolerations::NotReadyAndUnreachable, Tolerations::AsWritten),
+            // Row 15
+            service_accounts: r.pick(&[(15, 0)], ServiceAccounts::Secrets, ServiceAccounts::BothLists),
+            // Row 16
+            conflict_resolution: r.pick(
+                &[(16, 0)],
+                ConflictResolution::OneReferrer,
+                ConflictResolution::AnyReferrer,
+            ),
+            // Row 17, §2.4
+            completions: r.pick(&[(16, 5), (17, 2), (18, 0)], Completions::ByPosition, Completions::ByName),
+            // Row 18
+            region_without_room: r.pick(
+                &[(14, 10), (15, 6), (16, 3), (17, 0)],
+                RegionWithoutRoom::Crashes,
+                RegionWithoutRoom::ScoresZero,
+            ),
+            // Row 19
+            deleting: r.pick(&[(14, 0)], Deleting::Candidates, Deleting::Never),
+            // Rows 20 to 22
+            foreign_selectors: r.pick(&[(17, 0)], Admission::Accepts, Admission::Refuses),
+            empty_field_overriders: r.pick(&[(18, 0)], Admission::Accepts, Admission::Refuses),
+            numeric_tolerations: r.pick(&[(18, 0)], Admission::Accepts, Admission::Refuses),
+            // Row 23
+            purge_modes: r.pick(
+                &[(19, 0)],
+                r.pick(&[(15, 0)], PurgeModes::Old, PurgeModes::Both),
+                PurgeModes::New,
+            ),
+            // Rows 7, 10, 11, 24 and 25, §3: `lacking` has the fields and kinds.
+        }
+    }
+
+    /// That of the newest release.
+    pub(super) fn newest() -> Self {
+        Self::of(RELEASES.latest())
+    }
+
+    /// That of the release that `federate.yaml` names, or of the newest; and what is wrong there.
+    pub(super) fn chosen(repo: &Repo, dialect: &str) -> (Self, Option<Finding>) {
+        let (release, unknown) = RELEASES.chosen(repo, dialect);
+        (Self::of(release), unknown)
+    }
+
+    /// In words, the rules by which two releases decide differently about placements.
+    pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let rules = [
+            (self.division != other.division, "the division of replicas"),
+            (self.room_on_models != other.room_on_models, "the room on counted node models"),
+            (self.zero_replicas != other.zero_replicas, "workloads with 0 replicas"),
+            (self.zones != other.zones, "clusters in several zones"),
+            (self.scale_down != other.scale_down, "scaling down after a cluster was dropped"),
+            (self.held_api != other.held_api, "clusters that no longer serve a kind"),
+            (self.overflow != other.overflow, "overflow affinities"),
+            (self.reschedule != other.reschedule, "rescheduling with ordered affinities"),
+            (self.no_room != other.no_room, "the reason reported for too little room"),
+            (self.flink_replicas != other.flink_replicas, "replicas of FlinkDeployments"),
+            (self.tolerations != other.tolerations, "tolerations that admission adds"),
+            (self.region_without_room != other.region_without_room, "regions without room"),
+            (self.deleting != other.deleting, "clusters that are being deleted"),
+            (!lacking::same_kinds(self.release, other.release), "the kinds that are workloads"),
+        ];
+        rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

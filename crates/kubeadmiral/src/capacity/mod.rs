@@ -1,0 +1,162 @@
+//! The status of a `FederatedCluster`, as `KubeAdmiral`'s cluster controller collects it from the member.
+//!
+//! Facts: all joined clusters are looked at in a fixed period. Readiness changes only when a change has been
+//! observed for a while; resources and API types are written as soon as a probe succeeds, whatever readiness is
+//! still shown. No taint is ever set by what a probe tells.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use federate_dialect::probe::{ClusterCondition, Healthz};
+use federate_kubernetes::Object;
+
+mod apis;
+mod resources;
+
+pub use apis::{ApiResource, Discovery};
+pub use resources::{Resources, resources};
+
+const OFFLINE: &str = "Offline";
+const READY: &str = "Ready";
+
+/// The controller's flags that decide when what is collected and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags {
+    /// How often clusters are looked at.
+    pub period: SignedDuration,
+    /// How long a changed readiness must be observed before it is written.
+    pub threshold: SignedDuration,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self { period: SignedDuration::from_secs(30), threshold: SignedDuration::from_secs(100) }
+    }
+}
+
+/// What a look at a member finds.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended: a wait for nodes and pods takes its time.
+    pub ended: Timestamp,
+    /// The answer of `/healthz`.
+    pub healthz: Healthz,
+    /// From nodes and pods; `None` when they could not be listed in time.
+    pub resources: Option<Resources>,
+    /// What the member serves.
+    pub discovery: Discovery,
+}
+
+/// What the running controller remembers of a cluster: the readiness that it observed last, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The statuses of `Offline` and `Ready`.
+    observed: [String; 2],
+    since: Option<Timestamp>,
+}
+
+/// Whether a cluster with these conditions is looked at now.
+pub fn is_due(cluster: &Object, flags: Flags, now: Timestamp) -> bool {
+    let conditions = ClusterCondition::all(&cluster.body);
+    let last = conditions.iter().find(|c| c.kind == READY).and_then(|c| c.last_probe_time);
+    last.is_none_or(|last| now > last + flags.period)
+}
+
+/// The cluster's status after a look at it, and what the controller remembers from now on.
+pub fn cluster_status(
+    cluster: &Object,
+    memory: Option<&Memory>,
+    seen: &Observation,
+    flags: Flags,
+) -> (Value, Memory) {
+    let mut status = match cluster.at(&["status"]) {
+        Some(Value::Object(status)) => status.clone(),
+        _ => Map::new(),
+    };
+    let before = ClusterCondition::all(&cluster.body);
+    let found = conditions(&before, seen, &mut status);
+    let (keeps, memory) = threshold(&before, memory, &found, seen, flags);
+    if !keeps {
+        let mut all = before;
+        for condition in found {
+            match all.iter_mut().find(|c| c.kind == condition.kind) {
+                Some(old) => *old = condition,
+                None => all.push(condition),
+            }
+        }
+        status.insert("conditions".to_owned(), all.iter().map(ClusterCondition::write).collect());
+    }
+    (Value::Object(status), memory)
+}
+
+/// The two conditions that this look alone would make. Resources and API types go into the status.
+fn conditions(
+    before: &[ClusterCondition],
+    seen: &Observation,
+    status: &mut Map<String, Value>,
+) -> [ClusterCondition; 2] {
+    let made = |kind: &str, is: &str, reason: &str, message: &str| {
+        let old = before.iter().find(|c| c.kind == kind && c.status == is);
+        ClusterCondition {
+            kind: kind.to_owned(),
+            status: is.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_probe_time: Some(seen.started),
+            last_transition_time: old.and_then(|c| c.last_transition_time).or(Some(seen.started)),
+        }
+    };
+    if seen.healthz.failure().is_some() {
+        let (reason, message) = ("ClusterNotReachable", "Cluster is not reachable");
+        return [made(OFFLINE, "True", reason, message), made(READY, "Unknown", reason, message)];
+    }
+    let offline = made(OFFLINE, "False", "ClusterReachable", "Cluster is reachable");
+    let ready = if !seen.healthz.is_ok() {
+        made(READY, "False", "HealthzNotOK", "/healthz responded without ok")
+    } else if let Some((reason, message)) = collect(seen, status) {
+        made(READY, "False", reason, &message)
+    } else {
+        made(READY, "True", "ClusterReady", "Cluster is ready")
+    };
+    [offline, ready]
+}
+
+/// Puts resources and API types into the status, as far as there are any; why it goes no further.
+fn collect(seen: &Observation, status: &mut Map<String, Value>) -> Option<(&'static str, String)> {
+    let Some(resources) = &seen.resources else {
+        let why = "Failed to collect cluster resources: timeout waiting for node and pod informer sync";
+        return Some(("ClusterResourceCollectionFailed", why.to_owned()));
+    };
+    status.insert("resources".to_owned(), resources.write());
+    if let Some(why) = seen.discovery.failure() {
+        let why = format!("Failed to discover cluster API resources: {why}");
+        return Some(("ClusterAPIDiscoveryFailed", why));
+    }
+    status.insert("apiResourceTypes".to_owned(), seen.discovery.types());
+    None
+}
+
+/// Whether the conditions stay as they are although something else was found, and what is remembered.
+fn threshold(
+    before: &[ClusterCondition],
+    memory: Option<&Memory>,
+    found: &[ClusterCondition; 2],
+    seen: &Observation,
+    flags: Flags,
+) -> (bool, Memory) {
+    let status = |kind: &str| before.iter().find(|c| c.kind == kind).map(|c| c.status.clone());
+    let said = status(OFFLINE).zip(status(READY)).map(|(offline, ready)| [offline, ready]);
+    let observed = found.each_ref().map(|c| c.status.clone());
+    let fresh = || Memory { observed: observed.clone(), since: Some(seen.ended) };
+    match (memory, said) {
+        (None, Some(said)) => (true, Memory { observed: said, since: None }),
+        (_, None) => (false, fresh()),
+        (Some(memory), Some(said)) => {
+            let memory = if memory.observed == observed { memory.clone() } else { fresh() };
+            let early = memory.since.is_some_and(|since| seen.ended < since + flags.threshold);
+            (observed != said && early, memory)
+        }
+    }
+}

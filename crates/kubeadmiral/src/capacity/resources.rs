@@ -1,0 +1,116 @@
+//! What a member has and what is free of it, from its nodes and pods.
+//!
+//! Facts: nodes that take no new pods do not count, but the pods on them do, like those that are not on any node
+//! yet; so what is available may be negative.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use federate_kubernetes::Object;
+use federate_kubernetes::object::at;
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::selector::LabelSelector;
+
+/// Amounts by resource name.
+type Amounts = BTreeMap<String, Quantity>;
+
+/// The resources of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// How many nodes count.
+    pub schedulable_nodes: usize,
+    /// What these have.
+    pub allocatable: Amounts,
+    /// What no pod of the member requests.
+    pub available: Amounts,
+}
+
+impl Resources {
+    /// As they stand in the status.
+    pub fn write(&self) -> Value {
+        let mut value = json!({"schedulableNodes": self.schedulable_nodes});
+        for (key, amounts) in [("allocatable", &self.allocatable), ("available", &self.available)] {
+            if !amounts.is_empty() {
+                let amounts: Map<String, Value> =
+                    amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect();
+                value[key] = amounts.into();
+            }
+        }
+        value
+    }
+}
+
+/// The resources of a member, from all of its nodes and pods. Nodes that one of the selectors matches are left
+/// out.
+pub fn resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) -> Resources {
+    let mut found = Resources::default();
+    for node in nodes.iter().filter(|node| counts(node, left_out)) {
+        found.schedulable_nodes += 1;
+        for (name, amount) in amounts(node.at(&["status", "allocatable"])) {
+            if name != "pods" {
+                add(&mut found.allocatable, name, amount);
+            }
+        }
+    }
+    found.available = found.allocatable.clone();
+    let finished = |pod: &&Object| matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed");
+    for pod in pods.iter().filter(|pod| !finished(pod)) {
+        for (name, amount) in pod.at(&["spec"]).map(requests).unwrap_or_default() {
+            if let Some(free) = found.available.get_mut(&name) {
+                *free = *free - amount;
+            }
+        }
+    }
+    found
+}
+
+/// Whether a node can take new pods and is not left out. One without labels never is.
+fn counts(node: &Object, left_out: &[LabelSelector]) -> bool {
+    let list = |path: &[&str]| node.at(path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let has = |value: &Value, key: &str, is: &str| value.get(key).and_then(Value::as_str) == Some(is);
+    let unschedulable = node.at(&["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false);
+    let tainted = list(&["spec", "taints"])
+        .iter()
+        .any(|taint| has(taint, "effect", "NoSchedule") || has(taint, "effect", "NoExecute"));
+    let ready = list(&["status", "conditions"])
+        .iter()
+        .filter(|condition| has(condition, "type", "Ready"))
+        .all(|condition| has(condition, "status", "True"));
+    let labelled = node.at(&["metadata", "labels"]).is_some_and(Value::is_object);
+    let filtered = labelled && left_out.iter().any(|selector| selector.matches(&node.labels()));
+    !unschedulable && !tainted && ready && !filtered
+}
+
+/// What a pod requests: its containers together, or its largest init container where that is more, and its
+/// overhead. A limit counts where a container has no request; an init container's limits do not.
+fn requests(spec: &Value) -> Amounts {
+    let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
+    let of = |container: &Value, key: &str| amounts(at(container, &["resources", key]));
+    let mut total = Amounts::new();
+    for container in list("containers") {
+        let mut wanted = of(container, "limits");
+        wanted.extend(of(container, "requests"));
+        wanted.into_iter().for_each(|(name, amount)| add(&mut total, name, amount));
+    }
+    for container in list("initContainers") {
+        for (name, amount) in of(container, "requests") {
+            let most = total.entry(name).or_default();
+            *most = (*most).max(amount);
+        }
+    }
+    for (name, amount) in amounts(spec.get("overhead")) {
+        add(&mut total, name, amount);
+    }
+    total
+}
+
+fn add(total: &mut Amounts, name: String, amount: Quantity) {
+    let sum = total.entry(name).or_default();
+    *sum = *sum + amount;
+}
+
+fn amounts(map: Option<&Value>) -> Amounts {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
+}

@@ -1,0 +1,142 @@
+//! How many replicas of a workload find room in its clusters: what the auto-migration controller counts in the
+//! members and leaves on the federated object for the scheduler.
+//!
+//! Facts: only pods of the newest `ReplicaSet` of a Deployment count. A pod counts against its cluster when the
+//! scheduler there has found no node for it for as long as the policy's threshold says.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::Estimates;
+use federate_dialect::probe::ClusterCondition;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Object, object};
+
+/// What is there of a Deployment in one member.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'o> {
+    /// The Deployment.
+    pub deployment: &'o Object,
+    /// The `ReplicaSets` of its namespace.
+    pub replica_sets: &'o [Object],
+    /// The pods of its namespace; `None` where they cannot be listed.
+    pub pods: Option<&'o [Object]>,
+}
+
+/// What comes of a look at all members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// What is left for the scheduler.
+    pub estimates: Estimates,
+    /// When to look again, because a pod will have waited long enough then.
+    pub again: Option<SignedDuration>,
+    /// Whether a member could not be looked at, so that it is tried again.
+    pub failed: bool,
+}
+
+/// Counts a Deployment's pods in the clusters that it is placed in and exists in.
+pub fn estimate(
+    members: &BTreeMap<&str, Workload<'_>>,
+    threshold: SignedDuration,
+    now: Timestamp,
+) -> Estimate {
+    let mut estimate = Estimate::default();
+    for (cluster, workload) in members {
+        let number = |path: &[&str]| workload.deployment.at(path).and_then(Value::as_i64);
+        let total = number(&["status", "replicas"]).unwrap_or(0);
+        let mut scheduled = |n: i64| {
+            estimate.estimates.scheduled_replicas.insert((*cluster).to_owned(), n);
+        };
+        if total == number(&["status", "readyReplicas"]).unwrap_or(0) {
+            scheduled(total);
+            continue;
+        }
+        let Some(desired) = number(&["spec", "replicas"]) else { continue };
+        let Some(pods) = newest_pods(workload) else {
+            estimate.failed = true;
+            continue;
+        };
+        let counted = Counted::of(&pods, threshold, now);
+        scheduled(counted.scheduled);
+        let there = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+        let capacity = there.max(desired).saturating_sub(counted.stuck);
+        if capacity < desired {
+            estimate.estimates.estimated_capacity.insert((*cluster).to_owned(), capacity.max(0));
+        }
+        estimate.again = [estimate.again, counted.next].into_iter().flatten().min();
+    }
+    estimate
+}
+
+/// Pods by whether they have a node.
+#[derive(Default)]
+struct Counted {
+    scheduled: i64,
+    /// Without one for longer than the threshold.
+    stuck: i64,
+    /// When the next one will be.
+    next: Option<SignedDuration>,
+}
+
+impl Counted {
+    fn of(pods: &[&Object], threshold: SignedDuration, now: Timestamp) -> Self {
+        let mut counted = Self::default();
+        for pod in pods.iter().filter(|pod| !pod.deleting()) {
+            let conditions = ClusterCondition::all(&pod.body);
+            let Some(condition) = conditions.iter().find(|c| c.kind == "PodScheduled") else { continue };
+            match (condition.status.as_str(), condition.reason.as_str()) {
+                ("True", _) => counted.scheduled += 1,
+                ("False", "Unschedulable") => {
+                    let since = condition.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH);
+                    let left = (since + threshold).duration_since(now);
+                    if left <= SignedDuration::ZERO {
+                        counted.stuck += 1;
+                    } else {
+                        counted.next = Some(counted.next.map_or(left, |next| next.min(left)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        counted
+    }
+}
+
+/// The pods of the Deployment's newest `ReplicaSet`; `None` where they cannot be listed.
+fn newest_pods<'o>(workload: &Workload<'o>) -> Option<Vec<&'o Object>> {
+    let pods = workload.pods?;
+    let selector = selector(workload.deployment);
+    let selected = |o: &Object, owner: &Object| is_owned(o, owner) && selector.matches(&o.labels());
+    let own = |set: &&Object| selected(set, workload.deployment) && same_template(set, workload.deployment);
+    let age = |set: &&Object| set.text(&["metadata", "creationTimestamp"]).to_owned();
+    let newest = workload.replica_sets.iter().filter(own).min_by_key(age);
+    Some(newest.map_or_else(Vec::new, |set| pods.iter().filter(|pod| selected(pod, set)).collect()))
+}
+
+fn selector(deployment: &Object) -> LabelSelector {
+    let selector = deployment.at(&["spec", "selector"]);
+    selector.and_then(|s| serde_json::from_value(s.clone()).ok()).unwrap_or_default()
+}
+
+/// Whether `owner` controls the object.
+fn is_owned(object: &Object, owner: &Object) -> bool {
+    let uid = owner.text(&["metadata", "uid"]);
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    owners.into_iter().flatten().any(|reference| {
+        reference.get("controller") == Some(&Value::Bool(true))
+            && reference.get("uid").and_then(Value::as_str) == Some(uid)
+    })
+}
+
+/// Whether two pod templates are the same but for the label that the Deployment's controller adds.
+fn same_template(set: &Object, deployment: &Object) -> bool {
+    let template = |object: &Object| {
+        let mut template = object.at(&["spec", "template"]).cloned().unwrap_or_default();
+        let labels = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
+        labels.map(|labels| labels.shift_remove("pod-template-hash"));
+        template
+    };
+    object::at(&set.body, &["spec", "template"]).is_some() && template(set) == template(deployment)
+}

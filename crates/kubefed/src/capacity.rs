@@ -1,0 +1,158 @@
+//! The status of a `KubeFedCluster`, as `KubeFed`'s cluster controller derives it from probes of the member.
+//!
+//! Facts: a probe makes a whole new status, so region and zones from elsewhere go with the first one. Thresholds
+//! count how often the *written* readiness has stood: a cluster that has been ready for long becomes not ready
+//! at the first failed probe, and only soon after a change failures are ignored.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use federate_dialect::probe::{ClusterCondition, Healthz};
+use federate_kubernetes::Object;
+
+/// The labels of nodes that say where they are. Newer ones are not looked at.
+const ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+const REGION: &str = "failure-domain.beta.kubernetes.io/region";
+
+/// One look at a member cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// No client could be made: its endpoint, Secret or CA is invalid.
+    Malformed,
+    /// What came back.
+    Answered {
+        /// Of `/healthz`.
+        healthz: Healthz,
+        /// The `gitVersion` of `/version`, unless that failed.
+        version: Option<String>,
+    },
+}
+
+/// How often a readiness must have been written before another one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Before a cluster is no longer ready.
+    pub failure: u32,
+    /// Before it is ready again.
+    pub success: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { failure: 3, success: 1 }
+    }
+}
+
+/// What the controller wrote last, and how often in a row it has written the same readiness. It is forgotten
+/// when the controller restarts and when the cluster's spec, labels or annotations change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The conditions, in their order.
+    pub conditions: Vec<ClusterCondition>,
+    /// The version of the member, where it said so.
+    pub version: Option<String>,
+    run: u32,
+}
+
+impl Memory {
+    /// Whether everybody takes the cluster to be ready.
+    pub fn ready(&self) -> bool {
+        ready(&self.conditions)
+    }
+
+    /// The status as it is written.
+    pub fn status(&self) -> Value {
+        let mut status = Map::new();
+        status.insert("conditions".to_owned(), self.conditions.iter().map(ClusterCondition::write).collect());
+        if let Some(version) = &self.version {
+            status.insert("kubernetesVersion".to_owned(), version.as_str().into());
+        }
+        Value::Object(status)
+    }
+}
+
+/// What the controller writes after a probe.
+pub fn cluster_status(
+    memory: Option<&Memory>,
+    probe: &Probe,
+    thresholds: Thresholds,
+    now: Timestamp,
+) -> Memory {
+    let (mut conditions, version) = observed(probe, now);
+    let Some(before) = memory else { return Memory { conditions, version, run: 1 } };
+    let threshold = if ready(&conditions) { thresholds.success } else { thresholds.failure };
+    if before.run < threshold {
+        conditions.clone_from(&before.conditions);
+        conditions.iter_mut().for_each(|condition| condition.last_probe_time = Some(now));
+    } else if ready(&conditions) == before.ready() {
+        let since = before.conditions.first().and_then(|first| first.last_transition_time);
+        conditions.iter_mut().for_each(|condition| condition.last_transition_time = since);
+    }
+    let run = if ready(&conditions) == before.ready() { before.run.saturating_add(1) } else { 1 };
+    Memory { conditions, version, run }
+}
+
+fn ready(conditions: &[ClusterCondition]) -> bool {
+    conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
+}
+
+/// The conditions that one probe alone makes, and the version.
+fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<String>) {
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| ClusterCondition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_probe_time: Some(now),
+        last_transition_time: Some(now),
+    };
+    let Probe::Answered { healthz, version } = probe else {
+        let why = "cluster's configuration may be malformed";
+        return (vec![condition("ConfigMalformed", "True", "ClusterConfigMalformed", why)], None);
+    };
+    if let Some(failure) = healthz.failure() {
+        let why = format!("cluster is not reachable: {failure}");
+        return (vec![condition("Offline", "True", "ClusterNotReachable", &why)], None);
+    }
+    let conditions = if healthz.is_ok() {
+        vec![condition("Ready", "True", "ClusterReady", "/healthz responded with ok")]
+    } else {
+        vec![
+            condition("Ready", "False", "ClusterNotReady", "/healthz responded without ok"),
+            condition("Offline", "False", "ClusterReachable", "cluster is reachable"),
+        ]
+    };
+    (conditions, version.clone())
+}
+
+/// The region and the zones of a cluster, from its nodes in the order listed: the first node's region, and all
+/// zones. The controller has this rule, but does not write them.
+pub fn zones(nodes: &[Object]) -> Value {
+    let zones: BTreeSet<&str> =
+        nodes.iter().filter_map(|node| node.label(ZONE)).filter(|zone| !zone.is_empty()).collect();
+    let region = nodes.first().and_then(|node| node.label(REGION)).unwrap_or_default();
+    json!({"zones": zones, "region": region})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_ready_cluster_fails_at_once_and_a_new_one_does_not() {
+        let now = Timestamp::UNIX_EPOCH;
+        let answer = |body: &str| Probe::Answered {
+            healthz: Healthz::Answered { code: 200, body: body.to_owned() },
+            version: None,
+        };
+        let mut memory: Option<Memory> = None;
+        let mut ready = Vec::new();
+        for body in ["ok", "no", "ok", "no", "ok", "ok", "ok", "no"] {
+            memory = Some(cluster_status(memory.as_ref(), &answer(body), Thresholds::default(), now));
+            ready.extend(memory.as_ref().map(Memory::ready));
+        }
+        assert_eq!(ready, [true, true, true, false, true, true, true, false]);
+    }
+}

@@ -1,0 +1,108 @@
+//! The hub's federated objects as memory, and what one run of the replica scheduler makes of them.
+//!
+//! Facts: where the scheduler has put an object stands in the federated object itself: the clusters in its
+//! placement, the replicas as overrides of `/spec/replicas`. What runs is only in the members. A run without a
+//! ready cluster writes nothing.
+
+use serde_json::{Value, json};
+
+use super::config::Config;
+use super::explain;
+use super::federated::Federated;
+use super::member::version;
+use super::overrides::REPLICAS;
+use super::{KubeFeds, NAME, division::Trace, preference, types::Types};
+use federate_dialect::{Input, Placed, Placement, Plan, Previous};
+use federate_kubernetes::object::at;
+use federate_kubernetes::{Object, ObjectRef};
+
+/// How a run of the scheduler ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is nothing more to do.
+    Done,
+    /// Pods without a node are too young to count: it looks again soon.
+    Recheck,
+    /// Nothing could be decided.
+    Failed,
+}
+
+/// What one run of the scheduler does to a federated object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconciled {
+    /// The object as it is written; `None` when nothing changes.
+    pub written: Option<Value>,
+    /// How the run ends.
+    pub outcome: Outcome,
+}
+
+/// Runs the replica scheduler once for a federated object; `None` where no preference is about it.
+pub fn reconcile(input: Input<'_>, federated: &ObjectRef) -> Option<Reconciled> {
+    let plane = KubeFeds::new(input);
+    let federated = plane.federated.iter().find(|f| f.object.id == *federated)?;
+    let preference = plane.preference_of(federated)?;
+    let previous = Previous::default();
+    let failed = Reconciled { written: None, outcome: Outcome::Failed };
+    if federated.overrides.is_err() {
+        return Some(failed);
+    }
+    let observed = preference::observe(&plane, preference, federated, &previous).unwrap_or_default();
+    let waiting = observed.iter().filter_map(|(_, observed)| observed.waiting).next_back();
+    let outcome = if waiting == Some(true) { Outcome::Recheck } else { Outcome::Done };
+    let schedule = preference::schedule(&plane, preference, federated, &previous, &mut Trace::default());
+    let written = schedule.ok().map(|schedule| explain::rewritten(federated, &schedule));
+    let written = written.filter(|body| differs(&federated.object.body, body)).map(|mut body| {
+        let generation = federated.object.at(&["metadata", "generation"]).and_then(Value::as_i64);
+        body["metadata"]["generation"] = generation.unwrap_or(0).saturating_add(1).into();
+        body
+    });
+    Some(Reconciled { written, outcome })
+}
+
+/// Whether placement or overrides differ; the order of overrides means nothing.
+fn differs(before: &Value, after: &Value) -> bool {
+    let overrides = |body: &Value| {
+        let list = at(body, &["spec", "overrides"]).and_then(Value::as_array).cloned();
+        let mut list = list.unwrap_or_default();
+        list.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
+        for entry in &mut list {
+            if !entry["clusterOverrides"].is_array() {
+                entry["clusterOverrides"] = json!([]);
+            }
+        }
+        list
+    };
+    at(before, &["spec", "placement"]) != at(after, &["spec", "placement"])
+        || overrides(before) != overrides(after)
+}
+
+/// The versions of a federated object's template and overrides, by which the control plane knows whether what it
+/// has sent is what it would send.
+pub fn versions(federated: &Object) -> (String, String) {
+    version::of(&federated.body)
+}
+
+/// The memory of a plan in federated objects as they are on the hub: for each one the clusters that its placement
+/// names, with the replicas that its overrides give them.
+pub fn memory_of(objects: &[Object]) -> Plan {
+    let types = Types::of(objects.iter(), &Config::of(objects.iter()).namespace);
+    let row = |object: &Object| {
+        let federated = Federated::new(object, types.get(&object.id)?).ok()?;
+        let named = federated.spec.placement.clusters.as_ref()?;
+        let mut row = Placement::new(NAME, federated.target.clone(), Some(object.id.clone()));
+        row.clusters = named
+            .iter()
+            .map(|c| Placed { name: c.name.as_str().into(), replicas: replicas(object, &c.name) })
+            .collect();
+        Some(row)
+    };
+    Plan { placements: objects.iter().filter_map(row).collect(), ..Plan::default() }
+}
+
+/// The replicas that a federated object's overrides give a cluster.
+fn replicas(object: &Object, cluster: &str) -> Option<i64> {
+    let entries = object.at(&["spec", "overrides"])?.as_array()?;
+    let entry = entries.iter().find(|entry| entry.get("clusterName").is_some_and(|name| name == cluster))?;
+    let steps = entry.get("clusterOverrides")?.as_array()?;
+    steps.iter().find(|step| step.get("path").is_some_and(|path| path == REPLICAS))?.get("value")?.as_i64()
+}

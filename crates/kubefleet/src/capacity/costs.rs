@@ -1,0 +1,132 @@
+//! What a core and a gigabyte cost in an hour.
+//!
+//! Facts: the prices of all nodes together are divided by their cores, and by their memory. One size of
+//! machine without a price spoils both. They are computed again when a node's size or capacity changes, when a
+//! node goes, and when prices were updated since.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Condition;
+use jiff::{SignedDuration, Timestamp};
+
+use super::nodes::Amounts;
+
+/// After that time prices are stale.
+const STALE: SignedDuration = SignedDuration::from_hours(24);
+
+/// Prices by size of machine.
+#[derive(Clone, Debug)]
+pub struct Prices {
+    /// What an hour costs.
+    pub hourly: BTreeMap<String, f64>,
+    /// When they were updated.
+    pub updated: Timestamp,
+}
+
+/// The costs, as they were last computed.
+#[derive(Clone, Debug)]
+pub(super) struct Costs {
+    computed: Timestamp,
+    result: Result<Rates, String>,
+}
+
+#[derive(Clone, Debug)]
+struct Rates {
+    core: f64,
+    gigabyte: f64,
+    /// That they come from stale prices.
+    warning: Option<String>,
+}
+
+impl Costs {
+    /// Computes the costs of machines, which are counted by size, with this capacity.
+    pub(super) fn compute(
+        prices: &Prices,
+        machines: &BTreeMap<String, usize>,
+        capacity: &Amounts,
+        now: Timestamp,
+    ) -> Self {
+        Self { computed: now, result: rates(prices, machines, capacity, now) }
+    }
+
+    /// Whether prices have been updated since.
+    pub(super) fn outdated(&self, prices: &Prices) -> bool {
+        prices.updated > self.computed
+    }
+
+    /// What a core and a gigabyte cost, printed.
+    pub(super) fn printed(&self) -> Option<[String; 2]> {
+        let rates = self.result.as_ref().ok()?;
+        Some([rates.core, rates.gigabyte].map(|rate| format!("{rate:.3}")))
+    }
+
+    /// The condition that says how it went.
+    pub(super) fn condition(&self) -> Condition {
+        let (status, reason, message) = match &self.result {
+            Ok(Rates { warning: None, .. }) => {
+                let message = "All cost properties have been collected successfully";
+                ("True", "CostsCalculated", message.to_owned())
+            }
+            Ok(Rates { warning: Some(warning), .. }) => (
+                "True",
+                "CostsCalculationDegraded",
+                format!(
+                    "Cost properties are collected in a degraded mode with the following warning(s): [{warning}]"
+                ),
+            ),
+            Err(why) => (
+                "False",
+                "CostsCalculationFailed",
+                format!("An error has occurred when collecting cost properties: {why}"),
+            ),
+        };
+        Condition::new("AKSClusterCostPropertiesCollectionSucceeded", status, reason, message)
+    }
+}
+
+fn rates(
+    prices: &Prices,
+    machines: &BTreeMap<String, usize>,
+    capacity: &Amounts,
+    now: Timestamp,
+) -> Result<Rates, String> {
+    if machines.is_empty() {
+        return Ok(Rates { core: 0.0, gigabyte: 0.0, warning: None });
+    }
+    let warning = (now.duration_since(prices.updated) > STALE).then(|| {
+        let at = prices.updated.strftime("%Y-%m-%d %H:%M:%S +0000 UTC");
+        format!(
+            "the pricing data is stale (last updated at {at}); the system might have issues connecting to the Azure \
+             Retail Prices API, or the current region is unsupported"
+        )
+    });
+    let mut total = 0.0;
+    let mut missing = Vec::new();
+    for (size, count) in machines {
+        match prices.hourly.get(size) {
+            #[expect(clippy::cast_precision_loss, reason = "no fleet has so many nodes")]
+            Some(price) => total += price * *count as f64,
+            None => missing.push(size.as_str()),
+        }
+    }
+    let sizes = missing.join(" ");
+    if missing.len() == machines.len() {
+        return Err(format!(
+            "nodes are present, but no pricing data is available for any node SKUs ([{sizes}])"
+        ));
+    }
+    if !missing.is_empty() {
+        return Err(format!(
+            "no pricing data is available for one or more of the node SKUs ([{sizes}]) in the cluster"
+        ));
+    }
+    let [cores, bytes] = capacity.0.map(|amount| amount.amount.approximate());
+    for (what, amount, least) in [("cpu", cores, 0.001), ("memory", bytes, 1.0)] {
+        if amount <= least {
+            return Err(format!(
+                "failed to calculate costs: {what} quantity is of an invalid value: {amount}"
+            ));
+        }
+    }
+    Ok(Rates { core: total / cores, gigabyte: total / (bytes / f64::from(1u32 << 30)), warning })
+}

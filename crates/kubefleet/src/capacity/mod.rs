@@ -1,0 +1,223 @@
+//! What a member reports of itself, and what the hub's `MemberCluster` says then: heartbeat, health,
+//! properties, resources, namespaces.
+//!
+//! Facts: an agent that cannot join reports nothing else. One that cannot reach its own API server still sends
+//! heartbeats and properties. Capacity is that of all nodes, cordoned and broken ones included, in cpu and
+//! memory only. Available is what is allocatable without the requests of containers of pods that have a node
+//! and are not done, and never less than nothing.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::condition::{self, Condition};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::membership::{self, AgentStatus};
+
+mod azure;
+mod costs;
+mod nodes;
+
+pub use azure::{Azure, Config, Start};
+pub use costs::Prices;
+use nodes::Amounts;
+
+/// The property with the number of nodes.
+const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
+
+/// What an agent sees in its cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'o> {
+    /// When it looks.
+    pub now: Timestamp,
+    /// All nodes.
+    pub nodes: &'o [Value],
+    /// All pods.
+    pub pods: &'o [Value],
+    /// All namespaces.
+    pub namespaces: &'o [Value],
+    /// The HTTP status of `/readyz`; 0 where the API server cannot be reached.
+    pub ready_status: u16,
+    /// The version of the API server; empty where it does not tell.
+    pub version: &'o str,
+    /// Why the agent cannot join, if it cannot.
+    pub join_failure: Option<&'o str>,
+}
+
+/// A property of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PropertyValue {
+    /// Its value.
+    pub value: String,
+    /// When it was observed.
+    pub observation_time: Timestamp,
+}
+
+/// What nodes have, and what is left of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceUsage {
+    /// What nodes have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<BTreeMap<&'static str, String>>,
+    /// What they offer to pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocatable: Option<BTreeMap<&'static str, String>>,
+    /// What is left of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<BTreeMap<&'static str, String>>,
+    /// When this was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observation_time: Option<Timestamp>,
+}
+
+/// The status of a `MemberCluster`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberStatus {
+    /// Whether it has joined, and what its property provider says.
+    pub conditions: Vec<Condition>,
+    /// Properties by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, PropertyValue>,
+    /// Its resources.
+    pub resource_usage: ResourceUsage,
+    /// Its namespaces, each with the work that owns it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<BTreeMap<String, String>>,
+    /// What its agents report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_status: Option<[AgentStatus; 1]>,
+}
+
+/// What a look at the cluster led to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The status that the hub has then.
+    pub status: MemberStatus,
+    /// Why the agent looks again sooner than usual.
+    pub error: Option<String>,
+    /// When it was done.
+    pub ended: Timestamp,
+}
+
+/// Where an agent has its properties from.
+#[derive(Clone, Debug, Default)]
+pub enum Provider {
+    /// The agent itself: nodes, cpu and memory.
+    #[default]
+    BuiltIn,
+    /// The provider for Azure.
+    Azure(Box<Azure>),
+}
+
+/// A member with its agent, as it goes from look to look.
+#[derive(Clone, Debug, Default)]
+pub struct Member {
+    provider: Provider,
+    /// What the agent reports, but for what it says of itself.
+    reported: MemberStatus,
+    /// What the agent says of itself.
+    agent: Option<AgentStatus>,
+    status: MemberStatus,
+}
+
+/// The status of a member that is looked at for the first time.
+pub fn member_status(seen: &Seen<'_>) -> MemberStatus {
+    Member::default().look(seen).status
+}
+
+impl Member {
+    /// A member with a property provider that has not reported yet.
+    pub fn new(provider: Provider) -> Self {
+        Self { provider, ..Self::default() }
+    }
+
+    /// The property provider.
+    pub fn provider(&mut self) -> &mut Provider {
+        &mut self.provider
+    }
+
+    /// The agent looks at its cluster, and the hub takes over what it reports.
+    pub fn look(&mut self, seen: &Seen<'_>) -> Outcome {
+        if let Provider::Azure(azure) = &mut self.provider {
+            azure.watch(seen);
+        }
+        membership::welcome(&mut self.status.conditions, seen.now);
+        self.take_over(seen.now);
+        let (error, ended) = match seen.join_failure {
+            Some(why) => (Some(self.fail_to_join(why, seen.now)), seen.now),
+            None => self.report(seen),
+        };
+        self.take_over(ended);
+        Outcome { status: self.status.clone(), error, ended }
+    }
+
+    fn fail_to_join(&mut self, why: &str, now: Timestamp) -> String {
+        let condition = Condition::new("Joined", "Unknown", "InternalMemberClusterFailedToJoin", why);
+        self.agent.get_or_insert_with(AgentStatus::member_agent).set(condition, now);
+        why.to_owned()
+    }
+
+    /// What an agent that has joined reports; why it is retried, and when it is done.
+    fn report(&mut self, seen: &Seen<'_>) -> (Option<String>, Timestamp) {
+        let agent = self.agent.get_or_insert_with(AgentStatus::member_agent);
+        agent.last_received_heartbeat = Some(seen.now);
+        let failure = (seen.ready_status != 200)
+            .then(|| format!("health probe failed with status code {}", seen.ready_status));
+        agent.report_health(failure.as_deref(), seen.now);
+        let ended = self.collect(seen);
+        if let Some(agent) = &mut self.agent {
+            agent.join(ended);
+        }
+        (failure, ended)
+    }
+
+    /// Collects properties and resources, and says when that is done.
+    fn collect(&mut self, seen: &Seen<'_>) -> Timestamp {
+        let Provider::Azure(azure) = &mut self.provider else {
+            self.built_in(seen, seen.now);
+            return seen.now;
+        };
+        let waited = azure.start(&mut self.reported.conditions, seen.now);
+        let now = seen.now.saturating_add(waited).unwrap_or(Timestamp::MAX);
+        if azure.is_started() {
+            azure.collect(&mut self.reported, seen, now);
+        } else {
+            self.built_in(seen, now);
+        }
+        now
+    }
+
+    /// What an agent without a property provider collects.
+    fn built_in(&mut self, seen: &Seen<'_>, now: Timestamp) {
+        let allocatable = Amounts::of_nodes(seen.nodes, "allocatable");
+        let available = allocatable.without(&Amounts::requested(seen.pods));
+        let count = PropertyValue { value: seen.nodes.len().to_string(), observation_time: now };
+        self.reported.properties = BTreeMap::from([(NODE_COUNT.to_owned(), count)]);
+        self.reported.resource_usage = ResourceUsage {
+            capacity: Some(Amounts::of_nodes(seen.nodes, "capacity").printed()),
+            allocatable: Some(allocatable.printed()),
+            available: Some(available.printed()),
+            observation_time: Some(now),
+        };
+    }
+
+    /// The hub takes over what the agent reports.
+    fn take_over(&mut self, now: Timestamp) {
+        let status = &mut self.status;
+        status.properties.clone_from(&self.reported.properties);
+        status.resource_usage.clone_from(&self.reported.resource_usage);
+        status.namespaces.clone_from(&self.reported.namespaces);
+        status.agent_status = self.agent.clone().map(|agent| [agent]);
+        membership::add_up(&mut status.conditions, self.agent.as_ref(), now);
+        for condition in &self.reported.conditions {
+            condition::set(&mut status.conditions, condition.clone(), now);
+        }
+    }
+}
+
+/// How long the agent waits for what its property provider does.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(10);

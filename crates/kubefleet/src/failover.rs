@@ -1,0 +1,165 @@
+//! Evictions: a placement is taken off a cluster by hand, as far as its disruption budget allows.
+//!
+//! Facts: an eviction is carried out once, and never again. Rows that have failed, that report differences or
+//! that are being deleted already go in any case, others only once resources were released to them. The budget
+//! counts all rows of the placement, those on their way out included.
+
+use federate_kubernetes::Object;
+use federate_kubernetes::condition::{self, Condition};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::hub::{Binding, State};
+use crate::rollout::amount::Amount;
+use crate::rollout::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use crate::rollout::budget;
+
+/// What came of an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// The conditions of its object.
+    pub conditions: Vec<Condition>,
+    /// The binding that is deleted.
+    pub deletes: Option<String>,
+}
+
+/// Why an eviction cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Invalid {
+    NoPlacement,
+    PlacementDeleting,
+    PickFixed,
+    SeveralBindings,
+    NoBinding,
+}
+
+impl Invalid {
+    fn message(self) -> &'static str {
+        match self {
+            Self::NoPlacement => "Failed to find ClusterResourcePlacement targeted by eviction",
+            Self::PlacementDeleting => "Found deleting ClusterResourcePlacement targeted by eviction",
+            Self::PickFixed => {
+                "Found ClusterResourcePlacement with PickFixed placement type targeted by eviction"
+            }
+            Self::SeveralBindings => {
+                "Found more than one scheduler decision for placement in cluster targeted by eviction"
+            }
+            Self::NoBinding => {
+                "Failed to find scheduler decision for placement in cluster targeted by eviction"
+            }
+        }
+    }
+}
+
+/// Carries out an eviction of a placement with these bindings.
+pub fn evict(
+    eviction: &Object,
+    placement: Option<&Object>,
+    bindings: &[Binding],
+    budget: Option<&Object>,
+    now: Timestamp,
+) -> Result<Eviction, serde_json::Error> {
+    let before = eviction.at(&["status", "conditions"]).filter(|c| !c.is_null());
+    let mut conditions: Vec<Condition> = before.map_or(Ok(Vec::new()), Vec::deserialize)?;
+    let refused = condition::find(&conditions, "Valid").is_some_and(Condition::is_false);
+    if refused || condition::find(&conditions, "Executed").is_some() {
+        return Ok(Eviction { conditions, deletes: None });
+    }
+    let generation = eviction.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    let mut report = |kind: &str, is: bool, reason: &str, message: String| {
+        let reason = format!("ClusterResourcePlacementEviction{reason}");
+        let status = if is { "True" } else { "False" };
+        let condition = Condition::new(kind, status, &reason, message).at_generation(generation);
+        condition::set(&mut conditions, condition, now);
+    };
+    let (placement, policy, target) = match target(eviction, placement, bindings)? {
+        Ok(target) => target,
+        Err(invalid) => {
+            report("Valid", false, "Invalid", invalid.message().to_owned());
+            return Ok(Eviction { conditions, deletes: None });
+        }
+    };
+    report("Valid", true, "Valid", "Eviction is valid".to_owned());
+    let (allowed, message) = verdict(target, placement, policy, bindings, budget)?;
+    report("Executed", allowed, if allowed { "Executed" } else { "NotExecuted" }, message);
+    let deletes = (allowed && !target.deleting).then(|| target.name.clone());
+    Ok(Eviction { conditions, deletes })
+}
+
+type Target<'o> = (&'o Object, PlacementType, &'o Binding);
+
+/// The binding that an eviction is about.
+fn target<'o>(
+    eviction: &Object,
+    placement: Option<&'o Object>,
+    bindings: &'o [Binding],
+) -> Result<Result<Target<'o>, Invalid>, serde_json::Error> {
+    let Some(placement) = placement else { return Ok(Err(Invalid::NoPlacement)) };
+    if placement.deleting() {
+        return Ok(Err(Invalid::PlacementDeleting));
+    }
+    let policy = spec::<PlacementSpec>(placement)?.policy.placement_type;
+    if policy == PlacementType::PickFixed {
+        return Ok(Err(Invalid::PickFixed));
+    }
+    let cluster = eviction.text(&["spec", "clusterName"]);
+    let mut here = bindings.iter().filter(|binding| *binding.cluster == *cluster);
+    Ok(match (here.next(), here.next()) {
+        (None, _) => Err(Invalid::NoBinding),
+        (Some(_), Some(_)) => Err(Invalid::SeveralBindings),
+        (Some(binding), None) => Ok((placement, policy, binding)),
+    })
+}
+
+/// Whether a row may go, and why.
+fn verdict(
+    target: &Binding,
+    placement: &Object,
+    policy: PlacementType,
+    bindings: &[Binding],
+    budget: Option<&Object>,
+) -> Result<(bool, String), serde_json::Error> {
+    let was_bound = target.state == State::Unscheduled && target.previous_state == Some(State::Bound);
+    let said = |allowed: bool, why: &str| {
+        let is = if allowed { "allowed" } else { "blocked" };
+        Ok((allowed, format!("Eviction is {is}{why}")))
+    };
+    if target.deleting {
+        return said(
+            true,
+            ", resources propagated by placement is currently being removed from cluster targeted by eviction",
+        );
+    }
+    if target.state != State::Bound && !was_bound {
+        return said(false, ", placement has not propagated resources to target cluster yet");
+    }
+    if target.failed() || target.reports_diff() {
+        return said(true, ", placement has failed");
+    }
+    let Some(budget) = budget else {
+        return said(true, ", no ClusterResourcePlacementDisruptionBudget specified");
+    };
+    let limits = spec::<BudgetSpec>(budget)?;
+    let unclear =
+        limits.max_unavailable.is_some() || matches!(limits.min_available, Some(Amount::Percent(_)));
+    if policy == PlacementType::PickAll && unclear {
+        return said(
+            false,
+            " by misconfigured ClusterResourcePlacementDisruptionBudget, either MaxUnavailable is specified or \
+             MinAvailable is specified as a percentage for PickAll ClusterResourcePlacement",
+        );
+    }
+    let is_available = |b: &Binding| b.condition("Available").is_some_and(Condition::is_true);
+    let available: Vec<bool> = bindings.iter().map(is_available).collect();
+    let budget::Eviction { allowed, available: count } =
+        budget::eviction(placement, Some(budget), &available)?;
+    said(
+        allowed,
+        &format!(
+            " by specified ClusterResourcePlacementDisruptionBudget, availablePlacements: {count}, \
+             totalPlacements: {}",
+            available.len()
+        ),
+    )
+}

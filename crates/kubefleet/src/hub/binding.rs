@@ -1,0 +1,148 @@
+//! `ClusterResourceBinding` and `ResourceBinding`: a placement's row for one cluster.
+//!
+//! Facts: whoever takes a row out of use notes the state that it had in an annotation; a cluster that is
+//! picked again gets the same row back in that state, and keeps the note.
+
+use federate_kubernetes::condition::{self, Condition};
+use federate_kubernetes::{ClusterName, Object};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use crate::rollout::row::State;
+
+/// The annotation with the state that an unscheduled row had.
+const PREVIOUS: &str = "kubernetes-fleet.io/previous-binding-state";
+
+/// The finalizer by which the scheduler keeps a binding until it has seen its deletion.
+pub(super) const CLEANUP: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: ClusterName,
+    /// What has been decided.
+    pub state: State,
+    /// The state that it had before it was unscheduled.
+    pub previous_state: Option<State>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its generation.
+    pub generation: i64,
+    /// The policy snapshot that it was picked under.
+    pub policy_snapshot: String,
+    /// Why it was picked.
+    pub decision: Decision,
+    /// Who has to see its deletion.
+    pub finalizers: Vec<String>,
+    /// How far it is.
+    pub conditions: Vec<Condition>,
+}
+
+/// What the scheduler decided about a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Decision {
+    /// The cluster.
+    pub cluster_name: String,
+    /// Whether it was picked.
+    pub selected: bool,
+    /// Its scores, where it was scored.
+    #[serde(rename = "clusterScore", skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The scores of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Score {
+    /// By preferred affinity.
+    #[serde(rename = "affinityScore")]
+    pub affinity: i64,
+    /// By topology spread.
+    #[serde(rename = "priorityScore")]
+    pub topology: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    state: State,
+    target_cluster: String,
+    scheduling_policy_snapshot_name: String,
+    cluster_decision: Decision,
+}
+
+impl Binding {
+    /// Reads a binding.
+    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
+        let spec = Spec::deserialize(object.at(&["spec"]).unwrap_or(&Value::Null))?;
+        let conditions = object.at(&["status", "conditions"]).filter(|c| !c.is_null());
+        let finalizers = object.at(&["metadata", "finalizers"]).filter(|f| !f.is_null());
+        let previous = object.annotation(PREVIOUS).map(|state| State::deserialize(Value::from(state)));
+        Ok(Self {
+            name: object.id.name.clone(),
+            cluster: spec.target_cluster.into(),
+            state: spec.state,
+            previous_state: previous.transpose()?,
+            deleting: object.deleting(),
+            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            policy_snapshot: spec.scheduling_policy_snapshot_name,
+            decision: spec.cluster_decision,
+            finalizers: finalizers.map_or(Ok(Vec::new()), Vec::deserialize)?,
+            conditions: conditions.map_or(Ok(Vec::new()), Vec::deserialize)?,
+        })
+    }
+
+    /// A row for a cluster that has just been picked.
+    pub(super) fn new(placement: &str, snapshot: &str, decision: Decision) -> Self {
+        Self {
+            name: format!("{placement}-{}", decision.cluster_name),
+            cluster: decision.cluster_name.as_str().into(),
+            state: State::Scheduled,
+            previous_state: None,
+            deleting: false,
+            generation: 1,
+            policy_snapshot: snapshot.to_owned(),
+            decision,
+            finalizers: vec![CLEANUP.to_owned()],
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Takes it out of use.
+    pub(super) fn unschedule(&mut self) {
+        self.previous_state = Some(self.state);
+        self.state = State::Unscheduled;
+        self.generation += 1;
+    }
+
+    /// Takes it over into a policy snapshot; one that was out of use gets back the state that it had.
+    pub(super) fn pick_again(&mut self, snapshot: &str, decision: Decision) {
+        if self.state == State::Unscheduled {
+            self.state = self.previous_state.unwrap_or_default();
+        }
+        snapshot.clone_into(&mut self.policy_snapshot);
+        self.decision = decision;
+        self.generation += 1;
+    }
+
+    /// The condition of that type, if it is about the binding as it is now.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        condition::current(&self.conditions, kind, self.generation)
+    }
+
+    /// Whether the cluster reports differences instead of applying.
+    pub fn reports_diff(&self) -> bool {
+        self.condition("DiffReported").is_some()
+    }
+
+    /// Whether something went wrong that waiting does not mend.
+    pub fn failed(&self) -> bool {
+        crate::rollout::row::failed(|kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
+    }
+}

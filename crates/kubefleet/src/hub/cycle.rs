@@ -1,0 +1,341 @@
+//! What the scheduler does next: cycles over a placement's bindings, until none asks for another one.
+//!
+//! Facts: each cycle first lets go of bindings that are being deleted and takes those out of use whose
+//! cluster is gone or leaving. When a policy cannot be evaluated the cycle ends there. A cluster that is
+//! picked keeps the row that it has: an obsolete one is taken over, one out of use is revived. Obsolete rows
+//! that are not picked again are taken out of use.
+
+use std::cmp::Reverse;
+
+use federate_kubernetes::Cluster;
+use jiff::Timestamp;
+
+use super::binding::{CLEANUP, Score};
+use super::{Binding, Decision, Hub, SnapshotStatus, State};
+use crate::api::PlacementType;
+use crate::cluster::ineligible;
+use crate::schedule::{self, Outcome, Rejection, Request, Row, Rows, Scores};
+
+/// What a run of the scheduler leaves.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How many cycles it took.
+    pub cycles: usize,
+    /// The bindings, by cluster; one that is being deleted before its successor.
+    pub bindings: Vec<Binding>,
+    /// The status of the latest policy snapshot.
+    pub status: SnapshotStatus,
+    /// Why the last cycle was aborted, if it was.
+    pub aborted: Option<String>,
+}
+
+/// The rows of the current policy, by what has been decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Being deleted, or out of use: they do not count.
+    None,
+    Obsolete,
+    Current,
+}
+
+impl Hub {
+    /// What the scheduler makes of the placement.
+    pub fn schedule(mut self, now: Timestamp) -> Run {
+        let mut cycles = 0;
+        let aborted = loop {
+            cycles += 1;
+            match self.cycle(now) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(why) => break Some(why),
+            }
+        };
+        self.bindings.sort_by(|a, b| (&a.cluster, !a.deleting).cmp(&(&b.cluster, !b.deleting)));
+        Run { cycles, bindings: self.bindings, status: self.snapshot.status, aborted }
+    }
+
+    /// One cycle, and whether another one follows at once.
+    fn cycle(&mut self, now: Timestamp) -> Result<bool, String> {
+        self.release_deleted();
+        for at in self.dangling() {
+            self.unschedule(at);
+        }
+        let rows = self.rows();
+        let request = Request {
+            policy: &self.policy,
+            namespace: self.namespace.as_deref(),
+            clusters: &self.clusters,
+            now: Some(now),
+        };
+        let obsolete: Vec<bool> = rows.obsolete.iter().map(Option::is_some).collect();
+        let before: Vec<bool> = rows.current.iter().map(Option::is_some).collect();
+        let outcome = schedule::cycle(&request, rows);
+        let (outcome, more) = outcome.map_err(|failure| failure.message)?;
+        match self.policy.placement_type {
+            PlacementType::PickFixed if self.policy.cluster_names.is_empty() => {}
+            PlacementType::PickFixed => self.pick_fixed(&outcome, &before, now),
+            PlacementType::PickN if self.wanted() <= self.current().len() => self.downscale(&outcome, now),
+            PlacementType::PickN | PlacementType::PickAll => self.pick(&outcome, &before, &obsolete, now),
+        }
+        Ok(more)
+    }
+
+    /// Lets go of bindings that are being deleted.
+    fn release_deleted(&mut self) {
+        for binding in self.bindings.iter_mut().filter(|binding| binding.deleting) {
+            binding.finalizers.retain(|finalizer| finalizer != CLEANUP);
+        }
+        self.bindings.retain(|binding| !binding.deleting || !binding.finalizers.is_empty());
+    }
+
+    /// The bindings in use whose cluster is gone or leaving.
+    fn dangling(&self) -> Vec<usize> {
+        let here = |b: &Binding| self.index(&b.cluster).is_some_and(|(_, cluster)| !cluster.deleting);
+        let used = |b: &Binding| !b.deleting && b.state != State::Unscheduled;
+        let all = self.bindings.iter().enumerate();
+        all.filter(|(_, binding)| used(binding) && !here(binding)).map(|(at, _)| at).collect()
+    }
+
+    fn index(&self, name: &str) -> Option<(usize, &Cluster)> {
+        let at = self.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name)).ok()?;
+        Some((at, self.clusters.get(at)?))
+    }
+
+    fn class(&self, binding: &Binding) -> Class {
+        if binding.deleting || binding.state == State::Unscheduled {
+            Class::None
+        } else if binding.policy_snapshot == self.snapshot.name {
+            Class::Current
+        } else {
+            Class::Obsolete
+        }
+    }
+
+    fn of_class(&self, class: Class) -> Vec<usize> {
+        let all = self.bindings.iter().enumerate();
+        all.filter(|(_, binding)| self.class(binding) == class).map(|(at, _)| at).collect()
+    }
+
+    fn current(&self) -> Vec<usize> {
+        self.of_class(Class::Current)
+    }
+
+    fn wanted(&self) -> usize {
+        usize::try_from(self.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0)
+    }
+
+    /// The rows as the schedule knows them, by cluster.
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::none(self.clusters.len());
+        for binding in &self.bindings {
+            let list = match self.class(binding) {
+                Class::None => continue,
+                Class::Obsolete => &mut rows.obsolete,
+                Class::Current => &mut rows.current,
+            };
+            let row = self.index(&binding.cluster).and_then(|(at, _)| list.get_mut(at));
+            let state = match binding.state {
+                State::Bound => schedule::State::Bound,
+                State::Scheduled | State::Unscheduled => schedule::State::Scheduled,
+            };
+            let scores = |s: Score| Scores { topology: s.topology, affinity: s.affinity };
+            if let Some(row) = row {
+                *row = Some(Row { state, scores: binding.decision.score.map(scores) });
+            }
+        }
+        rows
+    }
+
+    fn unschedule(&mut self, at: usize) {
+        if let Some(binding) = self.bindings.get_mut(at) {
+            binding.unschedule();
+        }
+    }
+
+    /// Puts down that a cluster is picked. The answer is the row that it had: whether it was in use, and its
+    /// name.
+    fn put(&mut self, decision: Decision) -> Option<(bool, String)> {
+        let row = self.bindings.iter_mut().find(|b| !b.deleting && *b.cluster == *decision.cluster_name);
+        if let Some(binding) = row {
+            let former = (binding.state != State::Unscheduled, binding.name.clone());
+            binding.pick_again(&self.snapshot.name, decision);
+            return Some(former);
+        }
+        self.bindings.push(Binding::new(&self.name, &self.snapshot.name, decision));
+        self.bindings.sort_by(|a, b| a.name.cmp(&b.name));
+        None
+    }
+
+    /// The decisions about rows that stay, in the order of their states.
+    fn kept(&self, rows: &[usize], order: [State; 2]) -> Vec<Decision> {
+        let rows = || rows.iter().filter_map(|at| self.bindings.get(*at));
+        let of = |state: State| rows().filter(move |b| b.state == state).map(|b| b.decision.clone());
+        order.into_iter().flat_map(of).collect()
+    }
+
+    /// `PickAll` and `PickN`: clusters are added.
+    fn pick(&mut self, outcome: &Outcome, before: &[bool], obsolete: &[bool], now: Timestamp) {
+        let is = |list: &[bool], at: usize| list.get(at).copied().unwrap_or(false);
+        let kept = self.current();
+        let by_score = self.policy.placement_type == PlacementType::PickN;
+        let rank = |(at, scores): &(usize, Scores)| Reverse((*scores, is(obsolete, *at), *at));
+        let mut picked = Vec::new();
+        let mut passed_over = Vec::new();
+        for (at, row) in outcome.rows.iter().enumerate() {
+            match (row, outcome.rejected.get(at)) {
+                (Some(row), _) if !is(before, at) => picked.push((at, row.scores.unwrap_or_default())),
+                (None, Some(Some(Rejection::Score(scores)))) => passed_over.push((at, *scores)),
+                _ => {}
+            }
+        }
+        if by_score {
+            picked.sort_by_key(rank);
+        }
+        passed_over.sort_by_key(rank);
+        let for_obsolete = self.of_class(Class::Obsolete);
+        let names: Vec<String> = picked.iter().map(|(at, _)| self.name_of(*at)).collect();
+        for at in for_obsolete {
+            let again = self.bindings.get(at).is_some_and(|b| names.iter().any(|n| **n == *b.cluster));
+            if !again {
+                self.unschedule(at);
+            }
+        }
+        let kept = self.kept(&kept, [State::Scheduled, State::Bound]);
+        let put = picked.into_iter().map(|(at, scores)| {
+            let decision = picked_by_policy(&self.name_of(at), Some(scores));
+            let former = self.put(decision.clone());
+            (former, decision)
+        });
+        let mut put: Vec<_> = put.collect();
+        // New rows in the order in which they were picked, then those that were there in their own order.
+        put.sort_by(|a, b| a.0.cmp(&b.0));
+        let selected = put.into_iter().map(|(_, decision)| decision).chain(kept).collect();
+        let mut others: Vec<Decision> =
+            passed_over.into_iter().map(|(at, scores)| outscored(&self.name_of(at), scores)).collect();
+        let refused = outcome.rejected.iter().enumerate();
+        others.extend(refused.filter_map(|(at, r)| refused_by(&self.name_of(at), r.as_ref()?)));
+        self.snapshot.report(&self.policy, selected, others, now);
+    }
+
+    fn name_of(&self, at: usize) -> String {
+        self.clusters.get(at).map(|cluster| cluster.name.to_string()).unwrap_or_default()
+    }
+
+    /// `PickN` with enough clusters: what is obsolete or too much goes.
+    fn downscale(&mut self, outcome: &Outcome, now: Timestamp) {
+        let obsolete = self.of_class(Class::Obsolete);
+        let rows = self.current();
+        let surplus = rows.len() - self.wanted();
+        let order = if surplus == 0 && obsolete.is_empty() {
+            // Nothing is to be done, and that is reported in another order.
+            [State::Bound, State::Scheduled]
+        } else {
+            [State::Scheduled, State::Bound]
+        };
+        for at in obsolete {
+            self.unschedule(at);
+        }
+        let stays = |b: &Binding| {
+            let row = self.index(&b.cluster).and_then(|(at, _)| outcome.rows.get(at));
+            row.is_some_and(Option::is_some)
+        };
+        let of = |at: &usize| self.bindings.get(*at);
+        let (stay, go): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|at| of(at).is_some_and(stays));
+        let selected = order.into_iter().flat_map(|state| {
+            let mut kept: Vec<&Binding> = stay.iter().filter_map(of).filter(|b| b.state == state).collect();
+            if go.iter().filter_map(of).any(|binding| binding.state == state) {
+                // Where some are cut they have been sorted for that, the worst first.
+                kept.sort_by(|a, b| worth(a).cmp(&worth(b)));
+            }
+            kept.into_iter().map(|binding| binding.decision.clone())
+        });
+        let selected = selected.collect();
+        for at in go {
+            self.unschedule(at);
+        }
+        self.snapshot.report(&self.policy, selected, Vec::new(), now);
+    }
+
+    /// `PickFixed`: the clusters that are named, if they are eligible.
+    fn pick_fixed(&mut self, outcome: &Outcome, before: &[bool], now: Timestamp) {
+        let (mut selected, mut invalid, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for name in self.policy.cluster_names.clone() {
+            match self.index(&name) {
+                None => missing.push(unselected(&name, format!("Specified cluster \"{name}\" is not found"))),
+                Some((at, cluster)) => match ineligible(cluster, Some(now)) {
+                    Some(why) => {
+                        let why = why.status();
+                        let reason =
+                            format!("Cluster \"{name}\" is not eligible for resource placement yet: {why}");
+                        invalid.push(unselected(&name, reason));
+                    }
+                    None => selected.push((at, picked_by_policy(&name, None))),
+                },
+            }
+        }
+        for at in self.of_class(Class::Obsolete) {
+            let again = self.bindings.get(at).and_then(|b| self.index(&b.cluster));
+            if !again.is_some_and(|(at, _)| outcome.rows.get(at).is_some_and(Option::is_some)) {
+                self.unschedule(at);
+            }
+        }
+        for (at, decision) in &selected {
+            if !before.get(*at).copied().unwrap_or(false) {
+                self.put(decision.clone());
+            }
+        }
+        let selected = selected.into_iter().map(|(_, decision)| decision).collect();
+        self.snapshot.report(&self.policy, selected, [invalid, missing].concat(), now);
+    }
+}
+
+/// What orders rows when some are cut.
+fn worth(binding: &Binding) -> (Option<(i64, i64)>, &str) {
+    (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
+}
+
+fn unselected(cluster: &str, reason: String) -> Decision {
+    Decision { cluster_name: cluster.to_owned(), selected: false, score: None, reason }
+}
+
+fn scored(scores: Scores) -> (Score, String) {
+    let Scores { topology, affinity } = scores;
+    let words = format!("(affinity score: {affinity}, topology spread score: {topology})");
+    (Score { affinity, topology }, words)
+}
+
+fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> Decision {
+    let (score, words) = scores.map(scored).unzip();
+    let words = words.map(|words| format!(" {words}")).unwrap_or_default();
+    let reason = format!(
+        "Successfully scheduled resources for placement in \"{cluster}\"{words}: picked by scheduling policy"
+    );
+    Decision { cluster_name: cluster.to_owned(), selected: true, score, reason }
+}
+
+fn outscored(cluster: &str, scores: Scores) -> Decision {
+    let (score, words) = scored(scores);
+    let reason = format!("Cluster \"{cluster}\" does not score high enough {words}");
+    Decision { score: Some(score), ..unselected(cluster, reason) }
+}
+
+/// What a filter that refuses a cluster says; `None` where it was none.
+fn refused_by(cluster: &str, rejection: &Rejection) -> Option<Decision> {
+    let why = match rejection {
+        Rejection::Score(_) => return None,
+        Rejection::Affinity => {
+            "cluster does not match with any of the required cluster affinity terms".to_owned()
+        }
+        Rejection::Ineligible(why) => why.status(),
+        Rejection::Namespace(namespace) => format!("cluster does not have the namespace \"{namespace}\""),
+        Rejection::Taint(taint) => format!(
+            "taint &{{Key:{} Value:{} Effect:{}}} cannot be tolerated",
+            taint.key, taint.value, taint.effect
+        ),
+        Rejection::Spread(by) => format!(
+            "violated doNotSchedule topology spread constraint \"{}\" (max skew {})",
+            by.key, by.max_skew
+        ),
+    };
+    Some(unselected(cluster, format!("ClusterUnschedulable, {why}")))
+}

@@ -1,0 +1,178 @@
+//! What a fleet's hub knows of placements: bindings and policy snapshots, read as the scheduler's memory, and
+//! what its scheduler makes of them next.
+//!
+//! Facts: a binding is a placement's row for one cluster; its label names the placement, its name means
+//! nothing. A row belongs to the policy snapshot that it names: those of older snapshots are obsolete. A
+//! binding that is being deleted does not count.
+
+use federate_dialect::{Placed, Placement};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use serde_json::{Value, json};
+
+use crate::api::Policy;
+use crate::{NAME, PLACEMENT_GROUP, cluster};
+
+pub mod binding;
+mod cycle;
+pub mod snapshot;
+
+pub use binding::{Binding, Decision, State};
+pub use cycle::Run;
+pub use snapshot::{Snapshot, SnapshotStatus};
+
+/// The label that names the placement of a binding or snapshot.
+pub(crate) const PARENT: &str = "kubernetes-fleet.io/parent-CRP";
+
+/// A placement with all that its scheduler reads on the hub.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    /// The placement's name.
+    name: String,
+    /// The namespace of a `ResourcePlacement`.
+    namespace: Option<String>,
+    /// The latest policy snapshot.
+    snapshot: Snapshot,
+    /// Its policy.
+    policy: Policy,
+    /// The fleet, sorted by name.
+    clusters: Vec<Cluster>,
+    /// The placement's bindings, by name.
+    bindings: Vec<Binding>,
+}
+
+/// Why a placement on the hub cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It has no latest policy snapshot, or several.
+    #[error("{0} has {1} policy snapshots that are marked as the latest, and has to have one")]
+    Snapshots(ObjectRef, usize),
+    /// An object that has not the form of its kind.
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(ObjectRef, serde_json::Error),
+}
+
+impl Hub {
+    /// The state of a placement, among the objects of a hub.
+    pub fn of(placement: &ObjectRef, objects: &[Object]) -> Result<Self, Error> {
+        let mut latest: Vec<&Object> =
+            snapshots(placement, objects).filter(|o| snapshot::is_latest(o)).collect();
+        let (Some(one), true) = (latest.pop(), latest.is_empty()) else {
+            return Err(Error::Snapshots(placement.clone(), latest.len()));
+        };
+        let unreadable = |error| Error::Unreadable(one.id.clone(), error);
+        let snapshot = Snapshot::read(one).map_err(unreadable)?;
+        let policy = snapshot.policy().map_err(unreadable)?;
+        Ok(Self {
+            name: placement.name.clone(),
+            namespace: placement.namespace.clone(),
+            snapshot,
+            policy,
+            clusters: clusters(objects),
+            bindings: bindings(placement, objects)?,
+        })
+    }
+
+    /// The placement's bindings, by name.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+}
+
+/// The clusters of the hub, sorted by name. They are judged by what their agents report.
+fn clusters(objects: &[Object]) -> Vec<Cluster> {
+    let members = objects.iter().filter(|o| o.id.kind == "MemberCluster");
+    let mut all: Vec<Cluster> = members.map(|object| cluster::read(object, true)).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+/// Objects of a kind that belong to the placement by their label.
+fn belonging<'o>(
+    placement: &'o ObjectRef,
+    objects: &'o [Object],
+    [cluster_kind, kind]: [&'static str; 2],
+) -> impl Iterator<Item = &'o Object> {
+    let kind = if placement.namespace.is_none() { cluster_kind } else { kind };
+    objects.iter().filter(move |object| {
+        object.id.kind == kind
+            && object.id.namespace == placement.namespace
+            && object.label(PARENT) == Some(placement.name.as_str())
+    })
+}
+
+/// The placement's bindings, by name.
+pub fn bindings(placement: &ObjectRef, objects: &[Object]) -> Result<Vec<Binding>, Error> {
+    let all = belonging(placement, objects, ["ClusterResourceBinding", "ResourceBinding"]);
+    let read = |o: &Object| Binding::read(o).map_err(|error| Error::Unreadable(o.id.clone(), error));
+    let mut bindings = all.map(read).collect::<Result<Vec<_>, _>>()?;
+    bindings.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(bindings)
+}
+
+fn snapshots<'o>(placement: &'o ObjectRef, objects: &'o [Object]) -> impl Iterator<Item = &'o Object> {
+    belonging(placement, objects, ["ClusterSchedulingPolicySnapshot", "SchedulingPolicySnapshot"])
+}
+
+/// What the hub remembers of its placements, as rows of a plan: the clusters that each has, with the states and
+/// scores of the bindings, and the policy that they were picked under. Placements that were never scheduled
+/// are left out.
+pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
+    let placements = objects.iter().filter(|object| {
+        object.id.group() == PLACEMENT_GROUP
+            && matches!(object.id.kind.as_str(), "ClusterResourcePlacement" | "ResourcePlacement")
+    });
+    let mut rows = Vec::new();
+    for placement in placements {
+        let mut bindings = bindings(&placement.id, objects)?;
+        bindings.retain(|binding| !binding.deleting && binding.state != State::Unscheduled);
+        let snapshot = policy_of(&placement.id, objects, &bindings)?;
+        if let Some(snapshot) = snapshot {
+            rows.push(remembered(&placement.id, &snapshot, &bindings));
+        }
+    }
+    rows.sort_by(|a, b| a.object.cmp(&b.object));
+    Ok(rows)
+}
+
+/// The snapshot that the rows belong to: the latest one, if any row is of it or there are no rows; else the
+/// last one that a row names.
+fn policy_of(
+    placement: &ObjectRef,
+    objects: &[Object],
+    bindings: &[Binding],
+) -> Result<Option<Snapshot>, Error> {
+    let mut all = Vec::new();
+    for object in snapshots(placement, objects) {
+        let read = Snapshot::read(object).map_err(|error| Error::Unreadable(object.id.clone(), error))?;
+        all.push(read);
+    }
+    all.sort_by_key(|snapshot| (snapshot.latest, snapshot.index));
+    let named = |snapshot: &Snapshot| bindings.iter().any(|b| b.policy_snapshot == snapshot.name);
+    let at = all.iter().rposition(named).or(all.len().checked_sub(1));
+    Ok(at.map(|at| all.swap_remove(at)))
+}
+
+/// A placement's row. What a binding is remembered for has the keys of the memory that a plan has.
+fn remembered(placement: &ObjectRef, snapshot: &Snapshot, bindings: &[Binding]) -> Placement {
+    let mut row = Placement::new(NAME, placement.clone(), Some(placement.clone()));
+    let placed = bindings.iter().map(|b| Placed { name: b.cluster.clone(), replicas: None });
+    let mut placed: Vec<Placed> = placed.collect();
+    placed.sort_by(|a, b| a.name.cmp(&b.name));
+    row.clusters = placed.into_iter().collect();
+    let binding = |binding: &Binding| {
+        let state = if binding.state == State::Bound { "Bound" } else { "Scheduled" };
+        let mut value = json!({"cluster": *binding.cluster, "state": state});
+        if let Some(scores) = binding.decision.score {
+            value["affinityScore"] = scores.affinity.into();
+            value["topologySpreadScore"] = scores.topology.into();
+        }
+        if binding.policy_snapshot != snapshot.name {
+            value[crate::decide::OBSOLETE] = true.into();
+        }
+        value
+    };
+    let bindings: Vec<Value> = bindings.iter().map(binding).collect();
+    row.memory.insert(crate::decide::POLICY.to_owned(), snapshot.policy_as_written());
+    row.memory.insert(crate::decide::BINDINGS.to_owned(), bindings.into());
+    row
+}

@@ -1,0 +1,159 @@
+//! Policy snapshots: the policy that rows belong to, and what the scheduler said of it last.
+//!
+//! Facts: the number of clusters is not part of the snapshot but an annotation, which changes in place. The
+//! status is written when a decision, the verdict or the placement's generation has changed; the order of
+//! decisions is no change.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Object;
+use federate_kubernetes::condition::{self, Condition};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Decision;
+use crate::api::{PlacementType, Policy};
+
+const LATEST: &str = "kubernetes-fleet.io/is-latest-snapshot";
+const INDEX: &str = "kubernetes-fleet.io/policy-index";
+const NUMBER: &str = "kubernetes-fleet.io/number-of-clusters";
+const GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
+
+/// The most decisions that a status holds, and the most of them about clusters that were not picked.
+const MOST: usize = 1000;
+const MOST_UNSELECTED: usize = 20;
+
+/// A policy snapshot.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: String,
+    /// Its number among the snapshots of its placement.
+    pub index: i64,
+    /// Whether it is the latest one.
+    pub latest: bool,
+    /// `spec.policy` as it is written.
+    policy: Value,
+    /// The number of clusters that `PickN` wants.
+    number_of_clusters: Option<i64>,
+    /// The generation of the placement that it was last updated for.
+    placement_generation: i64,
+    /// The snapshot's own generation.
+    generation: i64,
+    /// What the scheduler said last.
+    pub status: SnapshotStatus,
+}
+
+/// What the scheduler says of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotStatus {
+    /// Whether as many clusters as asked for were found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The generation of the placement that this is about.
+    #[serde(rename = "observedCRPGeneration")]
+    pub observed_placement_generation: i64,
+    /// Decisions: about clusters that were picked first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub target_clusters: Vec<Decision>,
+}
+
+/// Whether a snapshot is marked as the latest of its placement.
+pub(crate) fn is_latest(object: &Object) -> bool {
+    object.label(LATEST) == Some("true")
+}
+
+impl Snapshot {
+    /// Reads a snapshot.
+    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
+        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
+        let status = object.at(&["status"]).filter(|status| !status.is_null());
+        Ok(Self {
+            name: object.id.name.clone(),
+            index: number(object.label(INDEX)).unwrap_or(0),
+            latest: is_latest(object),
+            policy: object.at(&["spec", "policy"]).cloned().unwrap_or_default(),
+            number_of_clusters: number(object.annotation(NUMBER)),
+            placement_generation: number(object.annotation(GENERATION)).unwrap_or(0),
+            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            status: status.map_or(Ok(SnapshotStatus::default()), SnapshotStatus::deserialize)?,
+        })
+    }
+
+    /// The policy, with the number of clusters that it is about now.
+    pub(crate) fn policy(&self) -> Result<Policy, serde_json::Error> {
+        let policy = Policy::read(Some(&self.policy))?;
+        Ok(Policy { number_of_clusters: self.number_of_clusters, ..policy })
+    }
+
+    /// The same as a placement writes it.
+    pub(super) fn policy_as_written(&self) -> Value {
+        let mut policy = match &self.policy {
+            Value::Null => json!({"placementType": "PickAll"}),
+            policy => policy.clone(),
+        };
+        if let (Some(policy), Some(number)) = (policy.as_object_mut(), self.number_of_clusters) {
+            policy.insert("numberOfClusters".to_owned(), number.into());
+        }
+        policy
+    }
+
+    /// Writes the scheduler's verdict, if it says anything new.
+    pub(super) fn report(
+        &mut self,
+        policy: &Policy,
+        selected: Vec<Decision>,
+        others: Vec<Decision>,
+        now: Timestamp,
+    ) {
+        let condition = verdict(policy, selected.len()).at_generation(self.generation);
+        let mut decisions = selected;
+        decisions.truncate(MOST);
+        let rest = MOST.saturating_sub(decisions.len()).min(MOST_UNSELECTED);
+        decisions.extend(others.into_iter().take(rest));
+        let status = &mut self.status;
+        let same_verdict = condition::find(&status.conditions, &condition.kind).is_some_and(|old| {
+            (&old.status, &old.reason) == (&condition.status, &condition.reason)
+                && old.observed_generation >= condition.observed_generation
+        });
+        if status.observed_placement_generation == self.placement_generation
+            && same_verdict
+            && same_decisions(&status.target_clusters, &decisions)
+        {
+            return;
+        }
+        status.observed_placement_generation = self.placement_generation;
+        status.target_clusters = decisions;
+        condition::set(&mut status.conditions, condition, now);
+    }
+}
+
+/// Whether the policy is fulfilled with so many clusters.
+fn verdict(policy: &Policy, found: usize) -> Condition {
+    let wanted = match policy.placement_type {
+        PlacementType::PickAll => found,
+        PlacementType::PickN => usize::try_from(policy.number_of_clusters.unwrap_or(0)).unwrap_or_default(),
+        PlacementType::PickFixed => policy.cluster_names.len(),
+    };
+    if found == wanted {
+        let message = format!(
+            "found all cluster needed as specified by the scheduling policy, found {found} cluster(s)"
+        );
+        Condition::new("Scheduled", "True", "SchedulingPolicyFulfilled", message)
+    } else {
+        let message = format!(
+            "could not find all clusters needed as specified by the scheduling policy, found {found} cluster(s) \
+             instead"
+        );
+        Condition::new("Scheduled", "False", "SchedulingPolicyUnfulfilled", message)
+    }
+}
+
+fn same_decisions(before: &[Decision], after: &[Decision]) -> bool {
+    let by_cluster = |all: &[Decision]| -> BTreeMap<String, Decision> {
+        all.iter().map(|decision| (decision.cluster_name.clone(), decision.clone())).collect()
+    };
+    before.len() == after.len() && by_cluster(before) == by_cluster(after)
+}

@@ -1,0 +1,158 @@
+//! A `MemberCluster` that was deleted, until it is gone.
+//!
+//! Facts: the hub asks the agent to leave and waits; the agent lets go of its works, whose objects stay in the
+//! member, and says so. Then the hub removes works and namespace. Without an answer it does so once the wait
+//! since the deletion is over, but it looks only when the full wait has passed since it last looked, or when
+//! something happens.
+
+use federate_kubernetes::condition::{self, Condition};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::membership::{self, AgentStatus};
+
+/// How long a namespace may take to go before that is an error.
+const STUCK: SignedDuration = SignedDuration::from_mins(15);
+
+/// How long the hub waits for an agent, unless it is configured otherwise.
+pub const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
+
+/// The namespace of a member on the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namespace {
+    /// It is there.
+    Present,
+    /// It has been going since then.
+    Terminating(Timestamp),
+    /// It is gone.
+    Gone,
+}
+
+/// A member that is leaving.
+#[derive(Clone, Debug)]
+pub struct Leaving {
+    /// The name of its `MemberCluster`.
+    pub name: String,
+    /// When that was deleted.
+    pub deleted: Timestamp,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+    /// What it says of the agent.
+    pub agent_status: Option<AgentStatus>,
+    /// Whether it is gone.
+    pub gone: bool,
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// What the agent reports; the internal object that holds this is in the namespace.
+    pub reported: Option<AgentStatus>,
+    /// Whether the agent has been asked to leave.
+    pub asked: bool,
+    /// How many works are in the namespace.
+    pub works: usize,
+    /// How many of them have the agent's finalizer.
+    pub held_works: usize,
+}
+
+/// When the hub looks again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something happens.
+    Event,
+    /// After that time.
+    After(SignedDuration),
+    /// It is an error, which is retried with back-off.
+    Error(String),
+}
+
+impl Leaving {
+    /// A member that joined in good health and was deleted, both at that time; `reporting` says whether its
+    /// agent ever reported.
+    pub fn new(name: &str, works: usize, reporting: bool, deleted: Timestamp) -> Self {
+        let mut agent = AgentStatus::member_agent();
+        agent.report_health(None, deleted);
+        agent.join(deleted);
+        agent.last_received_heartbeat = Some(deleted);
+        let reported = reporting.then_some(agent);
+        let mut conditions = Vec::new();
+        membership::welcome(&mut conditions, deleted);
+        membership::add_up(&mut conditions, reported.as_ref(), deleted);
+        Self {
+            name: name.to_owned(),
+            deleted,
+            conditions,
+            agent_status: reported.clone(),
+            gone: false,
+            namespace: Namespace::Present,
+            reported,
+            asked: false,
+            works,
+            held_works: works,
+        }
+    }
+
+    /// The agent does what it is asked to: it leaves, or fails to because of `failure`.
+    pub fn agent(&mut self, failure: Option<&str>, now: Timestamp) {
+        let here = self.namespace != Namespace::Gone;
+        if !(self.asked && here) {
+            return;
+        }
+        let agent = self.reported.get_or_insert_with(AgentStatus::member_agent);
+        let condition = if let Some(why) = failure {
+            Condition::new("Joined", "Unknown", "InternalMemberClusterFailedToLeave", why)
+        } else {
+            self.held_works = 0;
+            Condition::new("Joined", "False", "InternalMemberClusterLeft", "")
+        };
+        agent.set(condition, now);
+    }
+
+    /// The namespace goes, with everything in it.
+    pub fn lose_namespace(&mut self) {
+        self.namespace = Namespace::Gone;
+        self.reported = None;
+        self.works = 0;
+        self.held_works = 0;
+    }
+
+    /// What the hub does next.
+    pub fn reconcile(&mut self, force_delete_wait: SignedDuration, now: Timestamp) -> Next {
+        match self.namespace {
+            Namespace::Gone => {
+                self.gone = true;
+                return Next::Event;
+            }
+            Namespace::Terminating(since) if now.duration_since(since) > STUCK => {
+                return Next::Error(format!(
+                    "unexpected behavior which cannot be handled by the controller: failed to delete the member \
+                     cluster namespace fleet-member-{}, it has been deleting since {since}",
+                    self.name
+                ));
+            }
+            Namespace::Terminating(_) => return Next::After(SignedDuration::from_secs(1)),
+            Namespace::Present => {}
+        }
+        let left = self.reported.as_ref().and_then(|agent| condition::find(&agent.conditions, "Joined"));
+        if left.is_some_and(Condition::is_false) {
+            self.collect(now);
+            self.copy_status(now);
+            return Next::After(SignedDuration::ZERO);
+        }
+        if self.asked && now.duration_since(self.deleted) >= force_delete_wait {
+            self.collect(now);
+            return Next::After(SignedDuration::ZERO);
+        }
+        self.asked = true;
+        self.copy_status(now);
+        Next::After(force_delete_wait)
+    }
+
+    fn copy_status(&mut self, now: Timestamp) {
+        self.agent_status.clone_from(&self.reported);
+        membership::add_up(&mut self.conditions, self.reported.as_ref(), now);
+    }
+
+    /// Removes works and namespace.
+    fn collect(&mut self, now: Timestamp) {
+        self.held_works = 0;
+        self.namespace = Namespace::Terminating(now);
+    }
+}

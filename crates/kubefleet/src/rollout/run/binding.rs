@@ -1,0 +1,140 @@
+//! The bindings of a placement as a run looks at and writes them.
+
+use federate_kubernetes::Object;
+use federate_kubernetes::condition::{self, Condition};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::status::ClusterStatus;
+use super::{Failure, Run, Write};
+use crate::rollout::row;
+
+/// What a cluster is to have.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// The name of the resource snapshot.
+    pub(super) snapshot: String,
+    pub(super) apply_strategy: Value,
+}
+
+/// A binding with its conditions.
+pub(super) struct View<'o> {
+    pub(super) object: &'o Object,
+    conditions: Vec<Condition>,
+    generation: i64,
+}
+
+impl<'o> View<'o> {
+    pub(super) fn new(object: &'o Object) -> Self {
+        let conditions = object.at(&["status", "conditions"]).filter(|c| !c.is_null());
+        Self {
+            object,
+            conditions: conditions.and_then(|c| Vec::deserialize(c).ok()).unwrap_or_default(),
+            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+        }
+    }
+
+    pub(super) fn cluster(&self) -> &'o str {
+        self.object.text(&["spec", "targetCluster"])
+    }
+
+    pub(super) fn state(&self) -> &'o str {
+        self.object.text(&["spec", "state"])
+    }
+
+    fn current(&self, kind: &str) -> Option<&Condition> {
+        condition::current(&self.conditions, kind, self.generation)
+    }
+
+    pub(super) fn rollout_started(&self) -> bool {
+        self.current("RolloutStarted").is_some_and(Condition::is_true)
+    }
+
+    /// Whether it asks for what the cluster is to have.
+    pub(super) fn in_sync(&self, wanted: &Wanted, cluster: &ClusterStatus) -> bool {
+        let spec = |key: &str| self.object.at(&["spec", key]).filter(|value| !value.is_null());
+        let list = |value: Option<Value>| value.unwrap_or(Value::Null);
+        self.object.text(&["spec", "resourceSnapshotName"]) == wanted.snapshot
+            && spec("applyStrategy") == Some(&wanted.apply_strategy)
+            && list(spec("resourceOverrideSnapshots").cloned()) == json!(cluster.resource_override_snapshots)
+            && list(spec("clusterResourceOverrideSnapshots").cloned())
+                == json!(cluster.cluster_resource_override_snapshots)
+    }
+
+    /// Whether the cluster is done; an error where it failed.
+    pub(super) fn result(&self, stage: &str, run: &str) -> Result<bool, Failure> {
+        let is = |kind: &str| self.current(kind).is_some_and(Condition::is_true);
+        if is("Available") || is("DiffReported") {
+            return Ok(true);
+        }
+        let failed = row::failed(|kind| self.current(kind).map(|c| (&*c.status, &*c.reason)));
+        if failed || self.current("DiffReported").is_some_and(Condition::is_false) {
+            return Err(Failure::Retry(format!(
+                "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run}`"
+            )));
+        }
+        Ok(false)
+    }
+}
+
+impl Run<'_> {
+    /// The binding of a selected cluster.
+    pub(super) fn binding(&self, cluster: &str) -> Option<View<'_>> {
+        let all = self.world.all(self.kinds.binding, self.namespace.as_deref());
+        let own = all.filter(|o| o.label(crate::hub::PARENT) == Some(self.placement.as_str()));
+        own.map(View::new).find(|b| b.cluster() == cluster && b.state() != "Unscheduled")
+    }
+
+    /// Writes what the cluster is to have, if `spec` says that this changes; and that the rollout started.
+    pub(super) fn write_binding(&mut self, name: &str, wanted: &Wanted, cluster: &ClusterStatus, spec: bool) {
+        let (now, index, run) =
+            (self.now, self.status.resource_snapshot_index_used.clone(), self.name.clone());
+        let namespace = self.namespace.clone();
+        let Some(object) = self.world.get_mut(self.kinds.binding, namespace.as_deref(), name) else { return };
+        if spec {
+            write_spec(object, wanted, cluster);
+        }
+        start_rollout(object, &index, &run, now);
+        self.world.note(Write::Binding(name.to_owned()));
+    }
+}
+
+fn write_spec(object: &mut Object, wanted: &Wanted, cluster: &ClusterStatus) {
+    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    object.body["metadata"]["generation"] = (generation + 1).into();
+    let Some(spec) = object.body["spec"].as_object_mut() else { return };
+    spec.insert("state".to_owned(), "Bound".into());
+    spec.insert("resourceSnapshotName".to_owned(), wanted.snapshot.as_str().into());
+    spec.insert("applyStrategy".to_owned(), wanted.apply_strategy.clone());
+    for (key, list) in [
+        ("resourceOverrideSnapshots", json!(cluster.resource_override_snapshots)),
+        ("clusterResourceOverrideSnapshots", json!(cluster.cluster_resource_override_snapshots)),
+    ] {
+        if list.as_array().is_none_or(Vec::is_empty) {
+            spec.remove(key);
+        } else {
+            spec.insert(key.to_owned(), list);
+        }
+    }
+}
+
+/// Notes that the rollout started, as a new condition.
+fn start_rollout(object: &mut Object, index: &str, run: &str, now: Timestamp) {
+    let message = format!(
+        "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: {index}, \
+         updateRun: {run}"
+    );
+    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    let condition =
+        Condition::new("RolloutStarted", "True", "RolloutStarted", message).at_generation(generation);
+    let condition = Condition { last_transition_time: Some(now), ..condition };
+    let status = &mut object.body["status"];
+    if status["conditions"].is_null() {
+        status["conditions"] = json!([]);
+    }
+    if let Some(all) = status["conditions"].as_array_mut() {
+        all.retain(|condition| condition["type"] != "RolloutStarted");
+        all.push(json!(condition));
+    }
+}

@@ -1,0 +1,243 @@
+//! A stage as it is carried out: what comes before it, its clusters, what comes after it.
+//!
+//! Facts: clusters are started in order while fewer are in progress than may be. One that succeeds frees its
+//! place in the same pass; one that fails keeps it. Whoever else writes to a binding in flight ends the run.
+
+use federate_kubernetes::condition::{self, Condition};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::approval::When;
+use super::binding::Wanted;
+use super::status::{ClusterStatus, StageStatus, TaskStatus};
+use super::{Failure, POLL, POLL_APPROVALS, Progress, Run, STUCK};
+use crate::rollout::amount::Amount;
+
+/// What a pass over a stage's clusters found.
+#[derive(Default)]
+struct Pass {
+    failures: Vec<Failure>,
+    stuck: Vec<String>,
+    /// How many clusters are in progress.
+    busy: i64,
+    /// How many are done. One that is done when it is started counts in the next pass only.
+    done: usize,
+}
+
+impl Run<'_> {
+    pub(super) fn execute(&mut self, index: usize) -> Result<Progress, Failure> {
+        self.keep_going();
+        let Some(mut stage) = self.status.stages.get(index).cloned() else {
+            return Err(Failure::unexpected("there is no such stage"));
+        };
+        let progress = self.execute_stage(index, &mut stage);
+        if let Some(place) = self.status.stages.get_mut(index) {
+            *place = stage;
+        }
+        progress
+    }
+
+    fn execute_stage(&mut self, index: usize, stage: &mut StageStatus) -> Result<Progress, Failure> {
+        if stage.clusters.is_empty() {
+            stage.skip(self.now);
+            return Ok(Progress::Wait(SignedDuration::ZERO));
+        }
+        if !self.before(stage)? {
+            return Ok(Progress::Wait(POLL_APPROVALS));
+        }
+        let pass = self.pass(index, stage);
+        if pass.stuck.is_empty() {
+            self.progressing();
+        }
+        self.report_stuck(&pass.stuck, &stage.stage_name);
+        if let Some(failure) = Failure::aggregate(pass.failures) {
+            return Err(failure);
+        }
+        if pass.done < stage.clusters.len() {
+            return Ok(Progress::Wait(POLL));
+        }
+        self.after(index, stage)
+    }
+
+    /// Whether what comes before the stage is done.
+    fn before(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
+        let name = stage.stage_name.clone();
+        let mut tasks = std::mem::take(&mut stage.before);
+        let mut done = Ok(true);
+        for task in &mut tasks {
+            done = match (done, self.approved(task, &name, When::Before)) {
+                (Ok(all), Ok(one)) => Ok(all && one),
+                (Err(failure), _) | (_, Err(failure)) => Err(failure),
+            };
+        }
+        stage.before = tasks;
+        if matches!(done, Ok(false)) {
+            let message = "Not all before-stage tasks are completed, waiting for approval";
+            stage.condition("Progressing", "False", "StageUpdatingWaiting", message, self.now);
+            self.waiting("before", &name);
+        }
+        done
+    }
+
+    fn waiting(&mut self, when: &str, stage: &str) {
+        let message = format!("The updateRun is waiting for {when}-stage tasks in stage {stage} to complete");
+        self.condition("Progressing", "False", "UpdateRunWaiting", &message);
+    }
+
+    /// The stage as the strategy has it.
+    fn written(&self, index: usize) -> Option<&Value> {
+        self.status.staged_update_strategy_snapshot.as_ref()?.get("stages")?.get(index)
+    }
+
+    fn max_concurrency(&self, index: usize, clusters: usize) -> i64 {
+        let amount = self.written(index).and_then(|stage| Amount::read(stage.get("maxConcurrency")?));
+        let total = i64::try_from(clusters).unwrap_or(i64::MAX);
+        amount.map_or(1, |amount| amount.rounded_down(total)).max(1)
+    }
+
+    /// One pass over the clusters.
+    fn pass(&mut self, index: usize, stage: &mut StageStatus) -> Pass {
+        let most = self.max_concurrency(index, stage.clusters.len());
+        let wanted = Wanted {
+            snapshot: format!("{}-{}-snapshot", self.placement, self.status.resource_snapshot_index_used),
+            apply_strategy: self.status.applied_strategy.clone().unwrap_or_default(),
+        };
+        let mut pass = Pass::default();
+        let mut clusters = std::mem::take(&mut stage.clusters);
+        for cluster in &mut clusters {
+            if pass.busy >= most {
+                break;
+            }
+            if cluster.is("Succeeded") {
+                pass.done += 1;
+                continue;
+            }
+            pass.busy += 1;
+            if cluster.find("Succeeded").is_some_and(Condition::is_false) {
+                pass.failures.push(Failure::unexpected(format!(
+                    "the cluster `{}` in the stage {} has failed",
+                    cluster.cluster_name, stage.stage_name
+                )));
+            } else if cluster.is("Started") {
+                self.follow(stage, cluster, &wanted, &mut pass);
+            } else {
+                self.start(stage, cluster, &wanted, &mut pass);
+            }
+        }
+        stage.clusters = clusters;
+        pass
+    }
+
+    /// Starts a cluster; one that has what it should already may be done at once.
+    fn start(
+        &mut self,
+        stage: &mut StageStatus,
+        cluster: &mut ClusterStatus,
+        wanted: &Wanted,
+        pass: &mut Pass,
+    ) {
+        let Some(binding) = self.binding(&cluster.cluster_name) else { return };
+        let name = binding.object.id.name.clone();
+        let changes = !binding.in_sync(wanted, cluster) || binding.state() != "Bound";
+        if changes || !binding.rollout_started() {
+            self.write_binding(&name, wanted, cluster, changes);
+        } else {
+            match binding.result(&stage.stage_name, &self.name) {
+                Ok(true) => cluster.succeed(self.now),
+                Ok(false) => {}
+                Err(failure) => pass.failures.push(failure),
+            }
+        }
+        cluster.start(self.now);
+        cluster.conditions.sort_by_key(|condition| condition.kind != "Started");
+        stage.start(self.now);
+    }
+
+    /// Looks at a cluster that was started.
+    fn follow(&self, stage: &StageStatus, cluster: &mut ClusterStatus, wanted: &Wanted, pass: &mut Pass) {
+        let Some(binding) = self.binding(&cluster.cluster_name) else { return };
+        if !binding.in_sync(wanted, cluster) || !binding.rollout_started() || binding.state() != "Bound" {
+            let failure = format!(
+                "the binding of the updating cluster `{}` in the stage `{}` is not up-to-date with the desired \
+                 status, please check the status of binding `{}` and see if there is a concurrent updateRun \
+                 referencing the same placement and updating the same cluster",
+                cluster.cluster_name,
+                stage.stage_name,
+                binding.object.id.path()
+            );
+            let failure = Failure::client(failure);
+            if let Failure::Abort(why) = &failure {
+                cluster.condition("Succeeded", "False", "ClusterUpdatingFailed", why, self.now);
+            }
+            pass.failures.push(failure);
+            return;
+        }
+        match binding.result(&stage.stage_name, &self.name) {
+            Ok(true) => {
+                cluster.succeed(self.now);
+                pass.busy -= 1;
+                pass.done += 1;
+                return;
+            }
+            Ok(false) => {}
+            Err(failure) => pass.failures.push(failure),
+        }
+        if self.is_stuck(cluster) {
+            pass.stuck.push(cluster.cluster_name.clone());
+        }
+    }
+
+    /// Whether a cluster has been in progress for too long.
+    pub(super) fn is_stuck(&self, cluster: &ClusterStatus) -> bool {
+        let since = cluster.find("Started").and_then(|started| started.last_transition_time);
+        since.is_some_and(|since| self.now.duration_since(since) > STUCK)
+    }
+
+    /// What comes after a stage whose clusters are done.
+    fn after(&mut self, index: usize, stage: &mut StageStatus) -> Result<Progress, Failure> {
+        let name = stage.stage_name.clone();
+        self.waiting("after", &name);
+        let message = "All clusters in the stage are updated, waiting for after-stage tasks to complete";
+        stage.condition("Progressing", "False", "StageUpdatingWaiting", message, self.now);
+        let since = condition::find(&stage.conditions, "Progressing").and_then(|c| c.last_transition_time);
+        let (mut open, mut left) = (false, SignedDuration::ZERO);
+        let mut tasks = std::mem::take(&mut stage.after);
+        let mut failed = None;
+        for (number, task) in tasks.iter_mut().enumerate() {
+            if task.kind == "TimedWait" {
+                let waited = since.map(|since| self.now.duration_since(since)).unwrap_or_default();
+                let rest = self.wait_time(index, number).saturating_sub(waited);
+                if rest > SignedDuration::ZERO {
+                    (open, left) = (true, rest);
+                } else {
+                    elapse(task, self.now);
+                }
+                continue;
+            }
+            match self.approved(task, &name, When::After) {
+                Ok(approved) => open |= !approved,
+                Err(failure) => failed = failed.or(Some(failure)),
+            }
+        }
+        stage.after = tasks;
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        if open {
+            return Ok(Progress::Wait(if left > SignedDuration::ZERO { left } else { POLL_APPROVALS }));
+        }
+        self.progressing();
+        stage.succeed(self.now);
+        Ok(Progress::Wait(SignedDuration::ZERO))
+    }
+
+    fn wait_time(&self, stage: usize, task: usize) -> SignedDuration {
+        let task = self.written(stage).and_then(|stage| stage.get("afterStageTasks")?.get(task));
+        let text = task.and_then(|task| task.get("waitTime")?.as_str());
+        text.and_then(federate_dialect::goduration::parse).unwrap_or_default()
+    }
+}
+
+fn elapse(task: &mut TaskStatus, now: jiff::Timestamp) {
+    task.condition("WaitTimeElapsed", "True", "AfterStageTaskWaitTimeElapsed", "Wait time elapsed", now);
+}

@@ -1,0 +1,317 @@
+//! How a run begins: placement, policy, clusters, stages, resources, overrides.
+//!
+//! Facts: what was found before something failed is kept in the status. Rows of an earlier policy that are
+//! still in use are taken for a state in passing, and waited for.
+
+use federate_kubernetes::condition::{self, Condition};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::binding::View;
+use super::status::{ClusterStatus, DELETION, RunStatus, StageStatus, TaskStatus};
+use super::{Failure, Run};
+use crate::cluster;
+use crate::hub::PARENT;
+use crate::overrides::Override;
+use crate::rollout::staged::{self, Stage};
+
+const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
+const GROUP_HASH: &str = "kubernetes-fleet.io/resource-hash";
+
+/// The clusters of a placement by what is to become of them.
+pub(super) struct Selected {
+    /// Those that are updated, by name.
+    pub(super) clusters: Vec<String>,
+    /// Those that lose the resources, by name.
+    pub(super) to_delete: Vec<String>,
+}
+
+impl Selected {
+    /// How many are updated.
+    pub(super) fn count(&self) -> i64 {
+        i64::try_from(self.clusters.len()).unwrap_or(i64::MAX)
+    }
+}
+
+type Outcome<T> = Result<Result<T, Failure>, serde_json::Error>;
+
+/// Leaves a function where a run cannot go on.
+macro_rules! attempt {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(failure) => return Ok(Err(failure)),
+        }
+    };
+}
+pub(super) use attempt;
+
+impl Run<'_> {
+    /// Fills in the status.
+    pub(super) fn initialize(&mut self) -> Outcome<()> {
+        let mut status = std::mem::take(&mut self.status);
+        let outcome = self.fill_in(&mut status);
+        self.status = status;
+        outcome
+    }
+
+    fn fill_in(&self, status: &mut RunStatus) -> Outcome<()> {
+        let (latest, wanted) = attempt!(self.policy(status)?);
+        let selected = attempt!(self.selected(latest, wanted));
+        status.policy_observed_cluster_count = selected.count();
+        let strategy = self.world.get(self.kinds.strategy, self.namespace.as_deref(), &self.strategy);
+        let Some(strategy) = strategy else {
+            return Ok(Err(Failure::client(format!("the strategy `{}` is not found", self.strategy))));
+        };
+        status.staged_update_strategy_snapshot = strategy.at(&["spec"]).cloned();
+        let clusters = self.clusters(&selected);
+        let picked: Vec<&Cluster> = clusters.iter().collect();
+        let stages = attempt!(staged::laid_out(strategy, &picked).map_err(Failure::client));
+        status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
+        attempt!(everywhere(&stages, &selected));
+        let cluster = |name: &String| ClusterStatus { cluster_name: name.clone(), ..Default::default() };
+        status.deletion_stage = Some(StageStatus {
+            stage_name: DELETION.to_owned(),
+            clusters: selected.to_delete.iter().map(cluster).collect(),
+            ..StageStatus::default()
+        });
+        let snapshots = attempt!(self.resource_snapshots());
+        let index = snapshots.first().and_then(|snapshot| snapshot.label(RESOURCE_INDEX));
+        index.unwrap_or_default().clone_into(&mut status.resource_snapshot_index_used);
+        let overrides = attempt!(self.overrides(&snapshots)?);
+        for cluster in status.stages.iter_mut().flat_map(|stage| &mut stage.clusters) {
+            let known = clusters.iter().find(|known| *known.name == *cluster.cluster_name);
+            attach(cluster, known, &overrides);
+        }
+        Ok(Ok(()))
+    }
+
+    /// The placement's latest policy snapshot, and how many clusters it asks for, if it says; what is found on
+    /// the way goes to the status.
+    pub(super) fn policy(&self, status: &mut RunStatus) -> Outcome<(&Object, Option<i64>)> {
+        let namespace = self.namespace.as_deref();
+        let Some(placement) = self.world.get(self.kinds.placement, namespace, &self.placement) else {
+            return Ok(Err(Failure::client("parent placement not found")));
+        };
+        if placement.text(&["spec", "strategy", "type"]) != "External" {
+            return Ok(Err(Failure::client("the placement is not rolled out externally")));
+        }
+        status.applied_strategy = Some(apply_strategy(placement));
+        let snapshots = self.world.all(self.kinds.policy_snapshot, namespace);
+        let mut latest = snapshots
+            .filter(|o| crate::hub::snapshot::is_latest(o) && o.label(PARENT) == Some(&self.placement));
+        let (Some(latest), None) = (latest.next(), latest.next()) else {
+            return Ok(Err(Failure::unexpected("there is not exactly one latest policy snapshot")));
+        };
+        let Some(index) = latest.label("kubernetes-fleet.io/policy-index") else {
+            return Ok(Err(Failure::unexpected("the latest policy snapshot has no index")));
+        };
+        index.clone_into(&mut status.policy_snapshot_index_used);
+        let wanted = attempt!(wanted(latest));
+        status.policy_observed_cluster_count = wanted.unwrap_or(-1);
+        if !is_scheduled(latest)? {
+            let name = &latest.id.name;
+            return Ok(Err(Failure::Abort(format!("policy snapshot `{name}` not fully scheduled yet"))));
+        }
+        Ok(Ok((latest, wanted)))
+    }
+
+    /// The clusters of the placement's bindings.
+    pub(super) fn selected(&self, latest: &Object, wanted: Option<i64>) -> Result<Selected, Failure> {
+        let namespace = self.namespace.as_deref();
+        let mut selected = Selected { clusters: Vec::new(), to_delete: Vec::new() };
+        let bindings = self.world.all(self.kinds.binding, namespace);
+        for binding in bindings.filter(|o| o.label(PARENT) == Some(&self.placement)).map(View::new) {
+            let snapshot = binding.object.text(&["spec", "schedulingPolicySnapshotName"]);
+            let cluster = binding.cluster().to_owned();
+            if binding.state() == "Unscheduled" {
+                selected.to_delete.push(cluster);
+            } else if snapshot == latest.id.name {
+                selected.clusters.push(cluster);
+            } else {
+                let within = namespace.unwrap_or_default();
+                return Err(Failure::Retry(format!(
+                    "binding `{within}/{}` with old policy snapshot `{within}/{snapshot}` has state {}, we might \
+                     observe a transient state, need retry",
+                    binding.object.id.name,
+                    binding.state()
+                )));
+            }
+        }
+        let found = selected.count();
+        if selected.clusters.is_empty() && selected.to_delete.is_empty() {
+            let name = latest.id.path();
+            return Err(Failure::Abort(format!(
+                "no scheduled or to-be-deleted bindings found for the latest policy snapshot {name}"
+            )));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+            return Err(Failure::unexpected(format!(
+                "the number of selected bindings {found} is not equal to the observed cluster count {wanted}"
+            )));
+        }
+        selected.clusters.sort();
+        selected.to_delete.sort();
+        Ok(selected)
+    }
+
+    /// The member clusters that are selected.
+    pub(super) fn clusters(&self, selected: &Selected) -> Vec<Cluster> {
+        let members = self.world.all("MemberCluster", None);
+        let members = members.filter(|o| selected.clusters.contains(&o.id.name));
+        members.map(|object| cluster::read(object, false)).collect()
+    }
+
+    fn stage_status(&self, stage: &Stage, strategy: &Object) -> StageStatus {
+        let stages = strategy.at(&["spec", "stages"]).and_then(Value::as_array);
+        let written = stages.into_iter().flatten().find(|written| written["name"] == *stage.name);
+        let tasks = |key: &str, when: &str| {
+            let tasks = written.and_then(|stage| stage.get(key)).and_then(Value::as_array);
+            let task = |task: &Value| {
+                let kind = task["type"].as_str().unwrap_or_default().to_owned();
+                let request = format!("{}-{when}-{}", self.name, stage.name);
+                let approval_request_name = if kind == "Approval" { request } else { String::new() };
+                TaskStatus { kind, approval_request_name, conditions: Vec::new() }
+            };
+            tasks.into_iter().flatten().map(task).collect()
+        };
+        let cluster = |name: &federate_kubernetes::ClusterName| ClusterStatus {
+            cluster_name: name.to_string(),
+            ..ClusterStatus::default()
+        };
+        StageStatus {
+            stage_name: stage.name.clone(),
+            clusters: stage.clusters.iter().map(cluster).collect(),
+            before: tasks("beforeStageTasks", "before"),
+            after: tasks("afterStageTasks", "after"),
+            ..StageStatus::default()
+        }
+    }
+
+    /// The parts of the resource snapshot, the first one leading.
+    fn resource_snapshots(&self) -> Result<Vec<&Object>, Failure> {
+        let all = self.world.all(self.kinds.resource_snapshot, self.namespace.as_deref());
+        let own = all.filter(|o| o.label(PARENT) == Some(&self.placement));
+        let index = &self.resource_index;
+        if !index.is_empty() && !index.parse::<i64>().is_ok_and(|index| index >= 0) {
+            return Err(Failure::client(format!(
+                "invalid resource snapshot index `{index}` provided, expected an integer >= 0"
+            )));
+        }
+        // Without an index a snapshot is taken now: what the latest one holds, as far as the hub says.
+        let wanted = |o: &&Object| match index.as_str() {
+            "" => crate::hub::snapshot::is_latest(o),
+            index => o.label(RESOURCE_INDEX) == Some(index),
+        };
+        let mut parts: Vec<&Object> = own.filter(wanted).collect();
+        let place = format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.placement);
+        if parts.is_empty() {
+            return Err(Failure::client(format!(
+                "no resourceSnapshots with index `{index}` found for placement `{place}`"
+            )));
+        }
+        let Some(master) = parts.iter().position(|part| part.annotation(GROUP_HASH).is_some()) else {
+            return Err(Failure::unexpected(format!(
+                "no master resourceSnapshot found for placement `{place}`"
+            )));
+        };
+        parts.swap(0, master);
+        Ok(parts)
+    }
+
+    /// The latest override snapshots that are about the placement and its resources, in their order.
+    fn overrides(&self, snapshots: &[&Object]) -> Outcome<Vec<Override<'_>>> {
+        let resources = snapshots.iter().filter_map(|s| s.at(&["spec", "selectedResources"])?.as_array());
+        let selected: Vec<ObjectRef> =
+            resources.flatten().map(|body| Object::of(body.clone(), "hub").id).collect();
+        let placement = ObjectRef {
+            api_version: "placement.kubernetes-fleet.io/v1beta1".to_owned(),
+            kind: self.kinds.placement.to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.placement.clone(),
+        };
+        let mut found = Vec::new();
+        for kind in ["ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"] {
+            let all = self.world.of_kind(kind).filter(|o| crate::hub::snapshot::is_latest(o));
+            for snapshot in all {
+                let one = Override::of_snapshot(snapshot)?;
+                if one.concerns(&placement, &selected) {
+                    found.push(one);
+                }
+            }
+        }
+        Ok(Ok(found))
+    }
+}
+
+/// Notes the overrides that match a cluster.
+fn attach(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Override<'_>]) {
+    let Some(cluster) = cluster else { return };
+    for one in overrides.iter().filter(|one| one.matches(cluster)) {
+        let ObjectRef { namespace, name, .. } = &one.object.id;
+        match namespace {
+            None => status.cluster_resource_override_snapshots.get_or_insert_default().push(name.clone()),
+            Some(namespace) => {
+                let reference = json!({"name": name, "namespace": namespace});
+                status.resource_override_snapshots.get_or_insert_default().push(reference);
+            }
+        }
+    }
+}
+
+/// How the placement is applied, defaults filled in.
+fn apply_strategy(placement: &Object) -> Value {
+    let written = placement.at(&["spec", "strategy", "applyStrategy"]).and_then(Value::as_object);
+    let mut strategy = written.cloned().unwrap_or_default();
+    for (key, value) in [
+        ("type", "ClientSideApply"),
+        ("comparisonOption", "PartialComparison"),
+        ("whenToApply", "Always"),
+        ("whenToTakeOver", "Always"),
+    ] {
+        strategy.entry(key).or_insert_with(|| value.into());
+    }
+    if strategy["type"] == "ServerSideApply" {
+        strategy.entry("serverSideApplyConfig").or_insert_with(|| json!({"force": false}));
+    }
+    strategy.into()
+}
+
+/// How many clusters a policy asks for.
+fn wanted(snapshot: &Object) -> Result<Option<i64>, Failure> {
+    match snapshot.text(&["spec", "policy", "placementType"]) {
+        "PickN" => {
+            let number = snapshot.annotation("kubernetes-fleet.io/number-of-clusters");
+            let number = number.and_then(|number| number.parse().ok());
+            let missing = || Failure::unexpected("the latest policy snapshot does not say how many clusters");
+            number.map(Some).ok_or_else(missing)
+        }
+        "PickFixed" => {
+            let names = snapshot.at(&["spec", "policy", "clusterNames"]).and_then(Value::as_array);
+            Ok(Some(i64::try_from(names.map_or(0, Vec::len)).unwrap_or(i64::MAX)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn is_scheduled(snapshot: &Object) -> Result<bool, serde_json::Error> {
+    let conditions = snapshot.at(&["status", "conditions"]).filter(|c| !c.is_null());
+    let conditions: Vec<Condition> = conditions.map_or(Ok(Vec::new()), Vec::deserialize)?;
+    let generation = snapshot.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    Ok(condition::current(&conditions, "Scheduled", generation).is_some_and(Condition::is_true))
+}
+
+/// Every selected cluster has to be in a stage.
+pub(super) fn everywhere(stages: &[Stage], selected: &Selected) -> Result<(), Failure> {
+    let placed = |name: &&String| !stages.iter().any(|s| s.clusters.iter().any(|c| **c == ***name));
+    let missing: Vec<&str> = selected.clusters.iter().filter(placed).map(String::as_str).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown = missing.get(..10).unwrap_or(&missing).join(", ");
+    let total = missing.len();
+    Err(Failure::client(format!(
+        "some clusters are not placed in any stage, total {total}, showing up to 10: {shown}"
+    )))
+}

@@ -1,0 +1,293 @@
+//! `ClusterStagedUpdateRun` and `StagedUpdateRun` carried out: what each reconcile writes, and when the next
+//! one follows.
+//!
+//! Facts: a run is initialized once and holds on to what it found then; whatever changes of that later ends
+//! it. Bindings are not watched but polled. A failure that ends a run is never retried; any other one is,
+//! and what was done so far stays.
+
+use federate_kubernetes::ObjectRef;
+use federate_kubernetes::condition::{self, Condition};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+mod approval;
+mod binding;
+mod delete;
+mod execute;
+mod initialize;
+mod kinds;
+pub mod status;
+mod stop;
+mod validate;
+pub mod world;
+
+use kinds::Kinds;
+use status::{RunStatus, StageStatus};
+pub use world::{World, Write};
+
+const FINALIZER: &str = "kubernetes-fleet.io/stagedupdaterun-finalizer";
+
+/// How long a cluster may take before its run counts as stuck.
+const STUCK: SignedDuration = SignedDuration::from_mins(5);
+
+/// How often clusters are looked at that are being updated.
+const POLL: SignedDuration = SignedDuration::from_secs(15);
+
+/// How often approvals are looked at.
+const POLL_APPROVALS: SignedDuration = SignedDuration::from_secs(60);
+
+/// When a run is reconciled next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something happens.
+    Event,
+    /// After that time.
+    After(SignedDuration),
+    /// It failed for now and is retried with back-off.
+    Retry(String),
+}
+
+/// Why a reconcile did not get through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The run is over.
+    Abort(String),
+    /// It is tried again.
+    Retry(String),
+}
+
+impl Failure {
+    /// What cannot be because of what somebody wrote.
+    fn client(why: impl std::fmt::Display) -> Self {
+        Self::Abort(format!("failed to process the request due to a client error: {why}"))
+    }
+
+    /// What cannot be.
+    fn unexpected(why: impl std::fmt::Display) -> Self {
+        Self::Abort(format!("unexpected behavior which cannot be handled by the controller: {why}"))
+    }
+
+    /// Several failures in one, each text once; it ends the run when one of them does.
+    fn aggregate(all: Vec<Self>) -> Option<Self> {
+        let abort = all.iter().any(|failure| matches!(failure, Self::Abort(_)));
+        let mut texts: Vec<String> = Vec::new();
+        for failure in all {
+            let (Self::Abort(text) | Self::Retry(text)) = failure;
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let text = match texts.as_slice() {
+            [] => return None,
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        Some(if abort { Self::Abort(text) } else { Self::Retry(text) })
+    }
+}
+
+/// What a run is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Initialize,
+    Run,
+    Stop,
+}
+
+/// One reconcile of a run.
+struct Run<'w> {
+    world: &'w mut World,
+    kinds: Kinds,
+    name: String,
+    namespace: Option<String>,
+    placement: String,
+    strategy: String,
+    resource_index: String,
+    state: State,
+    status: RunStatus,
+    now: Timestamp,
+}
+
+/// Which stage a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Stage(usize),
+    Deletion,
+    Done,
+}
+
+/// How far a stage got.
+enum Progress {
+    Finished,
+    Wait(SignedDuration),
+}
+
+/// Reconciles a run once. What it writes is in the world then, and noted there.
+pub fn reconcile(world: &mut World, run: &ObjectRef, now: Timestamp) -> Result<Next, serde_json::Error> {
+    let namespace = run.namespace.as_deref();
+    let Some(object) = world.get_mut(&run.kind, namespace, &run.name) else { return Ok(Next::Event) };
+    if object.deleting() {
+        world.remove_run(&run.kind, namespace, &run.name);
+        return Ok(Next::Event);
+    }
+    world::add_finalizer(object, FINALIZER);
+    let text = |key: &str| object.text(&["spec", key]).to_owned();
+    let state = match object.text(&["spec", "state"]) {
+        "Run" => State::Run,
+        "Stop" => State::Stop,
+        _ => State::Initialize,
+    };
+    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    let mut one = Run {
+        kinds: Kinds::of(namespace.is_some()),
+        name: run.name.clone(),
+        namespace: run.namespace.clone(),
+        placement: text("placementName"),
+        strategy: text("stagedRolloutStrategyName"),
+        resource_index: text("resourceSnapshotIndex"),
+        state,
+        status: RunStatus::read(object)?,
+        now,
+        world,
+    };
+    let (next, written) = one.reconcile()?;
+    let mut status = one.status;
+    if written {
+        status.observe(generation);
+        if let Some(object) = world.get_mut(&run.kind, namespace, &run.name) {
+            object.body["status"] = serde_json::to_value(&status)?;
+        }
+    }
+    Ok(next)
+}
+
+impl Run<'_> {
+    /// What follows, and whether the status is written.
+    fn reconcile(&mut self) -> Result<(Next, bool), serde_json::Error> {
+        let initialized = condition::find(&self.status.conditions, "Initialized").map(Condition::is_true);
+        let at = match initialized {
+            Some(false) => return Ok((Next::Event, true)),
+            None => match self.initialize()? {
+                Ok(()) => {
+                    let message = "The UpdateRun initialized successfully";
+                    self.condition("Initialized", "True", "UpdateRunInitializedSuccessfully", message);
+                    self.at(0)
+                }
+                Err(Failure::Abort(why)) => {
+                    let why =
+                        format!("cannot continue the updateRun: failed to validate the updateRun: {why}");
+                    self.condition("Initialized", "False", "UpdateRunInitializedFailed", &why);
+                    return Ok((Next::Event, true));
+                }
+                Err(Failure::Retry(why)) => return Ok((Next::Retry(why), false)),
+            },
+            Some(true) if condition::find(&self.status.conditions, "Succeeded").is_some() => {
+                return Ok((Next::Event, true));
+            }
+            Some(true) => match self.validate()? {
+                Ok(at) => at,
+                Err(Failure::Abort(why)) => {
+                    self.abort(&why);
+                    return Ok((Next::Event, true));
+                }
+                Err(Failure::Retry(why)) => return Ok((Next::Retry(why), false)),
+            },
+        };
+        Ok((self.carry_on(at), true))
+    }
+
+    /// The stage with that number, or the one for deletions.
+    fn at(&self, index: usize) -> At {
+        if index < self.status.stages.len() { At::Stage(index) } else { At::Deletion }
+    }
+
+    fn carry_on(&mut self, at: At) -> Next {
+        let progress = match (at, self.state) {
+            (At::Done, _) => Ok(Progress::Finished),
+            (_, State::Initialize) => return Next::Event,
+            (At::Stage(index), State::Run) => self.execute(index),
+            (At::Deletion, State::Run) => {
+                self.keep_going();
+                self.delete()
+            }
+            (_, State::Stop) => {
+                self.stop(at).map(|stopped| stopped.map_or(Progress::Finished, Progress::Wait))
+            }
+        };
+        match progress {
+            Ok(Progress::Wait(wait)) => Next::After(wait),
+            Ok(Progress::Finished) if self.state == State::Stop && at != At::Done => Next::Event,
+            Ok(Progress::Finished) => {
+                self.condition("Progressing", "False", "UpdateRunSucceeded", "All stages are completed");
+                let message = "All stages are completed successfully";
+                self.condition("Succeeded", "True", "UpdateRunSucceeded", message);
+                Next::Event
+            }
+            Err(Failure::Retry(why)) => Next::Retry(why),
+            Err(Failure::Abort(why)) => {
+                let text = format!("cannot continue the updateRun: {why}");
+                self.fail_stage(at, &text);
+                self.abort(&why);
+                Next::Event
+            }
+        }
+    }
+
+    fn condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+        condition::set(&mut self.status.conditions, Condition::new(kind, status, reason, message), self.now);
+    }
+
+    fn progressing(&mut self) {
+        self.condition("Progressing", "True", "UpdateRunProgressing", "The update run is making progress");
+    }
+
+    /// Says that the run goes on, unless it waits or is stuck.
+    fn keep_going(&mut self) {
+        let held = condition::find(&self.status.conditions, "Progressing").is_some_and(|c| {
+            c.is_false() && matches!(c.reason.as_str(), "UpdateRunWaiting" | "UpdateRunStuck")
+        });
+        if !held {
+            self.progressing();
+        }
+    }
+
+    /// The run is over.
+    fn abort(&mut self, why: &str) {
+        let message = "The stages are aborted due to a non-recoverable error";
+        self.condition("Progressing", "False", "UpdateRunFailed", message);
+        let why = format!("cannot continue the updateRun: {why}");
+        self.condition("Succeeded", "False", "UpdateRunFailed", &why);
+    }
+
+    fn fail_stage(&mut self, at: At, why: &str) {
+        let now = self.now;
+        if let Some(stage) = self.stage(at) {
+            let message = "Stage update aborted due to a non-recoverable error";
+            stage.condition("Progressing", "False", "StageUpdatingFailed", message, now);
+            stage.condition("Succeeded", "False", "StageUpdatingFailed", why, now);
+            stage.end_time = Some(now);
+        }
+    }
+
+    fn stage(&mut self, at: At) -> Option<&mut StageStatus> {
+        match at {
+            At::Stage(index) => self.status.stages.get_mut(index),
+            At::Deletion => self.status.deletion_stage.as_mut(),
+            At::Done => None,
+        }
+    }
+
+    /// Notes which clusters have been updated for too long, or that the run goes on.
+    fn report_stuck(&mut self, stuck: &[String], stage: &str) {
+        if stuck.is_empty() {
+            return;
+        }
+        let more = if stuck.len() > 3 { "..." } else { "" };
+        let names = stuck.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "The updateRun is stuck waiting for {names}{more} cluster(s) in stage {stage} to finish updating, \
+             please check placement status for potential errors"
+        );
+        self.condition("Progressing", "False", "UpdateRunStuck", &message);
+    }
+}

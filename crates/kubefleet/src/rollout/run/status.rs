@@ -1,0 +1,202 @@
+//! The status of a run: its stages, their clusters and tasks.
+
+use federate_kubernetes::Object;
+use federate_kubernetes::condition::{self, Condition};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The name of the stage in which clusters lose their resources.
+pub(super) const DELETION: &str = "kubernetes-fleet.io/deleteStage";
+
+/// The status of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunStatus {
+    /// `Initialized`, `Progressing`, `Succeeded`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The policy snapshot that the clusters are of.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub policy_snapshot_index_used: String,
+    /// How many clusters there were.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub policy_observed_cluster_count: i64,
+    /// The resource snapshot that they get.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_snapshot_index_used: String,
+    /// How it is applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied_strategy: Option<Value>,
+    /// The strategy as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged_update_strategy_snapshot: Option<Value>,
+    /// The stages.
+    #[serde(rename = "stagesStatus", skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageStatus>,
+    /// The stage in which clusters lose their resources.
+    #[serde(rename = "deletionStageStatus", skip_serializing_if = "Option::is_none")]
+    pub deletion_stage: Option<StageStatus>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// The status of a stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StageStatus {
+    /// Its name.
+    pub stage_name: String,
+    /// Its clusters, in the order in which they are updated.
+    pub clusters: Vec<ClusterStatus>,
+    /// What has to happen first.
+    #[serde(rename = "beforeStageTaskStatus", skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<TaskStatus>,
+    /// What has to happen before the next stage.
+    #[serde(rename = "afterStageTaskStatus", skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskStatus>,
+    /// `Progressing` and `Succeeded`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// When it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Timestamp>,
+}
+
+/// The status of a cluster in its stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterStatus {
+    /// Its name.
+    pub cluster_name: String,
+    /// The snapshots of `ResourceOverrides` that it gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_override_snapshots: Option<Vec<Value>>,
+    /// The snapshots of `ClusterResourceOverrides` that it gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_resource_override_snapshots: Option<Vec<String>>,
+    /// `Started` and `Succeeded`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The status of something that a stage waits for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskStatus {
+    /// `Approval` or `TimedWait`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The request for an approval.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub approval_request_name: String,
+    /// How far it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+impl RunStatus {
+    pub(super) fn read(run: &Object) -> Result<Self, serde_json::Error> {
+        let status = run.at(&["status"]).filter(|status| !status.is_null());
+        let mut status = status.map_or(Ok(Self::default()), Self::deserialize)?;
+        let stages = status.staged_update_strategy_snapshot.as_mut().and_then(|s| s["stages"].as_array_mut());
+        for stage in stages.into_iter().flatten() {
+            for tasks in ["beforeStageTasks", "afterStageTasks"] {
+                forget_wait(stage.get_mut(tasks));
+            }
+        }
+        Ok(status)
+    }
+
+    /// Notes the generation that all of it is about.
+    pub(super) fn observe(&mut self, generation: i64) {
+        let stages = self.stages.iter_mut().chain(&mut self.deletion_stage);
+        let of_stages = stages.flat_map(|stage| {
+            let tasks = stage.before.iter_mut().chain(&mut stage.after).flat_map(|task| &mut task.conditions);
+            let clusters = stage.clusters.iter_mut().flat_map(|cluster| &mut cluster.conditions);
+            stage.conditions.iter_mut().chain(tasks).chain(clusters)
+        });
+        for condition in self.conditions.iter_mut().chain(of_stages) {
+            condition.observed_generation = generation;
+        }
+    }
+}
+
+/// An approval has no waiting time.
+fn forget_wait(tasks: Option<&mut Value>) {
+    for task in tasks.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(task) = task.as_object_mut().filter(|task| task["type"] == "Approval") {
+            task.remove("waitTime");
+        }
+    }
+}
+
+/// Something with conditions that are set as it goes.
+macro_rules! conditions_of {
+    ($($of:ty),+) => {$(
+        impl $of {
+            pub(super) fn condition(
+                &mut self,
+                kind: &str,
+                status: &str,
+                reason: &str,
+                message: &str,
+                now: Timestamp,
+            ) {
+                condition::set(&mut self.conditions, Condition::new(kind, status, reason, message), now);
+            }
+
+            pub(super) fn find(&self, kind: &str) -> Option<&Condition> {
+                condition::find(&self.conditions, kind)
+            }
+
+            pub(super) fn is(&self, kind: &str) -> bool {
+                self.find(kind).is_some_and(Condition::is_true)
+            }
+        }
+    )+};
+}
+
+conditions_of!(StageStatus, ClusterStatus, TaskStatus);
+
+impl ClusterStatus {
+    pub(super) fn start(&mut self, now: Timestamp) {
+        self.condition("Started", "True", "ClusterUpdatingStarted", "Cluster update started", now);
+    }
+
+    pub(super) fn succeed(&mut self, now: Timestamp) {
+        let message = "Cluster update completed successfully";
+        self.condition("Succeeded", "True", "ClusterUpdatingSucceeded", message, now);
+    }
+}
+
+impl StageStatus {
+    pub(super) fn start(&mut self, now: Timestamp) {
+        let message = "Clusters in the stage started updating";
+        self.condition("Progressing", "True", "StageUpdatingStarted", message, now);
+        self.start_time.get_or_insert(now);
+    }
+
+    pub(super) fn succeed(&mut self, now: Timestamp) {
+        let message = "All clusters in the stage are updated and after-stage tasks are completed";
+        self.condition("Progressing", "False", "StageUpdatingSucceeded", message, now);
+        let message = "Stage update completed successfully";
+        self.condition("Succeeded", "True", "StageUpdatingSucceeded", message, now);
+        self.end_time = Some(now);
+    }
+
+    pub(super) fn skip(&mut self, now: Timestamp) {
+        let message = "Stage skipped because it has no clusters";
+        for (kind, status) in [("Progressing", "False"), ("Succeeded", "True")] {
+            self.condition(kind, status, "StageUpdatingSkippedNoClusters", message, now);
+        }
+        self.start_time.get_or_insert(now);
+        self.end_time = Some(now);
+    }
+}

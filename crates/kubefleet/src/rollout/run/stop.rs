@@ -1,0 +1,77 @@
+//! A run that is stopped: what is in flight is waited for, nothing new is started.
+
+use jiff::SignedDuration;
+
+use super::status::StageStatus;
+use super::{At, Failure, POLL, Run};
+
+impl Run<'_> {
+    /// How long to wait for what is in flight; `None` when the run has stopped.
+    pub(super) fn stop(&mut self, at: At) -> Result<Option<SignedDuration>, Failure> {
+        let message = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
+                       finish updating before completing the stop process";
+        self.condition("Progressing", "Unknown", "UpdateRunStopping", message);
+        let Some(mut stage) = self.stage(at).cloned() else { return Ok(None) };
+        let message =
+            "Waiting for all the updating clusters to finish updating before completing the stop process";
+        stage.condition("Progressing", "Unknown", "StageUpdatingStopping", message, self.now);
+        let stopped =
+            if at == At::Deletion { self.stop_deletions(&mut stage) } else { self.settle(&mut stage) };
+        if let Some(place) = self.stage(at) {
+            *place = stage;
+        }
+        if !stopped? {
+            return Ok(Some(POLL));
+        }
+        let message = "The update run has been stopped";
+        self.condition("Progressing", "False", "UpdateRunStopped", message);
+        Ok(None)
+    }
+
+    /// Whether nothing is in flight any more.
+    fn settle(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
+        let (mut failures, mut stuck, mut open) = (Vec::new(), Vec::new(), false);
+        for cluster in &mut stage.clusters {
+            if !cluster.is("Started") || cluster.find("Succeeded").is_some() {
+                continue;
+            }
+            let Some(binding) = self.binding(&cluster.cluster_name) else { continue };
+            match binding.result(&stage.stage_name, &self.name) {
+                Ok(true) => {
+                    cluster.succeed(self.now);
+                    continue;
+                }
+                Ok(false) => {}
+                Err(failure) => failures.push(failure),
+            }
+            open = true;
+            if self.is_stuck(cluster) {
+                stuck.push(cluster.cluster_name.clone());
+            }
+        }
+        self.report_stuck(&stuck, &stage.stage_name);
+        if let Some(failure) = Failure::aggregate(failures) {
+            return Err(failure);
+        }
+        if !open {
+            stopped(stage, self.now);
+        }
+        Ok(!open)
+    }
+
+    /// Whether no binding is left that is to go.
+    fn stop_deletions(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
+        let doomed = self.doomed();
+        self.delete_bindings(stage, &doomed, false)?;
+        if !doomed.iter().any(|(_, _, deleting)| *deleting) {
+            stopped(stage, self.now);
+        }
+        Ok(doomed.is_empty())
+    }
+}
+
+fn stopped(stage: &mut StageStatus, now: jiff::Timestamp) {
+    let message =
+        "All the updating clusters have finished updating, the stage is now stopped, waiting to be resumed";
+    stage.condition("Progressing", "False", "StageUpdatingStopped", message, now);
+}

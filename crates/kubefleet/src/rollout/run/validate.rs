@@ -1,0 +1,130 @@
+//! What a run looks at again each time, and where it is.
+//!
+//! Facts: any difference to what the run began with ends it, but overrides and the strategy are never looked
+//! at again.
+
+use federate_kubernetes::condition::Condition;
+use federate_kubernetes::{Cluster, Object};
+use serde_json::json;
+
+use super::initialize::{Selected, attempt, everywhere};
+use super::status::{RunStatus, StageStatus};
+use super::{At, Failure, Run};
+use crate::rollout::staged::{self, Stage};
+
+impl Run<'_> {
+    /// The stage that the run is at, if everything is as it was.
+    pub(super) fn validate(&mut self) -> Result<Result<At, Failure>, serde_json::Error> {
+        let mut now = RunStatus::default();
+        let (latest, wanted) = attempt!(self.policy(&mut now)?);
+        attempt!(self.same_start(&now, wanted));
+        let selected = attempt!(self.selected(latest, wanted));
+        let stages = attempt!(self.same_stages(&selected));
+        let at = attempt!(self.current(&stages));
+        Ok(self.known_deletions(&selected).map(|()| at))
+    }
+
+    fn same_start(&self, now: &RunStatus, wanted: Option<i64>) -> Result<(), Failure> {
+        let then = &self.status;
+        if now.applied_strategy != then.applied_strategy {
+            return Err(Failure::client("the applyStrategy in the updateRun is outdated"));
+        }
+        if now.policy_snapshot_index_used != then.policy_snapshot_index_used {
+            return Err(Failure::Abort(format!(
+                "the policy snapshot index used in the updateRun is outdated, latest: {}, recorded: {}",
+                now.policy_snapshot_index_used, then.policy_snapshot_index_used
+            )));
+        }
+        if wanted.is_some_and(|wanted| wanted != then.policy_observed_cluster_count) {
+            return Err(Failure::Abort("the cluster count used in the updateRun is outdated".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The stages as they would be laid out now, if that is what they are.
+    fn same_stages(&self, selected: &Selected) -> Result<Vec<Stage>, Failure> {
+        let spec = self.status.staged_update_strategy_snapshot.clone().unwrap_or_default();
+        let strategy = Object::of(json!({"metadata": {"name": self.strategy}, "spec": spec}), "hub");
+        let clusters = self.clusters(selected);
+        let picked: Vec<&Cluster> = clusters.iter().collect();
+        let stages = staged::laid_out(&strategy, &picked).map_err(Failure::client)?;
+        everywhere(&stages, selected)?;
+        if stages.len() != self.status.stages.len() {
+            return Err(Failure::Abort("the number of stages in the updateRun has changed".to_owned()));
+        }
+        for (index, (now, then)) in stages.iter().zip(&self.status.stages).enumerate() {
+            if now.name != then.stage_name {
+                return Err(Failure::Abort(format!("the name of the stage in index `{index}` has changed")));
+            }
+            if now.clusters.len() != then.clusters.len() {
+                return Err(Failure::Abort(format!(
+                    "the number of clusters in index `{index}` stage has changed, new: {}, existing: {}",
+                    now.clusters.len(),
+                    then.clusters.len()
+                )));
+            }
+            if now.clusters.iter().zip(&then.clusters).any(|(now, then)| **now != *then.cluster_name) {
+                return Err(Failure::Abort(format!("the clusters in index `{index}` stage have changed")));
+            }
+        }
+        Ok(stages)
+    }
+
+    /// The stage that is being updated, else the one after those that are finished.
+    fn current(&self, stages: &[Stage]) -> Result<At, Failure> {
+        let inconsistent = |why: &str| Err(Failure::unexpected(format!("the status of the run: {why}")));
+        let (mut updating, mut finished) = (None, 0);
+        for (index, stage) in self.status.stages.iter().enumerate() {
+            match stage.find("Succeeded") {
+                Some(_) if stage.is("Succeeded") => {
+                    if finished != index || updating.is_some() {
+                        return inconsistent("stages finished out of order");
+                    }
+                    if !stage.clusters.iter().all(|cluster| cluster.is("Succeeded")) {
+                        return inconsistent("a stage finished before its clusters");
+                    }
+                    finished += 1;
+                }
+                Some(result) if result.is_false() => return inconsistent("a stage has failed"),
+                _ if stage.find("Progressing").is_some() => {
+                    if updating.replace(index).is_some() || index != finished {
+                        return inconsistent("two stages are being updated");
+                    }
+                    let most = stages.get(index).map_or(1, |stage| stage.max_concurrency);
+                    if i64::try_from(in_flight(stage)).unwrap_or(i64::MAX) > most {
+                        return inconsistent("more clusters are being updated than may be");
+                    }
+                }
+                _ => {}
+            }
+        }
+        let index = updating.unwrap_or(finished);
+        let deleted = self.status.deletion_stage.as_ref().and_then(|stage| stage.find("Succeeded"));
+        match (self.at(index), deleted) {
+            (At::Deletion, Some(result)) if result.is_true() => Ok(At::Done),
+            (At::Deletion, Some(result)) if result.is_false() => {
+                inconsistent("the deletion stage has failed")
+            }
+            (at, _) => Ok(at),
+        }
+    }
+
+    fn known_deletions(&self, selected: &Selected) -> Result<(), Failure> {
+        let known = self.status.deletion_stage.iter().flat_map(|stage| &stage.clusters);
+        let known: Vec<&str> = known.map(|cluster| cluster.cluster_name.as_str()).collect();
+        match selected.to_delete.iter().find(|cluster| !known.contains(&cluster.as_str())) {
+            None => Ok(()),
+            Some(cluster) => Err(Failure::Abort(format!(
+                "the cluster `{cluster}` to be deleted is new since the run began"
+            ))),
+        }
+    }
+}
+
+/// How many clusters of a stage were started and are not finished.
+fn in_flight(stage: &StageStatus) -> usize {
+    let open = |c: &&super::status::ClusterStatus| {
+        c.is("Started") && !c.find("Succeeded").is_some_and(Condition::is_true)
+    };
+    stage.clusters.iter().filter(open).count()
+}

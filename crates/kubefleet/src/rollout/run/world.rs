@@ -1,0 +1,135 @@
+//! The objects of a hub as a run reads and writes them.
+//!
+//! Facts: deleting an object that has finalizers only marks it.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::Object;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The label by which approval requests name their run.
+pub(super) const TARGET_RUN: &str = "kubernetes-fleet.io/targetUpdateRun";
+
+type Key = (String, Option<String>, String);
+
+/// Something that a run wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// A binding.
+    Binding(String),
+    /// A binding was deleted.
+    DeletedBinding(String),
+    /// A new approval request.
+    NewApproval(String),
+    /// The status of an approval request.
+    Approval(String),
+}
+
+/// The objects of a hub.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    objects: BTreeMap<Key, Object>,
+    writes: Vec<Write>,
+}
+
+impl World {
+    /// A world with these objects.
+    pub fn new(objects: impl IntoIterator<Item = Object>) -> Self {
+        let mut world = Self::default();
+        objects.into_iter().for_each(|object| world.put(object));
+        world
+    }
+
+    /// Adds or replaces an object.
+    pub fn put(&mut self, object: Object) {
+        let id = &object.id;
+        self.objects.insert((id.kind.clone(), id.namespace.clone(), id.name.clone()), object);
+    }
+
+    /// Removes an object.
+    pub fn remove(&mut self, kind: &str, namespace: Option<&str>, name: &str) {
+        self.objects.remove(&key(kind, namespace, name));
+    }
+
+    /// An object.
+    pub fn get(&self, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Object> {
+        self.objects.get(&key(kind, namespace, name))
+    }
+
+    pub(super) fn get_mut(&mut self, kind: &str, namespace: Option<&str>, name: &str) -> Option<&mut Object> {
+        self.objects.get_mut(&key(kind, namespace, name))
+    }
+
+    /// The objects of a kind in a namespace, by name.
+    pub(super) fn all<'w>(
+        &'w self,
+        kind: &'w str,
+        namespace: Option<&'w str>,
+    ) -> impl Iterator<Item = &'w Object> {
+        let all = self.objects.values();
+        all.filter(move |o| o.id.kind == kind && o.id.namespace.as_deref() == namespace)
+    }
+
+    /// The objects of a kind in all namespaces, by namespace and name.
+    pub(super) fn of_kind<'w>(&'w self, kind: &'w str) -> impl Iterator<Item = &'w Object> {
+        self.objects.values().filter(move |o| o.id.kind == kind)
+    }
+
+    /// Takes the notes of what was written since the last time.
+    pub fn take_writes(&mut self) -> Vec<Write> {
+        std::mem::take(&mut self.writes)
+    }
+
+    pub(super) fn note(&mut self, write: Write) {
+        self.writes.retain(|noted| *noted != write);
+        self.writes.push(write);
+    }
+
+    /// Deletes an object: at once, or once those have seen it whose finalizers it has.
+    pub(super) fn delete(&mut self, kind: &str, namespace: Option<&str>, name: &str, now: Timestamp) {
+        let Some(object) = self.get_mut(kind, namespace, name) else { return };
+        let finalizers = object.at(&["metadata", "finalizers"]).and_then(Value::as_array);
+        if finalizers.is_none_or(Vec::is_empty) {
+            self.remove(kind, namespace, name);
+        } else if !object.deleting() {
+            object.body["metadata"]["deletionTimestamp"] = json!(now);
+        }
+    }
+
+    /// Lets a run go that is being deleted: its approval requests go with it.
+    pub(super) fn remove_run(&mut self, kind: &str, namespace: Option<&str>, name: &str) {
+        self.objects.retain(|_, object| {
+            let own = object.id.kind.ends_with("ApprovalRequest")
+                && object.id.namespace.as_deref() == namespace
+                && object.label(TARGET_RUN) == Some(name);
+            !own
+        });
+        let Some(object) = self.get_mut(kind, namespace, name) else { return };
+        let finalizers = object.body["metadata"]["finalizers"].as_array_mut();
+        let left = finalizers.map(|all| {
+            all.retain(|finalizer| finalizer != super::FINALIZER);
+            all.len()
+        });
+        if left.unwrap_or(0) == 0 {
+            self.remove(kind, namespace, name);
+        }
+    }
+}
+
+fn key(kind: &str, namespace: Option<&str>, name: &str) -> Key {
+    (kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
+}
+
+/// Adds a finalizer that is missing.
+pub(super) fn add_finalizer(object: &mut Object, finalizer: &str) {
+    let finalizers = &mut object.body["metadata"]["finalizers"];
+    if finalizers.is_null() {
+        *finalizers = json!([]);
+    }
+    if let Some(all) = finalizers.as_array_mut()
+        && !all.iter().any(|one| one == finalizer)
+    {
+        all.push(finalizer.into());
+    }
+}

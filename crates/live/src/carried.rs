@@ -1,0 +1,99 @@
+//! What came of each object that something was sent about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Error;
+use federate_engine::actions::{Action, Decision, Outcome};
+use federate_kubernetes::ObjectRef;
+
+/// What came of what was decided to be sent about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// The run has not come to it.
+    Open,
+    /// The API server took it.
+    Done,
+    /// The API server refused it.
+    Failed(String),
+    /// Why it was not sent.
+    Held(String),
+    /// Another client changed the object after it was decided about.
+    Late,
+}
+
+/// What came of it, by object.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    pub(super) sent: BTreeMap<ObjectRef, Sent>,
+    /// The uid of the inventory's parent.
+    pub(super) parent: Option<String>,
+}
+
+impl Carried {
+    /// Everything that is to be sent, before anything is.
+    pub(super) fn begin(decisions: &[Decision]) -> Self {
+        let sent = decisions.iter().filter_map(|decision| match (&decision.send, &decision.action.error) {
+            (Some(_), _) => Some((decision.action.object.clone(), Sent::Open)),
+            // What depends on it must not go.
+            (None, Some(why)) => Some((decision.action.object.clone(), Sent::Failed(why.clone()))),
+            (None, None) => None,
+        });
+        Self { sent: sent.collect(), parent: None }
+    }
+
+    /// The objects that could not be changed, or were not because of others.
+    pub(super) fn undone(&self) -> impl Iterator<Item = &ObjectRef> {
+        let undone = |sent: &Sent| matches!(sent, Sent::Failed(_) | Sent::Held(_) | Sent::Late);
+        self.sent.iter().filter(move |(_, sent)| undone(sent)).map(|(object, _)| object)
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.undone().next().is_none()
+    }
+
+    pub(super) fn note(&mut self, object: ObjectRef, sent: Sent) {
+        self.sent.insert(object, sent);
+    }
+
+    /// The objects that are worth another round: another client was faster, or what they need was held up by that.
+    pub(super) fn again(&self) -> BTreeSet<ObjectRef> {
+        let again = self.sent.iter().filter(|(_, sent)| !matches!(sent, Sent::Done));
+        again.map(|(object, _)| object.clone()).collect()
+    }
+
+    pub(super) fn any_late(&self) -> bool {
+        self.sent.values().any(|sent| *sent == Sent::Late)
+    }
+
+    /// Says of actions what came of them.
+    pub(super) fn mark(&self, actions: &mut [Action], tried_only: bool, late: &str, ended: &str) {
+        for action in actions {
+            let (outcome, why) = match self.sent.get(&action.object) {
+                Some(Sent::Done) if tried_only => continue,
+                Some(Sent::Done) => (Outcome::Done, None),
+                Some(Sent::Failed(why)) => (Outcome::Failed, Some(why.as_str())),
+                Some(Sent::Late) => (Outcome::Failed, Some(late)),
+                Some(Sent::Held(why)) => (Outcome::NotTried, Some(why.as_str())),
+                Some(Sent::Open) => (Outcome::NotTried, Some(ended)),
+                None if tried_only || action.outcome != Outcome::Planned => continue,
+                None => (Outcome::Done, None),
+            };
+            action.outcome = outcome;
+            match outcome {
+                Outcome::Failed => action.error = why.map(str::to_owned),
+                Outcome::NotTried => action.reason = why.map(str::to_owned),
+                Outcome::Planned | Outcome::Done => {}
+            }
+        }
+    }
+}
+
+impl From<Result<(), Error>> for Sent {
+    fn from(result: Result<(), Error>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(error) if error.is_conflict() => Self::Late,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}

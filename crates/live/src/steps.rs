@@ -1,0 +1,178 @@
+//! The requests about one object, in their order, with what has to be waited for between them.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::call::{Call, encoded};
+use super::client::Client;
+use super::kinds::path_of;
+use super::read::Seen;
+use super::{Error, How};
+use federate_engine::actions::{MANAGER, Replaced, Send};
+use federate_kubernetes::ObjectRef;
+
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+/// How long a definition may take until its kind is served.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+/// How often it is asked whether it is.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The requests about one object, in order.
+pub(super) struct Steps {
+    pub(super) object: ObjectRef,
+    calls: Vec<Call>,
+    /// What must be gone before the object is applied: how it is deleted, and where to ask.
+    replaces: Option<(Call, Call)>,
+    /// Where to ask whether a definition is in force.
+    establishes: Option<Call>,
+    /// The `ServiceAccount` without which the object is deleted at once.
+    needs: Option<(Call, String)>,
+    /// Whether it is no failure that the object is not there.
+    may_be_gone: bool,
+}
+
+/// The requests for a decision; `None` where the kind is not known.
+pub(super) fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
+    let kind = seen.kinds.of(object)?;
+    let path = path_of(kind, object);
+    let patch = || {
+        let call = Call::new(Method::PATCH, path.clone()).query("fieldManager", MANAGER);
+        let awaited = kind.custom.is_some() || kind.is("Pod");
+        if awaited && how.dry_run.is_none() { call.awaited() } else { call }
+    };
+    let is_definition = object.kind == "CustomResourceDefinition" && how.dry_run.is_none();
+    let mut steps = Steps {
+        object: object.clone(),
+        calls: Vec::new(),
+        replaces: None,
+        establishes: None,
+        needs: None,
+        may_be_gone: matches!(send, Send::Delete { .. }),
+    };
+    match send {
+        Send::Apply { body, owners, replaces } => {
+            if let Some(Replaced { uid, resource_version, orphans }) = replaces {
+                let policy = if *orphans { "Orphan" } else { "Background" };
+                let delete = deletion(&path, policy, uid, resource_version);
+                // A trial of the new object could only fail, because the old one is there.
+                if how.dry_run.is_some() {
+                    steps.calls.push(delete);
+                    return Some(steps);
+                }
+                steps.replaces = Some((delete, Call::get(path.clone())));
+            }
+            if let Some((entries, version)) = owners {
+                let operations = json!([
+                    {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                ]);
+                steps.calls.push(patch().body(JSON_PATCH, &operations));
+            }
+            steps.calls.push(patch().query("force", "true").body(APPLY, body));
+            steps.establishes = is_definition.then(|| Call::get(path));
+            steps.needs = account(object, body).filter(|_| how.dry_run.is_none());
+        }
+        Send::Delete { uid, resource_version } => {
+            steps.calls.push(deletion(&path, "Background", uid, resource_version));
+        }
+    }
+    Some(steps)
+}
+
+/// Deletes an object, if it is still this one.
+pub(super) fn deletion(path: &str, policy: &str, uid: &str, resource_version: &str) -> Call {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
+        "preconditions": {"uid": uid, "resourceVersion": resource_version},
+    });
+    Call::new(Method::DELETE, path).body("application/json", &options)
+}
+
+/// The `ServiceAccount` whose token a Secret is to hold.
+fn account(object: &ObjectRef, body: &Value) -> Option<(Call, String)> {
+    let is_token = object.kind == "Secret"
+        && body.get("type").is_some_and(|kind| kind == "kubernetes.io/service-account-token");
+    let name = body.pointer("/metadata/annotations/kubernetes.io~1service-account.name")?.as_str()?;
+    let namespace = object.namespace.as_deref().filter(|_| is_token)?;
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}", encoded(namespace), encoded(name));
+    Some((Call::get(path), format!("{namespace}/{name}")))
+}
+
+/// Sends the requests about an object, and waits for what belongs to it.
+pub(super) async fn take(client: &Client, steps: &Steps) -> Result<(), Error> {
+    if let Some((delete, get)) = &steps.replaces {
+        client.find(delete).await?;
+        gone(client, get).await?;
+    }
+    for call in &steps.calls {
+        match client.send::<IgnoredAny>(call).await {
+            Err(error) if steps.may_be_gone && error.is_absent() => {}
+            result => drop(result?),
+        }
+    }
+    if let Some((call, name)) = &steps.needs {
+        needed(client, call, name).await?;
+    }
+    match &steps.establishes {
+        Some(call) => established(client, call).await,
+        None => Ok(()),
+    }
+}
+
+/// Waits until an object is gone.
+async fn gone(client: &Client, call: &Call) -> Result<(), Error> {
+    let end = Instant::now() + ESTABLISHED;
+    while client.find(call).await?.is_some() {
+        if Instant::now() >= end {
+            let seconds = ESTABLISHED.as_secs();
+            return Err(Error::Late(format!(
+                "it was deleted to be created anew, and is not gone after {seconds} s; apply again when it is"
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Says that an object does not stay without its `ServiceAccount`. One that may not be read may be there.
+async fn needed(client: &Client, call: &Call, name: &str) -> Result<(), Error> {
+    match client.find(call).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(()),
+        found => match found? {
+            Some(_) => Ok(()),
+            None => Err(Error::Late(format!(
+                "the token controller deletes it, because ServiceAccount {name} does not exist"
+            ))),
+        },
+    }
+}
+
+/// Waits until a definition is in force.
+async fn established(client: &Client, call: &Call) -> Result<(), Error> {
+    let end = Instant::now() + ESTABLISHED;
+    loop {
+        let definition: Value = client.send(call).await?;
+        let conditions = || definition.pointer("/status/conditions").and_then(Value::as_array);
+        let holds = |condition: &&Value, kind: &str, status: &str| {
+            condition.get("type") == Some(&json!(kind)) && condition.get("status") == Some(&json!(status))
+        };
+        if conditions().into_iter().flatten().any(|condition| holds(&condition, "Established", "True")) {
+            return Ok(());
+        }
+        // Its names stay taken.
+        if let Some(refused) = conditions().into_iter().flatten().find(|c| holds(c, "NamesAccepted", "False"))
+        {
+            let why = refused.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Err(Error::Late(format!("it is not established: {why}")));
+        }
+        if Instant::now() >= end {
+            return Err(Error::Late(format!("it was not established within {} s", ESTABLISHED.as_secs())));
+        }
+        sleep(PAUSE).await;
+    }
+}

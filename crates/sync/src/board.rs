@@ -1,0 +1,116 @@
+//! What the Syncs of a process know of one another: which there are, as they are wanted at this moment, and which of
+//! them are ready. Each has a seat here, and a thread that takes from it what is to be done next.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
+
+use crate::read::Loaded;
+
+/// What a thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Something happened: a round is due.
+    Now,
+    /// The process ends.
+    End,
+}
+
+/// The Syncs, by namespace and name.
+#[derive(Default)]
+pub(crate) struct Board(Mutex<BTreeMap<String, Seat>>);
+
+struct Seat {
+    wake: Sender<Wake>,
+    ready: bool,
+    /// The Sync as it is wanted; `None` where it is to end.
+    wanted: Option<Loaded>,
+}
+
+impl Board {
+    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Seat>) -> T) -> T {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes these the Syncs that are wanted. Returns those that have no thread yet, with what wakes it.
+    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, Receiver<Wake>)> {
+        let mut wanted: BTreeMap<String, Loaded> =
+            syncs.into_iter().map(|loaded| (loaded.sync.metadata.full_name(), loaded)).collect();
+        self.with(|seats| {
+            for (name, seat) in seats.iter_mut() {
+                let new = wanted.remove(name);
+                if seat.wanted != new {
+                    seat.wanted = new;
+                    // A thread that has failed does not listen.
+                    let _ = seat.wake.send(Wake::Now);
+                }
+            }
+            let start = |(name, loaded): (String, Loaded)| {
+                let (wake, wakes) = mpsc::channel();
+                seats.insert(name.clone(), Seat { wake, ready: false, wanted: Some(loaded) });
+                (name, wakes)
+            };
+            wanted.into_iter().map(start).collect()
+        })
+    }
+
+    /// The Sync as it is wanted; `None` where its thread is to end, which then has no seat any more.
+    pub(crate) fn wanted(&self, name: &str) -> Option<Loaded> {
+        self.with(|seats| {
+            let wanted = seats.get(name).and_then(|seat| seat.wanted.clone());
+            if wanted.is_none() {
+                seats.remove(name);
+            }
+            wanted
+        })
+    }
+
+    /// Wakes a Sync.
+    pub(crate) fn wake(&self, name: &str) {
+        self.with(|seats| {
+            if let Some(seat) = seats.get(name) {
+                let _ = seat.wake.send(Wake::Now);
+            }
+        });
+    }
+
+    /// Ends all threads when their rounds are over.
+    pub(crate) fn end(&self) {
+        self.with(|seats| {
+            for seat in seats.values() {
+                let _ = seat.wake.send(Wake::End);
+            }
+        });
+    }
+
+    /// The first that a Sync depends on and that is not ready.
+    pub(crate) fn unready(&self, loaded: &Loaded) -> Option<String> {
+        self.with(|seats| loaded.sync.dependencies().find(|on| !seats.get(on).is_some_and(|seat| seat.ready)))
+    }
+
+    /// Notes whether a Sync is ready; those that wait for it are woken when it becomes so.
+    pub(crate) fn note(&self, name: &str, ready: bool) {
+        self.with(|seats| {
+            let Some(seat) = seats.get_mut(name) else { return };
+            if std::mem::replace(&mut seat.ready, ready) == ready || !ready {
+                return;
+            }
+            let waits = |seat: &&Seat| {
+                seat.wanted.as_ref().is_some_and(|loaded| loaded.sync.dependencies().any(|on| on == name))
+            };
+            for other in seats.values().filter(waits) {
+                let _ = other.wake.send(Wake::Now);
+            }
+        });
+    }
+
+    /// The folders that are read as they stand.
+    pub(crate) fn folders(&self) -> Vec<(std::path::PathBuf, String)> {
+        self.with(|seats| {
+            let wanted = seats.iter().filter_map(|(name, seat)| Some((name, seat.wanted.as_ref()?)));
+            wanted
+                .filter_map(|(name, loaded)| Some((loaded.address.folder()?.to_owned(), name.clone())))
+                .collect()
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The definition of `Sync` for an API server, made from the Rust type: a structural schema, and the columns that
+//! `kubectl get` prints.
+//!
+//! Facts: "Specifying a structural schema" and "Additional printer columns" of the Kubernetes documentation.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use crate::api::Spec;
+use crate::status::Status;
+
+/// The `CustomResourceDefinition`.
+pub fn crd() -> Value {
+    let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
+    let condition = |field: &str| format!(".status.conditions[?(@.type==\"Ready\")].{field}");
+    let mut revision = column("Revision", ".status.lastAppliedRevision");
+    revision["priority"] = 1.into();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "syncs.federate.dev"},
+        "spec": {
+            "group": "federate.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "Sync", "listKind": "SyncList", "plural": "syncs", "singular": "sync", "categories": ["federate"]},
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("URL", ".spec.source.url"),
+                    column("Ready", &condition("status")),
+                    column("Status", &condition("message")),
+                    revision,
+                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "description": "Keeps branches and clusters at what a source renders.",
+                    "type": "object",
+                    "required": ["spec"],
+                    "x-kubernetes-validations": [{
+                        "rule": "size(self.metadata.name) <= 200",
+                        "message": "the name must have at most 200 characters",
+                    }],
+                    "properties": {"spec": spec(), "status": schema::<Status>()},
+                }},
+            }],
+        },
+    })
+}
+
+/// The schema of the spec, with the rules that go beyond single fields.
+fn spec() -> Value {
+    let mut spec = schema::<Spec>();
+    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
+    spec["x-kubernetes-validations"] = json!([
+        rule(
+            "has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
+            "there is nothing to do: name commit, apply or both"
+        ),
+        rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
+    ]);
+    spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(
+        "[has(self.branch), has(self.tag), has(self.name), has(self.commit)].filter(named, named).size() == 1",
+        "name exactly one of branch, tag, name and commit"
+    )]);
+    spec
+}
+
+/// The structural schema of a type.
+fn schema<T: schemars::JsonSchema>() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    structure(&mut schema);
+    schema
+}
+
+/// Leaves out what API servers do not take, and writes alternatives of words as a list of them.
+fn structure(schema: &mut Value) {
+    if let Some(map) = schema.as_object_mut() {
+        for unknown in ["$schema", "components", "title"] {
+            // A property may be called so.
+            if map.get(unknown).is_some_and(|value| unknown != "title" || value.is_string()) {
+                map.remove(unknown);
+            }
+        }
+        if map.get("additionalProperties") == Some(&Value::Bool(false)) {
+            map.remove("additionalProperties");
+        }
+        if let Some(words) = map.get("oneOf").and_then(Value::as_array).and_then(|cases| words(cases)) {
+            map.remove("oneOf");
+            map.insert("type".to_owned(), "string".into());
+            map.insert("enum".to_owned(), words.into());
+        }
+        // How many bytes a whole number has is no matter of JSON.
+        if map.get("format").is_some_and(|format| matches!(format.as_str(), Some("uint" | "uint8"))) {
+            map.remove("format");
+        }
+        map.values_mut().for_each(structure);
+    } else if let Some(items) = schema.as_array_mut() {
+        items.iter_mut().for_each(structure);
+    }
+}
+
+fn words(cases: &[Value]) -> Option<Vec<Value>> {
+    let word = |case: &Value| {
+        let one = case["enum"].as_array().filter(|words| words.len() == 1).and_then(|words| words.first());
+        case.get("const").or(one).filter(|word| word.is_string()).cloned()
+    };
+    cases.iter().map(word).collect()
+}

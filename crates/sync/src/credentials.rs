@@ -1,0 +1,229 @@
+//! Credentials of a source, by the keys that Flux's Secrets have, as `git` takes them: in its environment and in files
+//! that only we can read. None stands in an argument, where every process could read it.
+//!
+//! Facts: the Secrets of Flux's GitRepository; git-config(1) (`GIT_CONFIG_COUNT`, `http.*`); ssh_config(5).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+
+use k8s_openapi::ByteString;
+use tempfile::NamedTempFile;
+
+/// The keys of a Secret.
+pub type Keys = BTreeMap<String, Vec<u8>>;
+
+/// What `git` is given, while this exists.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    variables: Vec<(String, OsString)>,
+    /// Settings of git's configuration.
+    settings: Vec<(String, String)>,
+    files: Vec<NamedTempFile>,
+}
+
+/// A file that only we can read.
+pub(crate) fn private_file(contents: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(contents)?;
+    file.flush()?;
+    Ok(file)
+}
+
+impl Credentials {
+    /// The credentials for an address, and the proxy on the way.
+    pub fn of(url: &str, secret: Option<&Keys>, proxy: Option<&Keys>) -> Result<Self, String> {
+        let mut credentials = Self::default();
+        if let Some(keys) = secret {
+            if url.starts_with("http://") || url.starts_with("https://") {
+                credentials.http(url, keys)?;
+            } else {
+                credentials.ssh(keys)?;
+            }
+        }
+        if let Some(keys) = proxy {
+            credentials.proxy(keys)?;
+        }
+        Ok(credentials)
+    }
+
+    /// The variables that say all that.
+    pub fn variables(&self) -> Vec<(String, OsString)> {
+        let mut all = self.variables.clone();
+        if self.settings.is_empty() {
+            return all;
+        }
+        // Those that are set already stay.
+        let first = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
+        let first = first.unwrap_or(0);
+        for (at, (key, value)) in (first..).zip(&self.settings) {
+            all.push((format!("GIT_CONFIG_KEY_{at}"), key.into()));
+            all.push((format!("GIT_CONFIG_VALUE_{at}"), value.into()));
+        }
+        all.push(("GIT_CONFIG_COUNT".to_owned(), (first + self.settings.len()).to_string().into()));
+        all
+    }
+
+    fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.settings.push((key.to_owned(), value.into()));
+    }
+
+    fn http(&mut self, url: &str, keys: &Keys) -> Result<(), String> {
+        let username = text(keys, "username")?;
+        let password = text(keys, "password")?;
+        let token = text(keys, "bearerToken")?;
+        let authorization = match (token, username, password) {
+            (Some(token), ..) => Some(format!("Bearer {token}")),
+            (None, Some(username), Some(password)) => {
+                let pair = ByteString(format!("{username}:{password}").into_bytes());
+                let pair = serde_json::to_value(pair).ok().and_then(|value| Some(value.as_str()?.to_owned()));
+                Some(format!("Basic {}", pair.unwrap_or_default()))
+            }
+            (None, None, None) => None,
+            _ => return Err("the Secret of the source has only one of `username` and `password`".to_owned()),
+        };
+        if let Some(authorization) = authorization {
+            if url.starts_with("http://") && !is_loopback(url) {
+                return Err("credentials are not sent over plain http: name the source by https".to_owned());
+            }
+            self.set("http.extraHeader", format!("Authorization: {authorization}"));
+            // Whoever answers must not send them elsewhere.
+            self.set("http.followRedirects", "false");
+            self.set("credential.helper", "");
+        }
+        if let Some(authority) = keys.get("ca.crt").or_else(|| keys.get("caFile")) {
+            let path = self.file(authority)?;
+            self.set("http.sslCAInfo", path);
+        }
+        Ok(())
+    }
+
+    fn ssh(&mut self, keys: &Keys) -> Result<(), String> {
+        let Some(identity) = keys.get("identity") else {
+            return Err("the Secret of the source has no `identity`".to_owned());
+        };
+        let Some(hosts) = keys.get("known_hosts") else {
+            return Err(
+                "the Secret of the source has no `known_hosts`: whose key would be believed?".to_owned()
+            );
+        };
+        let mut identity = identity.clone();
+        if !identity.ends_with(b"\n") {
+            identity.push(b'\n');
+        }
+        let (identity, hosts) = (self.file(&identity)?, self.file(hosts)?);
+        let command = format!(
+            "ssh -F /dev/null -i '{identity}' -o IdentitiesOnly=yes -o IdentityAgent=none \
+             -o UserKnownHostsFile='{hosts}' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
+        );
+        self.variables.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
+        self.variables.push(("GIT_SSH_VARIANT".to_owned(), "ssh".into()));
+        if let Some(password) = keys.get("password") {
+            self.askpass(password)?;
+        }
+        Ok(())
+    }
+
+    /// Gives ssh the password of the key without a terminal.
+    fn askpass(&mut self, password: &[u8]) -> Result<(), String> {
+        let secret = self.file(password)?;
+        let script = self.file(format!("#!/bin/sh\nexec cat '{secret}'\n").as_bytes())?;
+        let runs = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&script, runs).map_err(|error| error.to_string())?;
+        self.variables.push(("SSH_ASKPASS".to_owned(), script.into()));
+        self.variables.push(("SSH_ASKPASS_REQUIRE".to_owned(), "force".into()));
+        Ok(())
+    }
+
+    fn proxy(&mut self, keys: &Keys) -> Result<(), String> {
+        let address = text(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
+        let Some((scheme, rest)) = address.split_once("://") else {
+            return Err("the `address` of the proxy is no URL".to_owned());
+        };
+        let address = match (text(keys, "username")?, text(keys, "password")?) {
+            (Some(username), Some(password)) => {
+                format!("{scheme}://{}:{}@{rest}", encoded(&username), encoded(&password))
+            }
+            _ => address.clone(),
+        };
+        self.set("http.proxy", address);
+        Ok(())
+    }
+
+    fn file(&mut self, contents: &[u8]) -> Result<String, String> {
+        let file = private_file(contents).map_err(|error| format!("a file for credentials: {error}"))?;
+        let path = file.path().to_string_lossy().into_owned();
+        self.files.push(file);
+        Ok(path)
+    }
+}
+
+/// A key as text of one line.
+fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
+    let Some(bytes) = keys.get(key) else { return Ok(None) };
+    let text = std::str::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']));
+    let plain = text.ok().filter(|text| !text.contains(|c: char| c.is_control()));
+    plain
+        .map(|text| Some(text.to_owned()))
+        .ok_or_else(|| format!("`{key}` in the Secret is not a line of text"))
+}
+
+fn is_loopback(url: &str) -> bool {
+    url.strip_prefix("http://")
+        .is_some_and(|rest| rest.starts_with("127.0.0.1:") || rest.starts_with("localhost:"))
+}
+
+fn encoded(text: &str) -> String {
+    let letter = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(pairs: &[(&str, &str)]) -> Keys {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
+    }
+
+    fn setting(credentials: &Credentials, key: &str) -> Option<String> {
+        credentials.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn credentials_are_headers_that_are_sent_nowhere_else() {
+        let basic = keys(&[("username", "u"), ("password", "p\n")]);
+        let made = Credentials::of("https://example.com/r", Some(&basic), None).unwrap();
+        assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Basic dTpw");
+        assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false");
+        let bearer = keys(&[("bearerToken", "t")]);
+        let made = Credentials::of("https://example.com/r", Some(&bearer), None).unwrap();
+        assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Bearer t");
+        assert!(Credentials::of("http://example.com/r", Some(&bearer), None).is_err(), "in the clear");
+        let injected = keys(&[("bearerToken", "t\r\nX: y")]);
+        assert!(Credentials::of("https://example.com/r", Some(&injected), None).is_err());
+        assert!(Credentials::of("https://example.com/r", Some(&keys(&[("username", "u")])), None).is_err());
+    }
+
+    #[test]
+    fn ssh_believes_only_the_hosts_it_is_given() {
+        let key = keys(&[("identity", "KEY"), ("known_hosts", "HOST"), ("password", "s3cret")]);
+        let made = Credentials::of("git@example.com:r.git", Some(&key), None).unwrap();
+        let variables = made.variables();
+        let command = variables.iter().find(|(name, _)| name == "GIT_SSH_COMMAND").unwrap();
+        assert!(command.1.to_string_lossy().contains("StrictHostKeyChecking=yes"));
+        assert!(!format!("{variables:?}").contains("s3cret"), "the password is in a file");
+        assert!(Credentials::of("ssh://h/r", Some(&keys(&[("identity", "KEY")])), None).is_err());
+    }
+
+    #[test]
+    fn proxies_are_given_with_their_credentials() {
+        let proxy = keys(&[("address", "http://proxy:3128"), ("username", "u@d"), ("password", "p")]);
+        let made = Credentials::of("https://example.com/r", None, Some(&proxy)).unwrap();
+        assert_eq!(setting(&made, "http.proxy").unwrap(), "http://u%40d:p@proxy:3128");
+    }
+}

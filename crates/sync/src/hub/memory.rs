@@ -1,0 +1,207 @@
+//! The scheduler's memory in ConfigMaps: compressed, in parts that each fit into one, and swapped as a whole by the
+//! ConfigMap that names them.
+//!
+//! ```text
+//! federate.<name>                     what was accepted, and the parts of the memory by name
+//! federate.<name>.<digest>.<number>   a part; its name comes from the contents, so that no part ever changes
+//! ```
+//!
+//! Parts are written before they are named, and removed when they are named no more: a process that is killed leaves the
+//! old memory or the new one. The digest tells parts that somebody has edited.
+//!
+//! Facts: ConfigMaps hold up to 1 MiB; binary data is written in base64.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use http::Method;
+use k8s_openapi::ByteString;
+use serde_json::{Map, Value, json};
+
+use super::client::JSON;
+use super::{Error, Hub};
+use crate::api::Sync;
+use crate::state::digest;
+
+/// Bytes in a part.
+const PART: usize = 512 << 10;
+/// The most that a memory may have; no plan is so large.
+const LARGEST: u64 = 1 << 30;
+/// The label that names the Sync of a part, by its uid.
+const LABEL: &str = "federate.dev/memory-of";
+
+/// The memory of one Sync.
+pub(super) struct Memory<'h> {
+    pub(super) hub: &'h Hub,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The object that everything here goes away with.
+    pub(super) owner: Value,
+    pub(super) uid: String,
+    /// The ConfigMap that names the parts, as it was read; `Null` where there is none.
+    pub(super) index: Value,
+}
+
+/// Why a memory cannot be read.
+pub(super) enum Damage {
+    /// The API server.
+    Server(Error),
+    /// What is wrong with it.
+    Contents(String),
+}
+
+impl From<Error> for Damage {
+    fn from(error: Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl<'h> Memory<'h> {
+    pub(super) fn open(hub: &'h Hub, sync: &Sync) -> Result<Self, Error> {
+        let namespace = sync.metadata.namespace.clone();
+        let name = format!("federate.{}", sync.metadata.name);
+        let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
+        let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name, "uid": uid});
+        let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null };
+        memory.index = hub.find(&memory.path(&memory.name))?.unwrap_or_default();
+        Ok(memory)
+    }
+
+    fn folder(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder())
+    }
+
+    /// What people call it.
+    pub(super) fn shown(&self) -> String {
+        format!("ConfigMap {}/{}", self.namespace, self.name)
+    }
+
+    /// What is kept beside the memory.
+    pub(super) fn record(&self) -> Option<&str> {
+        self.index["data"]["record"].as_str()
+    }
+
+    /// The names of the parts.
+    fn parts(&self) -> Vec<String> {
+        let listed = self.index["data"]["parts"].as_str().unwrap_or_default();
+        listed.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The memory; `None` where there is none.
+    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, Damage> {
+        let Some(wanted) = self.index["data"]["digest"].as_str() else { return Ok(None) };
+        let mut packed = Vec::new();
+        for part in self.parts() {
+            let found = self.hub.find(&self.path(&part))?;
+            let found = found.ok_or_else(|| Damage::Contents(format!("its part {part} is gone")))?;
+            let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
+            let bytes = bytes.ok_or_else(|| Damage::Contents(format!("its part {part} holds nothing")))?;
+            packed.extend(bytes.0);
+        }
+        if digest([&*packed]) != wanted {
+            return Err(Damage::Contents("its parts were edited".to_owned()));
+        }
+        let mut text = Vec::new();
+        let unpacked = ZlibDecoder::new(&*packed).take(LARGEST).read_to_end(&mut text);
+        unpacked.map_err(|error| Damage::Contents(error.to_string()))?;
+        Ok(Some(text))
+    }
+
+    /// Writes the parts of a memory, and names them; parts of another are removed.
+    pub(super) fn write(&mut self, text: &[u8]) -> Result<(), Error> {
+        let packed = pack(text);
+        let whole = digest([&*packed]);
+        if self.index["data"]["digest"] == whole.as_str() {
+            return Ok(());
+        }
+        let short: String = whole.chars().take(12).collect();
+        let mut names = Vec::new();
+        for (number, part) in packed.chunks(PART).enumerate() {
+            let name = format!("{}.{short}.{number}", self.name);
+            let body = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+                "metadata": {"name": name, "labels": {LABEL: self.uid}, "ownerReferences": [self.owner]},
+                "binaryData": {"part": ByteString(part.to_vec())},
+            });
+            match self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body)) {
+                // A process that was killed has written it.
+                Err(error) if error.is_conflict() => self.replace(&name, &body)?,
+                other => drop(other?),
+            }
+            names.push(name);
+        }
+        let data = Map::from_iter([
+            ("digest".to_owned(), whole.into()),
+            ("parts".to_owned(), names.join(" ").into()),
+        ]);
+        self.put(data)?;
+        self.sweep(&names)
+    }
+
+    /// Writes a part anew that may not be as it should be.
+    fn replace(&self, name: &str, body: &Value) -> Result<(), Error> {
+        match self.hub.send(&Method::DELETE, &self.path(name), JSON, None) {
+            Err(error) if !error.is_absent() => return Err(error),
+            _ => {}
+        }
+        self.hub.send(&Method::POST, &self.folder(), JSON, Some(body)).map(drop)
+    }
+
+    /// Keeps a text beside the memory.
+    pub(super) fn keep(&mut self, record: &str) -> Result<(), Error> {
+        if self.record() == Some(record) {
+            return Ok(());
+        }
+        self.put(Map::from_iter([("record".to_owned(), record.into())]))
+    }
+
+    /// Changes keys of the index, unless somebody else has changed it meanwhile.
+    fn put(&mut self, changed: Map<String, Value>) -> Result<(), Error> {
+        let mut data = self.index["data"].as_object().cloned().unwrap_or_default();
+        data.extend(changed);
+        let mut body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": self.name, "labels": {LABEL: self.uid}, "ownerReferences": [self.owner]},
+            "data": data,
+        });
+        let version = self.index["metadata"]["resourceVersion"].clone();
+        self.index = if version.is_string() {
+            body["metadata"]["resourceVersion"] = version;
+            self.hub.send(&Method::PUT, &self.path(&self.name), JSON, Some(&body))?
+        } else {
+            self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body))?
+        };
+        Ok(())
+    }
+
+    /// Removes parts that are not named.
+    fn sweep(&self, named: &[String]) -> Result<(), Error> {
+        let named: BTreeSet<&str> = named.iter().map(String::as_str).chain([self.name.as_str()]).collect();
+        let path = format!("{}?labelSelector={LABEL}%3D{}", self.folder(), self.uid);
+        let list = self.hub.find(&path)?.unwrap_or_default();
+        for item in list["items"].as_array().into_iter().flatten() {
+            let Some(name) = item["metadata"]["name"].as_str().filter(|name| !named.contains(name)) else {
+                continue;
+            };
+            match self.hub.send(&Method::DELETE, &self.path(name), JSON, None) {
+                Err(error) if !error.is_absent() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pack(text: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(text);
+    encoder.finish().unwrap_or_default()
+}

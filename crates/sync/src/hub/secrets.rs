@@ -1,0 +1,124 @@
+//! What Secrets beside a Sync say: credentials of its source, and how member clusters are reached.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+
+use federate_live::{Access, Hub as Inventory};
+use federate_session::Session;
+
+use super::Hub;
+use crate::api::Sync;
+use crate::credentials::{Credentials, Keys, private_file};
+use crate::read::Loaded;
+use crate::round::MemberAccess;
+
+/// The keys of a Secret under which a kubeconfig is, as Flux looks for them.
+const KUBECONFIG_KEYS: [&str; 2] = ["value", "value.yaml"];
+/// What the context of the pod's own cluster is called in a kubeconfig that is written here.
+const POD: &str = "pod";
+/// Where a pod finds its own credentials.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+impl Hub {
+    /// The keys of a Secret.
+    fn secret(&self, namespace: &str, name: &str) -> Result<Keys, String> {
+        let told = |why: String| format!("the Secret {namespace}/{name} {why}");
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let found = self.find(&path).map_err(|error| told(format!("cannot be read: {error}")))?;
+        let found = found.ok_or_else(|| told("is not there".to_owned()))?;
+        let data: BTreeMap<String, ByteString> =
+            serde_json::from_value(found["data"].clone()).unwrap_or_default();
+        Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
+    }
+
+    /// The credentials of a Sync's source.
+    pub fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
+        let namespace = &loaded.sync.metadata.namespace;
+        let source = &loaded.sync.spec.source;
+        let read = |named: &Option<crate::api::SecretRef>| {
+            named.as_ref().map(|secret| self.secret(namespace, &secret.name)).transpose()
+        };
+        Credentials::of(
+            &source.url,
+            read(&source.secret_ref)?.as_ref(),
+            read(&source.proxy_secret_ref)?.as_ref(),
+        )
+    }
+
+    /// The keys that may sign, as `verify.secretRef` names them.
+    pub fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
+        let verify = loaded.sync.spec.source.verify.as_ref();
+        let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
+        secret.map(|secret| self.secret(&loaded.sync.metadata.namespace, &secret.name)).transpose()
+    }
+
+    /// How a Sync's clusters are reached. `base` is what the command line says; `context` leads to this API server.
+    pub fn member_access(
+        &self,
+        loaded: &Loaded,
+        session: &Session,
+        mut base: Access,
+        context: Option<&str>,
+        default_account: Option<&str>,
+    ) -> Result<MemberAccess, String> {
+        let sync = &loaded.sync;
+        impersonate(sync, &mut base, default_account);
+        let mut kept = Vec::new();
+        if let Some(kube_config) = &sync.spec.kube_config {
+            let secret = &kube_config.secret_ref;
+            let keys = self.secret(&sync.metadata.namespace, &secret.name)?;
+            let named = secret.key.as_deref();
+            let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
+            let text = text.ok_or_else(|| {
+                format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
+            })?;
+            let file = private_file(text).map_err(|error| error.to_string())?;
+            base.kubeconfig = Some(file.path().to_owned());
+            kept.push(file);
+        }
+        if sync.spec.hub.is_some() {
+            let context = match context {
+                Some(context) => context.to_owned(),
+                None => {
+                    let file =
+                        pod().and_then(|text| private_file(text.as_bytes()).map_err(|e| e.to_string()))?;
+                    base.kubeconfig = Some(file.path().to_owned());
+                    kept.push(file);
+                    POD.to_owned()
+                }
+            };
+            base.hub = Some(Inventory { context, inventory: session.inventory_objects() });
+        }
+        Ok(MemberAccess { access: base, kept })
+    }
+}
+
+/// Acts in members as the ServiceAccount that the Sync names.
+fn impersonate(sync: &Sync, access: &mut Access, default: Option<&str>) {
+    let Some(account) = sync.spec.service_account_name.as_deref().or(default) else { return };
+    let namespace = &sync.metadata.namespace;
+    access.user = Some(format!("system:serviceaccount:{namespace}:{account}"));
+    access.groups = vec![
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
+}
+
+/// A kubeconfig for the cluster that this runs in.
+fn pod() -> Result<String, String> {
+    let variable =
+        |name: &str| std::env::var(name).map_err(|_| "`spec.hub` needs a pod, or --context".to_owned());
+    let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": POD,
+        "clusters": [{"name": POD, "cluster": {
+            "server": format!("https://{host}:{port}"), "certificate-authority": format!("{SERVICE_ACCOUNT}/ca.crt"),
+        }}],
+        "users": [{"name": POD, "user": {"tokenFile": format!("{SERVICE_ACCOUNT}/token")}}],
+        "contexts": [{"name": POD, "context": {"cluster": POD, "user": POD}}],
+    });
+    Ok(config.to_string())
+}

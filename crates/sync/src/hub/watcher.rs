@@ -1,0 +1,119 @@
+//! The Sync objects of some namespaces, as a list and a watch know them.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Error, Hub};
+use crate::watch::Event;
+
+/// The pause after a failure; it doubles.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The Sync objects, by namespace and name.
+#[derive(Clone, Default)]
+pub struct Objects(Arc<Mutex<BTreeMap<String, Value>>>);
+
+impl Objects {
+    /// Lists the objects of some namespaces (of all, if none is named), and then watches them in threads, which tell
+    /// of changes by `events`.
+    pub fn follow(hub: &Arc<Hub>, namespaces: &[String], events: &Sender<Event>) -> Result<Self, Error> {
+        let objects = Self::default();
+        let path = |namespace: &String| format!("/apis/federate.dev/v1alpha1/namespaces/{namespace}/syncs");
+        let mut paths: Vec<String> = namespaces.iter().map(path).collect();
+        if paths.is_empty() {
+            paths.push("/apis/federate.dev/v1alpha1/syncs".to_owned());
+        }
+        for path in paths {
+            let version = objects.list(hub, &path)?;
+            let (hub, objects, events) = (hub.clone(), objects.clone(), events.clone());
+            thread::spawn(move || objects.run(&hub, &path, version, &events));
+        }
+        Ok(objects)
+    }
+
+    /// The objects as they are known now.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        self.with(|objects| objects.values().cloned().collect())
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads everything anew. Returns the version of the list.
+    fn list(&self, hub: &Hub, path: &str) -> Result<String, Error> {
+        let list = hub.find(path)?.ok_or_else(|| {
+            let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k \
+                       deploy/sync`";
+            Error::Access(why.to_owned())
+        })?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let namespace = path.split('/').nth(5).filter(|_| path.contains("/namespaces/"));
+        self.with(|objects| {
+            objects.retain(|_, object| {
+                namespace.is_some_and(|only| object["metadata"]["namespace"].as_str() != Some(only))
+            });
+            for mut item in items {
+                // Items of a list do not say what they are.
+                item["apiVersion"] = "federate.dev/v1alpha1".into();
+                item["kind"] = "Sync".into();
+                objects.insert(name(&item), item);
+            }
+        });
+        Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Watches until nobody listens.
+    fn run(&self, hub: &Hub, path: &str, mut version: String, events: &Sender<Event>) {
+        let mut pause = PAUSE;
+        loop {
+            let mut heard = true;
+            let watched = hub.watch(path, &version, |object, gone| {
+                self.with(|objects| {
+                    if gone {
+                        objects.remove(&name(&object));
+                    } else {
+                        objects.insert(name(&object), object);
+                    }
+                });
+                heard = events.send(Event::Objects).is_ok();
+                heard
+            });
+            if !heard {
+                return;
+            }
+            let failed = match watched {
+                Ok(now) => {
+                    version = now;
+                    pause = PAUSE;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if !failed.is_expired() {
+                tracing::warn!(error = %failed, "watching the Syncs again in {} s", pause.as_secs());
+                thread::sleep(pause);
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+            match self.list(hub, path) {
+                Ok(now) => version = now,
+                Err(error) => tracing::warn!(%error, "the Syncs cannot be listed"),
+            }
+            if events.send(Event::Objects).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn name(object: &Value) -> String {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}

@@ -1,0 +1,239 @@
+//! What is seen and heard from outside while the loop runs: `/healthz`, `/readyz` and `/metrics` on one address,
+//! webhooks on another.
+//!
+//! A webhook says only that a source may have changed, which the next poll finds out: one that is forged or sent
+//! again costs a poll. Its path is `/hook/` and a digest of token, name and namespace, as Flux makes it.
+//!
+//! Facts: Flux's notification controller (Receiver: `X-Signature`, paths), GitHub's `X-Hub-Signature-256`, GitLab's
+//! `X-Gitlab-Token`.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+
+use crate::api::Metadata;
+use crate::metrics::Metrics;
+use crate::watch::Event;
+
+/// How large the body of a webhook may be.
+const LARGEST: usize = 1 << 20;
+/// How long a client may take for its request.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many connections there may be at a time.
+const CONNECTIONS: usize = 64;
+
+/// Where is listened, and to whom.
+#[derive(Debug, Default)]
+pub struct Addresses {
+    /// For `/healthz`, `/readyz` and `/metrics`.
+    pub metrics: Option<SocketAddr>,
+    /// For webhooks, with their token.
+    pub webhooks: Option<(SocketAddr, String)>,
+}
+
+struct Listener {
+    metrics: Arc<Metrics>,
+    token: Option<String>,
+    events: Sender<Event>,
+}
+
+/// Listens in a thread of its own, also to the signals that ask the process to end.
+pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let bind = |address: SocketAddr| {
+        let bound = runtime.block_on(TcpListener::bind(address));
+        bound.map_err(|e| std::io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+    };
+    let (own, hooks) = (addresses.metrics.map(bind).transpose()?, addresses.webhooks);
+    let hooks = hooks.map(|(address, token)| bind(address).map(|bound| (bound, token))).transpose()?;
+    let (mut terminate, mut interrupt) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            if let Some(bound) = own {
+                say_where("metrics", &bound);
+                let listener = Listener { metrics: metrics.clone(), token: None, events: events.clone() };
+                tokio::spawn(accept(bound, Arc::new(listener)));
+            }
+            if let Some((bound, token)) = hooks {
+                say_where("webhooks", &bound);
+                let listener = Listener { metrics, token: Some(token), events: events.clone() };
+                tokio::spawn(accept(bound, Arc::new(listener)));
+            }
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                // Nobody listens when all is over already.
+                if events.send(Event::End).is_err() {
+                    return;
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+fn say_where(what: &str, bound: &TcpListener) {
+    if let Ok(address) = bound.local_addr() {
+        tracing::info!(%address, "listening for {what}");
+    }
+}
+
+async fn accept(bound: TcpListener, listener: Arc<Listener>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = bound.accept().await else {
+            // Too many files are open, say: it may be better a moment later.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let listener = listener.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let listener = listener.clone();
+                async move { Ok::<_, Infallible>(listener.answer(request).await) }
+            });
+            let server = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that goes away or dawdles is its own fault.
+            let _ = tokio::time::timeout(2 * PATIENCE, server).await;
+            drop(place);
+        });
+    }
+}
+
+fn respond(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response
+}
+
+impl Listener {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if let Some(token) = &self.token {
+            return self.hook(token, request).await;
+        }
+        match (request.method(), request.uri().path()) {
+            (&Method::GET, "/healthz") => respond(StatusCode::OK, "ok\n"),
+            (&Method::GET, "/readyz") => match self.metrics.unseen().as_slice() {
+                [] => respond(StatusCode::OK, "ok\n"),
+                unseen => {
+                    let text = format!("no round has ended of {}\n", unseen.join(", "));
+                    respond(StatusCode::SERVICE_UNAVAILABLE, text)
+                }
+            },
+            (&Method::GET, "/metrics") => respond(StatusCode::OK, self.metrics.text()),
+            _ => respond(StatusCode::NOT_FOUND, "not found\n"),
+        }
+    }
+
+    async fn hook(&self, token: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.method() != Method::POST {
+            return respond(StatusCode::METHOD_NOT_ALLOWED, "POST is expected\n");
+        }
+        let (head, body) = request.into_parts();
+        let body = tokio::time::timeout(PATIENCE, Limited::new(body, LARGEST).collect()).await;
+        let Ok(Ok(body)) = body else {
+            return respond(StatusCode::PAYLOAD_TOO_LARGE, "too large, or too slow\n");
+        };
+        if !is_genuine(&head.headers, &body.to_bytes(), token) {
+            return respond(StatusCode::UNAUTHORIZED, "no good signature\n");
+        }
+        let known = self.metrics.names().into_iter().find(|name| {
+            let (namespace, name) = name.split_once('/').unwrap_or_default();
+            head.uri.path()
+                == hook_path(token, &Metadata { name: name.to_owned(), namespace: namespace.to_owned() })
+        });
+        let Some(name) = known else { return respond(StatusCode::NOT_FOUND, "not found\n") };
+        tracing::info!(sync = name, "a webhook asks for a round");
+        // The process may be about to end.
+        let _ = self.events.send(Event::Source(name));
+        respond(StatusCode::OK, "")
+    }
+}
+
+/// The path of a Sync's webhook.
+pub fn hook_path(token: &str, sync: &Metadata) -> String {
+    let digest = Sha256::digest(format!("{token}{}{}", sync.name, sync.namespace));
+    digest.iter().fold("/hook/".to_owned(), |path, byte| path + &format!("{byte:02x}"))
+}
+
+/// Whether whoever sent that knows the token. Digests are compared, in constant time.
+fn is_genuine(headers: &HeaderMap, body: &[u8], token: &str) -> bool {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let signed = |signature: &str| {
+        let digest = signature.strip_prefix("sha256=").and_then(from_hex);
+        mac(token, body).zip(digest).is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
+    };
+    if let Some(signature) = header("x-hub-signature-256").or_else(|| header("x-signature")) {
+        return signed(signature);
+    }
+    header("x-gitlab-token").is_some_and(|sent| {
+        let sent = mac(token, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
+        mac(token, token.as_bytes()).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
+    })
+}
+
+fn mac(token: &str, text: &[u8]) -> Option<Hmac<Sha256>> {
+    // Any length of a key will do.
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
+    mac.update(text);
+    Some(mac)
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn genuine(name: &'static str, value: &str, body: &[u8]) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        is_genuine(&headers, body, "It's a Secret to Everybody")
+    }
+
+    /// The example in GitHub's documentation.
+    const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+
+    #[test]
+    fn only_who_knows_the_token_is_genuine() {
+        assert!(genuine("x-hub-signature-256", SIGNATURE, b"Hello, World!"));
+        assert!(genuine("x-signature", SIGNATURE, b"Hello, World!"));
+        assert!(!genuine("x-hub-signature-256", SIGNATURE, b"Hello, World"));
+        assert!(!genuine("x-hub-signature-256", &SIGNATURE[..SIGNATURE.len() - 2], b"Hello, World!"));
+        assert!(!genuine("x-hub-signature-256", "sha256=", b"Hello, World!"));
+        assert!(!genuine("x-hub-signature-256", "sha256=äb", b"Hello, World!"));
+        assert!(genuine("x-gitlab-token", "It's a Secret to Everybody", b""));
+        assert!(!genuine("x-gitlab-token", "It's a Secret to Everybod", b""));
+        assert!(!genuine("x-other", "It's a Secret to Everybody", b""));
+        assert!(!is_genuine(&HeaderMap::new(), b"", ""));
+    }
+}

@@ -1,0 +1,160 @@
+//! What Prometheus is told: how rounds end and how long they take, and what became of clusters.
+//!
+//! Facts: the naming conventions of Prometheus; its text format is written by `prometheus-client`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::round::Outcome;
+use crate::status::Status;
+
+type Labels = Vec<(&'static str, String)>;
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// The metrics of all Syncs, and whether each has been through a round.
+pub struct Metrics {
+    registry: Registry,
+    rounds: Family<Labels, Counter>,
+    duration: Family<Labels, Histogram, fn() -> Histogram>,
+    ready: Family<Labels, Gauge>,
+    succeeded: Family<Labels, Seconds>,
+    clusters: Family<Labels, Gauge>,
+    unschedulable: Family<Labels, Gauge>,
+    /// By Sync: whether a round of it has ended.
+    seen: Mutex<BTreeMap<String, bool>>,
+}
+
+fn buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.01, 4.0, 9))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("federate_sync"),
+            rounds: Family::default(),
+            duration: Family::new_with_constructor(buckets),
+            ready: Family::default(),
+            succeeded: Family::default(),
+            clusters: Family::default(),
+            unschedulable: Family::default(),
+            seen: Mutex::default(),
+        };
+        let Self { registry, rounds, duration, ready, succeeded, clusters, unschedulable, .. } = &mut metrics;
+        registry.register("rounds", "Rounds by the reason that they ended with", rounds.clone());
+        registry.register_with_unit(
+            "round_duration",
+            "How long rounds take",
+            Unit::Seconds,
+            duration.clone(),
+        );
+        registry.register("ready", "Whether the last round succeeded", ready.clone());
+        registry.register_with_unit(
+            "last_success_timestamp",
+            "When the last round that succeeded ended",
+            Unit::Seconds,
+            succeeded.clone(),
+        );
+        registry.register("clusters", "Clusters by state", clusters.clone());
+        registry.register("unschedulable_objects", "Objects that could not be placed", unschedulable.clone());
+        metrics
+    }
+}
+
+impl Metrics {
+    /// These Syncs are run from now on, and no others.
+    pub(crate) fn expect(&self, names: impl Iterator<Item = String>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::take(&mut *seen);
+        seen.extend(names.map(|name| (name.clone(), former.get(&name).copied().unwrap_or(false))));
+    }
+
+    /// A round has ended; `None` where the Sync is suspended.
+    pub(crate) fn observe(
+        &self,
+        name: &str,
+        outcome: Option<&Outcome>,
+        status: Option<&Status>,
+        took: Duration,
+    ) {
+        if let Some(seen) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
+            *seen = true;
+        }
+        let Some(outcome) = outcome else { return };
+        let own = || vec![("sync", name.to_owned())];
+        let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
+        self.rounds.get_or_create(&with("reason", outcome.reason.name())).inc();
+        self.duration.get_or_create(&own()).observe(took.as_secs_f64());
+        self.ready.get_or_create(&own()).set(i64::from(outcome.is_ready()));
+        if outcome.is_ready() {
+            self.succeeded.get_or_create(&own()).set(Timestamp::now().as_duration().as_secs_f64());
+        }
+        let Some(status) = status else { return };
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
+        if let Some(counts) = status.clusters {
+            let states = [
+                ("ready", counts.ready),
+                ("modified", counts.modified),
+                ("outOfSync", counts.out_of_sync),
+                ("errApplied", counts.err_applied),
+            ];
+            for (state, count) in states {
+                self.clusters.get_or_create(&with("state", state)).set(gauge(count));
+            }
+        }
+    }
+
+    /// The Syncs of which no round has ended yet.
+    pub(crate) fn unseen(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The Syncs that are run.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// All of it, in the text format.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alerts_are_about_metrics_that_there_are() {
+        let metrics = Metrics::default();
+        metrics.expect(std::iter::once("a/b".to_owned()));
+        let clusters = Some(crate::status::ClusterCounts::default());
+        let status = Status { clusters, ..Status::default() };
+        metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
+        let text = metrics.text();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/alerts.yaml");
+        let rules = std::fs::read_to_string(path).unwrap();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let names: Vec<&str> =
+            rules.split(|c| !is_name(c)).filter(|word| word.starts_with("federate_")).collect();
+        assert!(names.len() > 3);
+        for name in names {
+            assert!(text.contains(&format!("{name}{{")), "there is no {name} in {text}");
+        }
+    }
+}

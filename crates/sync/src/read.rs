@@ -1,0 +1,358 @@
+//! Reads `Sync` objects from files. Everything that is wrong with them is found at once, each with file, line and
+//! column.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use federate_kubernetes::object::Origin;
+use federate_kubernetes::{Finding, Severity};
+use federate_publish::branch::{self, Layout};
+use federate_repo::{Repo, config};
+
+use crate::api::{Apply, Commit, DriftMode, Sync};
+use crate::source::Address;
+
+/// The code of every finding here.
+const CODE: &str = "invalid-sync";
+
+/// Fields that are not carried out for a Sync in a file, and what to do in their place. To ignore them could do what is
+/// not wanted, so that they are errors.
+const NOT_YET: [(&str, &str); 12] = [
+    ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
+    ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
+    ("/spec/source/recurseSubmodules", "submodules are not read"),
+    ("/spec/source/ref/semver", "name a tag with `ref.tag`"),
+    ("/spec/drift/interval", "clusters are compared at `interval`"),
+    ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
+    ("/spec/serviceAccountName", "name whom to act as with --as"),
+    ("/spec/kubeConfig", "name the kubeconfig with --kubeconfig"),
+    ("/spec/hub", "name the control plane's context with --hub-context"),
+    ("/spec/rollout", "all clusters are applied to in one round"),
+    ("/spec/deletionPolicy", "objects stay where they are when a Sync is no longer named"),
+    ("/spec/drift/ignore", "write the rules below `drift.ignore` in the repo's federate.yaml"),
+];
+
+/// A Sync that can be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// As it was written.
+    pub sync: Sync,
+    /// Where its source is.
+    pub address: Address,
+}
+
+/// What is wrong with the files.
+#[derive(Debug)]
+pub struct Invalid {
+    /// Their texts.
+    pub repo: Repo,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// Reads the Syncs of all files.
+pub fn read(files: &[PathBuf]) -> Result<Vec<Loaded>, Invalid> {
+    let mut reader = Reader::default();
+    for file in files {
+        let name: Arc<str> = file.to_string_lossy().into();
+        match std::fs::read(file) {
+            Ok(bytes) => reader.file(file, &name, &bytes),
+            Err(error) => {
+                let message = format!("the file cannot be read: {error}");
+                reader.findings.push(Finding::in_file(Severity::Error, CODE, &name, None, message));
+            }
+        }
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader {
+    repo: Repo,
+    findings: Vec<Finding>,
+    read: Vec<(Origin, Loaded)>,
+}
+
+impl Reader {
+    fn file(&mut self, path: &Path, name: &Arc<str>, bytes: &[u8]) {
+        self.repo.texts.insert(name.clone(), bytes.into());
+        let stream = federate_yaml::read(bytes);
+        for error in stream.errors {
+            self.findings.push(Finding::in_file(Severity::Error, CODE, name, Some(error.at), error.message));
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let before = self.read.len() + self.findings.len();
+        for document in stream.documents {
+            let origin =
+                Origin { file: name.clone(), document: document.index, item: None, line: document.line };
+            self.document(folder, origin, document.value);
+        }
+        if self.read.len() + self.findings.len() == before {
+            let message = "the file holds no Sync";
+            self.findings.push(Finding::in_file(Severity::Error, CODE, name, None, message));
+        }
+    }
+
+    fn document(&mut self, folder: &Path, origin: Origin, mut value: Value) {
+        if value["apiVersion"] != "federate.dev/v1alpha1" || value["kind"] != "Sync" {
+            let message = "the document is not a Sync: `apiVersion: federate.dev/v1alpha1`, `kind: Sync`";
+            return self.wrong(&origin, "/kind", message, None);
+        }
+        let before = self.findings.len();
+        for (pointer, remedy) in NOT_YET {
+            let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
+            let parent = value.pointer_mut(parent).and_then(Value::as_object_mut);
+            if parent.and_then(|parent| parent.remove(field)).is_some() {
+                let message = format!(
+                    "`{}` is not supported for a Sync in a file",
+                    pointer.trim_start_matches('/').replace('/', ".")
+                );
+                self.wrong(&origin, pointer, &message, Some(remedy));
+            }
+        }
+        let sync: Sync = match config::from_value(value) {
+            Ok(sync) => sync,
+            Err((pointer, message)) => return self.wrong(&origin, &pointer, &message, None),
+        };
+        for (pointer, message) in wrong(&sync) {
+            self.wrong(&origin, pointer, &message, None);
+        }
+        let address = match Address::of(&sync.spec.source, folder) {
+            Ok(address) => address,
+            Err(message) => return self.wrong(&origin, "/spec/source/url", &message, None),
+        };
+        if matches!(address, Address::Folder(_)) && sync.spec.source.verify.is_some() {
+            let message = "a folder is not signed: name a revision of its repository with `ref`";
+            self.wrong(&origin, "/spec/source/verify", message, None);
+        }
+        if matches!(address, Address::Git(_))
+            && sync.spec.commit.as_ref().is_some_and(|c| c.push == Some(false))
+        {
+            let message = "a branch that is not pushed would only be in the state folder: leave out `push`";
+            self.wrong(&origin, "/spec/commit/push", message, None);
+        }
+        if self.findings.len() == before {
+            self.read.push((origin, Loaded { sync, address }));
+        }
+    }
+
+    fn wrong(&mut self, origin: &Origin, pointer: &str, message: &str, remedy: Option<&str>) {
+        let at = self.repo.locate(origin, pointer);
+        let mut finding = Finding::in_file(Severity::Error, CODE, &origin.file, Some(at), message);
+        finding.help = remedy.map(str::to_owned);
+        self.findings.push(finding);
+    }
+
+    /// What is wrong between Syncs.
+    fn finish(mut self) -> Result<Vec<Loaded>, Invalid> {
+        let read = std::mem::take(&mut self.read);
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut apply_sets: BTreeMap<String, String> = BTreeMap::new();
+        let mut branches: BTreeMap<(String, String, String), String> = BTreeMap::new();
+        for (origin, Loaded { sync, address }) in &read {
+            let name = sync.metadata.full_name();
+            if names.insert(name.clone(), sync.dependencies().collect()).is_some() {
+                self.wrong(origin, "/metadata/name", &format!("there are two Syncs {name}"), None);
+            }
+            if sync.spec.apply.is_some() {
+                let set = sync.apply_set();
+                let set = format!("{}/{}", set.0, set.1);
+                if let Some(other) = apply_sets.insert(set.clone(), name.clone()) {
+                    let message = format!(
+                        "{other} has the ApplySet {set}, too: each would delete what the other applies"
+                    );
+                    self.wrong(origin, "/spec/apply/applySet", &message, None);
+                }
+            }
+            if let Some(commit) = &sync.spec.commit {
+                let place = (address.to_string(), commit.branch.clone(), commit.path.clone());
+                if let Some(other) = branches.insert(place, name.clone()) {
+                    let message =
+                        format!("{other} commits to the same folder of branch {}, too", commit.branch);
+                    self.wrong(origin, "/spec/commit/branch", &message, None);
+                }
+            }
+        }
+        for (origin, Loaded { sync, .. }) in &read {
+            for on in sync.dependencies() {
+                if !names.contains_key(&on) {
+                    self.wrong(origin, "/spec/dependsOn", &format!("there is no Sync {on}"), None);
+                }
+            }
+            let name = sync.metadata.full_name();
+            if reaches(&names, &name) {
+                let message = format!("{name} depends on itself, by way of others or directly");
+                self.wrong(origin, "/spec/dependsOn", &message, None);
+            }
+        }
+        if !self.findings.is_empty() {
+            return Err(Invalid { repo: self.repo, findings: self.findings });
+        }
+        Ok(read.into_iter().map(|(_, loaded)| loaded).collect())
+    }
+}
+
+/// Whether a name leads back to itself.
+fn reaches(names: &BTreeMap<String, Vec<String>>, name: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<&String> = names.get(name).into_iter().flatten().collect();
+    while let Some(next) = open.pop() {
+        if next == name {
+            return true;
+        }
+        if seen.insert(next) {
+            open.extend(names.get(next).into_iter().flatten());
+        }
+    }
+    false
+}
+
+/// What is wrong with a Sync on its own: pointers and messages.
+pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    for (pointer, name) in
+        [("/metadata/name", &sync.metadata.name), ("/metadata/namespace", &sync.metadata.namespace)]
+    {
+        if !is_dns_name(name) {
+            wrong.push((pointer, format!("`{name}` is not a name: lower-case letters, digits, `-` and `.`")));
+        }
+    }
+    let spec = &sync.spec;
+    if let Some(reference) = &spec.source.reference {
+        if let Err(message) = reference.check() {
+            wrong.push(("/spec/source/ref", message));
+        }
+    }
+    if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
+        wrong.push(("/spec/source/path", "the path must lie in the repository".to_owned()));
+    }
+    if spec.commit.is_none() && spec.apply.is_none() && spec.drift.mode == DriftMode::Ignore {
+        wrong.push(("/spec", "there is nothing to do: name `commit`, `apply` or both".to_owned()));
+    }
+    if let Some(commit) = &spec.commit
+        && let Err(error) = commit.layout()
+    {
+        wrong.push(("/spec/commit/branch", error.to_string()));
+    }
+    if spec.apply.as_ref().and_then(|apply| apply.apply_set.as_ref()).is_some_and(|set| !is_apply_set(set)) {
+        wrong.push(("/spec/apply/applySet", "write it as NAMESPACE/NAME".to_owned()));
+    }
+    let limits = [
+        ("/spec/commit/pruneLimit", spec.commit.as_ref().and_then(|commit| commit.prune_limit)),
+        ("/spec/apply/pruneLimit", spec.apply.as_ref().and_then(|apply| apply.prune_limit)),
+    ];
+    for (pointer, limit) in limits {
+        if limit.is_some_and(|limit| limit > 100) {
+            wrong.push((pointer, "a share is at most 100 percent".to_owned()));
+        }
+    }
+    wrong
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    !name.is_empty()
+        && name.len() <= 253
+        && name.chars().all(|c| plain(c) || matches!(c, '-' | '.'))
+        && name.starts_with(plain)
+        && name.ends_with(plain)
+}
+
+fn is_apply_set(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(namespace, name)| is_dns_name(namespace) && is_dns_name(name))
+}
+
+impl Commit {
+    /// The branches, and the folder of them.
+    pub fn layout(&self) -> Result<Layout, branch::Error> {
+        Layout::parse(&self.branch, branch::Folder::parse(&self.path)?)
+    }
+}
+
+impl Sync {
+    /// Namespace and name of the object that keeps what this Sync manages in a cluster.
+    pub fn apply_set(&self) -> (String, String) {
+        let named = self.spec.apply.as_ref().and_then(|Apply { apply_set, .. }| apply_set.as_deref());
+        match named.and_then(|set| set.split_once('/')) {
+            Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
+            None => {
+                let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
+                ("default".to_owned(), name)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNC: &str = "apiVersion: federate.dev/v1alpha1
+kind: Sync
+metadata: {name: web}
+spec:
+  source: {url: https://example.com/r.git, ref: {branch: main}}
+  interval: 1m
+  commit: {branch: rendered}
+";
+
+    /// The findings about a file of that text, as `line:column: message`.
+    fn findings(text: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sync.yaml");
+        std::fs::write(&file, text).unwrap();
+        match read(&[file]) {
+            Ok(_) => Vec::new(),
+            Err(invalid) => {
+                let said = |f: &Finding| {
+                    let line = f.origin.as_ref().map_or(0, |origin| origin.line);
+                    format!("{line}:{}: {}", f.column.unwrap_or(0), f.message)
+                };
+                invalid.findings.iter().map(said).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_wrong_and_unsupported_fields_are_named_with_their_place() {
+        assert_eq!(findings(SYNC), Vec::<String>::new());
+        for (old, new, said) in [
+            ("interval: 1m", "intervall: 1m", "6:3: unknown field `intervall`"),
+            ("interval: 1m", "interval: soon", "6:13: `soon` is not a length of time"),
+            (
+                "interval: 1m",
+                "interval: 1m\n  rollout: {stages: []}",
+                "7:3: `spec.rollout` is not supported for a Sync in a file",
+            ),
+            ("{branch: main}", "{branch: main, tag: v1}", "name exactly one of"),
+            ("{branch: main}", "{branch: 'a*b'}", "no reference can be called"),
+            ("branch: rendered", "branch: 'a..b'", "no branch can be called"),
+            ("commit: {branch: rendered}", "drift: {mode: ignore}", "nothing to do"),
+            ("commit: {branch: rendered}", "commit: {branch: rendered, push: false}", "leave out `push`"),
+            ("name: web", "name: ../web", "is not a name"),
+            ("kind: Sync", "kind: Plan", "is not a Sync"),
+            ("url: https", "url: --upload-pack=x://", "`--upload-pack"),
+        ] {
+            let text = SYNC.replace(old, new);
+            assert_ne!(text, SYNC);
+            let found = findings(&text);
+            assert!(found.len() == 1 && found[0].contains(said), "{said}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn syncs_that_would_fight_are_refused() {
+        let apply = SYNC.replace("commit: {branch: rendered}", "apply: {applySet: default/federate}");
+        let both = format!("{apply}---\n{}", apply.replace("name: web", "name: other"));
+        assert!(findings(&both)[0].contains("each would delete what the other applies"));
+        let both = format!("{SYNC}---\n{}", SYNC.replace("name: web", "name: other"));
+        assert!(findings(&both)[0].contains("default/web commits to the same folder"));
+        let ring = SYNC.replace("interval: 1m", "interval: 1m\n  dependsOn: [{name: web}]");
+        assert!(findings(&ring)[0].contains("depends on itself"));
+        let none = SYNC.replace("interval: 1m", "interval: 1m\n  dependsOn: [{name: none}]");
+        assert!(findings(&none)[0].contains("there is no Sync default/none"));
+    }
+}

@@ -1,0 +1,324 @@
+//! The state folder of `--state`: what became of each Sync, the scheduler's memory, and the cache of its source.
+//!
+//! ```text
+//! DIR/lock                                  held while a process works with the folder
+//! DIR/<namespace>/<name>/status.json        what became of the Sync
+//! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
+//! DIR/<namespace>/<name>/git/               the cache of the source
+//! ```
+//!
+//! Files are replaced in one step. A process that is killed leaves the old file or the new one, and the operating
+//! system lets go of its lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use federate_dialect::Plan;
+use federate_engine::previous;
+
+use crate::api::{ApiVersion, Kind, Metadata, Sync};
+use crate::read::Loaded;
+use crate::status::Status;
+
+/// The name of what is being written; what a killed process leaves of it is removed.
+const HALF: &str = ".half-";
+
+/// Why the state folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process has it.
+    #[error("the state folder {} is in use by another `federate sync`: end that one, or name another folder", .0.display())]
+    Locked(PathBuf),
+    /// The operating system refuses.
+    #[error("the state folder: {}: {why}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
+    /// The memory is damaged.
+    #[error(
+        "{place}: the scheduler's memory cannot be read ({why}): restore it, or remove it to schedule everything anew"
+    )]
+    Memory {
+        /// The file or object.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The API server that holds the Syncs.
+    #[error("{0}")]
+    Server(String),
+}
+
+/// The state folder, held by this process.
+#[derive(Debug)]
+pub struct StateFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Where states are kept.
+pub(crate) trait States: std::marker::Sync {
+    /// The state of a Sync.
+    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error>;
+}
+
+/// Where the state of one Sync is kept.
+pub(crate) trait Store {
+    /// The scheduler's memory; `None` before the first round.
+    fn memory(&self) -> Result<Option<Vec<u8>>, Error>;
+
+    /// What people call the place of the memory.
+    fn place(&self) -> String;
+
+    /// Keeps a plan as the scheduler's memory.
+    fn remember(&mut self, text: &str) -> Result<(), Error>;
+
+    /// Writes what became of the Sync, if that is news.
+    fn save(&mut self, record: &Record) -> Result<(), Error>;
+}
+
+/// The state of one Sync.
+pub struct SyncState<'s> {
+    cache: PathBuf,
+    /// What became of it.
+    pub record: Record,
+    store: Box<dyn Store + 's>,
+}
+
+/// The state of a Sync in a folder.
+struct FileStore {
+    folder: PathBuf,
+    /// The record as it is in the file.
+    written: String,
+}
+
+/// What became of a Sync, as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// `federate.dev/v1alpha1`
+    pub api_version: ApiVersion,
+    /// `Sync`
+    pub kind: Kind,
+    /// Which one.
+    pub metadata: RecordMetadata,
+    /// What became of it.
+    pub status: Status,
+    /// The digest of the spec.
+    pub spec: String,
+    /// What was accepted last, to know it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Accepted>,
+}
+
+/// The metadata of a Sync, with the number of its spec.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordMetadata {
+    /// Name and namespace.
+    #[serde(flatten)]
+    pub name: Metadata,
+    /// It grows when the spec changes.
+    pub generation: i64,
+}
+
+/// What was accepted: it passed all guards, and its plan is the scheduler's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Accepted {
+    /// Where the source was: a commit, a tag object, or the digest of a folder.
+    pub tip: String,
+    /// Where the branches are that were committed to.
+    pub branches: BTreeMap<String, String>,
+    /// Whether everything was carried out.
+    pub done: bool,
+    /// The clusters that are still to be brought to it; all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<BTreeSet<String>>,
+}
+
+impl Accepted {
+    /// Whether everything was carried out of what a source is at.
+    pub fn is_at(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
+        self.done && self.is_for(tip, branches)
+    }
+
+    /// Whether the source has not moved, and nor have the branches, as far as that is known.
+    pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
+        let stays = |(branch, commit): (&String, &String)| {
+            branches.is_none_or(|branches| branches.get(branch) == Some(commit))
+        };
+        self.tip == tip && self.branches.iter().all(stays)
+    }
+}
+
+impl StateFolder {
+    /// Takes the folder for this process, making it first.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |why| Error::Io { path: path.to_owned(), why };
+        fs::create_dir_all(path).map_err(failed)?;
+        let path = fs::canonicalize(path).map_err(failed)?;
+        let lock =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path.join("lock"));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked(path)),
+            Err(TryLockError::Error(why)) => Err(failed(why)),
+        }
+    }
+}
+
+impl States for StateFolder {
+    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error> {
+        let sync = &loaded.sync;
+        let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
+        let failed = |why| Error::Io { path: folder.clone(), why };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        for entry in fs::read_dir(&folder).map_err(failed)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(HALF) {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
+        // What cannot be read is found out again.
+        let kept = serde_json::from_str(&written).ok();
+        let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
+        let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
+        record.follow(sync, true);
+        Ok(SyncState::new(folder.clone(), record, Box::new(FileStore { folder, written })))
+    }
+}
+
+/// The digest of a spec.
+pub(crate) fn spec_digest(sync: &Sync) -> String {
+    digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()])
+}
+
+impl Record {
+    /// What is kept of a Sync before its first round.
+    pub(crate) fn new(sync: &Sync, generation: i64, status: Status) -> Self {
+        Self {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::Sync,
+            metadata: RecordMetadata { name: sync.metadata.clone(), generation },
+            status,
+            spec: spec_digest(sync),
+            accepted: None,
+        }
+    }
+
+    /// What is known of a Sync that cannot be read.
+    pub(crate) fn refused(metadata: &Metadata, generation: i64, status: Status) -> Self {
+        Self {
+            api_version: ApiVersion::V1Alpha1,
+            kind: Kind::Sync,
+            metadata: RecordMetadata { name: metadata.clone(), generation },
+            status,
+            spec: String::new(),
+            accepted: None,
+        }
+    }
+
+    /// Notes whether the spec has changed; `counts` says whether generations are counted here.
+    pub(crate) fn follow(&mut self, sync: &Sync, counts: bool) {
+        let spec = spec_digest(sync);
+        if self.spec != spec {
+            self.spec = spec;
+            self.metadata.generation += i64::from(counts);
+            // Another spec may want something else done with the same revision.
+            if let Some(accepted) = &mut self.accepted {
+                (accepted.done, accepted.pending) = (false, None);
+            }
+        }
+        self.status.observed_generation = self.metadata.generation;
+    }
+}
+
+impl<'s> SyncState<'s> {
+    pub(crate) fn new(folder: PathBuf, record: Record, store: Box<dyn Store + 's>) -> Self {
+        Self { cache: folder.join("git"), record, store }
+    }
+
+    /// Where the source is fetched to.
+    pub fn cache(&self) -> PathBuf {
+        self.cache.clone()
+    }
+
+    /// The scheduler's memory; `None` before the first round.
+    pub fn memory(&self) -> Result<Option<Plan>, Error> {
+        let Some(bytes) = self.store.memory()? else { return Ok(None) };
+        let wrong = |why: String| Error::Memory { place: self.store.place(), why };
+        previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Keeps a plan as the scheduler's memory.
+    pub fn remember(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.store.remember(&previous::write(plan))
+    }
+
+    /// Writes what became of the Sync, if that is news.
+    pub fn save(&mut self) -> Result<(), Error> {
+        self.store.save(&self.record)
+    }
+}
+
+impl Store for FileStore {
+    fn memory(&self) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.folder.join("placements.yaml");
+        match fs::read(&path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(Error::Io { path, why }),
+            Ok(bytes) => Ok(Some(bytes)),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.folder.join("placements.yaml").display().to_string()
+    }
+
+    fn remember(&mut self, text: &str) -> Result<(), Error> {
+        self.replace("placements.yaml", text.as_bytes())
+    }
+
+    fn save(&mut self, record: &Record) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(record).unwrap_or_default() + "\n";
+        if text != self.written {
+            self.replace("status.json", text.as_bytes())?;
+            self.written = text;
+        }
+        Ok(())
+    }
+}
+
+impl FileStore {
+    fn replace(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        let write = || {
+            let mut file = tempfile::Builder::new().prefix(HALF).tempfile_in(&self.folder)?;
+            file.write_all(contents)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            // The name is as safe as the contents when the folder is written, too.
+            File::open(&self.folder)?.sync_all()
+        };
+        write().map_err(|why| Error::Io { path: path.clone(), why })
+    }
+}
+
+/// The digest of some texts, in hexadecimal.
+pub fn digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
+    let mut sha = Sha256::new();
+    for text in texts {
+        sha.update((text.len() as u64).to_be_bytes());
+        sha.update(text);
+    }
+    sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}

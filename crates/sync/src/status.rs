@@ -1,0 +1,275 @@
+//! What became of a `Sync`: conditions, revisions and counts, as kstatus and people read them.
+//!
+//! Facts: the API conventions of Kubernetes (conditions), kstatus (`Ready`; `Reconciling` and `Stalled` only while
+//! they are true), the reasons of Flux's `GitRepository` and `Kustomization`, the cluster states of Rancher Fleet.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Rounds that the history keeps.
+const HISTORY: usize = 10;
+/// Failing clusters that are shown with their messages.
+pub const SHOWN: usize = 5;
+
+/// What became of a `Sync`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+    /// `Ready`, `Reconciling`, `Stalled`.
+    pub conditions: Vec<Condition>,
+    /// The revision that was tried last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_attempted_revision: Option<String>,
+    /// The revision that branches and clusters are at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_applied_revision: Option<String>,
+    /// The last value of the annotation `federate.dev/requestedAt` that a round has followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+    /// The revision that the attempted one does not build on, where the source's branch was rewritten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewritten: Option<String>,
+    /// The branches that were committed to, and the commits that they are at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
+    /// How many clusters are in which state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<ClusterCounts>,
+    /// The first clusters that fail.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<FailingCluster>,
+    /// How many objects could not be placed.
+    pub unschedulable: usize,
+    /// The last rounds that did something, the latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Entry>,
+}
+
+/// A condition, as every Kubernetes API has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `Reconciling` or `Stalled`.
+    pub r#type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Why, in a word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+    /// When `status` became what it is.
+    #[schemars(with = "String")]
+    pub last_transition_time: Timestamp,
+    /// The generation of the spec that this is about.
+    pub observed_generation: i64,
+}
+
+/// A branch that was committed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Branch {
+    /// The branch.
+    pub branch: String,
+    /// The commit that it is at.
+    pub commit: String,
+}
+
+/// How many clusters are in which state; the names are those of Rancher Fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterCounts {
+    /// Everything is as it is rendered.
+    pub ready: usize,
+    /// Something was changed in the cluster.
+    pub modified: usize,
+    /// Something is left as it is though it is rendered otherwise.
+    pub out_of_sync: usize,
+    /// Something could not be applied, or is not healthy.
+    pub err_applied: usize,
+}
+
+/// A cluster that fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailingCluster {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// A round that did something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// When it ended.
+    #[schemars(with = "String")]
+    pub time: Timestamp,
+    /// The revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The reason of `Ready`.
+    pub reason: String,
+    /// The message of `Ready`.
+    pub message: String,
+}
+
+/// Why a round ended as it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// All is as it is rendered.
+    ReconciliationSucceeded,
+    /// Something could not be committed or applied; it is tried again.
+    ReconciliationFailed,
+    /// The source cannot be reached or read; it is tried again.
+    GitOperationFailed,
+    /// The revision has no signature that counts.
+    VerificationError,
+    /// What was read is in error, or may not be what was meant.
+    BuildFailed,
+    /// More would be deleted than may be.
+    PruneFailed,
+    /// The state folder cannot be used.
+    StateFailed,
+    /// The object cannot be carried out as it is written.
+    InvalidSpec,
+    /// A Sync that this one depends on is not ready.
+    DependencyNotReady,
+    /// A round is under way.
+    Progressing,
+}
+
+impl Reason {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReconciliationSucceeded => "ReconciliationSucceeded",
+            Self::ReconciliationFailed => "ReconciliationFailed",
+            Self::GitOperationFailed => "GitOperationFailed",
+            Self::VerificationError => "VerificationError",
+            Self::BuildFailed => "BuildFailed",
+            Self::PruneFailed => "PruneFailed",
+            Self::StateFailed => "StateFailed",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::DependencyNotReady => "DependencyNotReady",
+            Self::Progressing => "Progressing",
+        }
+    }
+
+    /// Whether nothing changes until somebody acts: a new revision, or another spec.
+    pub fn is_stalled(self) -> bool {
+        matches!(
+            self,
+            Self::VerificationError
+                | Self::BuildFailed
+                | Self::PruneFailed
+                | Self::StateFailed
+                | Self::InvalidSpec
+        )
+    }
+}
+
+impl Status {
+    /// A round begins.
+    pub fn begin(&mut self, message: &str, now: Timestamp) {
+        self.set("Ready", "Unknown", Reason::Progressing, message, now);
+        self.set("Reconciling", "True", Reason::Progressing, message, now);
+    }
+
+    /// A round is over.
+    pub fn end(&mut self, reason: Reason, message: &str, now: Timestamp) {
+        let ready = reason == Reason::ReconciliationSucceeded;
+        self.set("Ready", if ready { "True" } else { "False" }, reason, message, now);
+        self.remove("Reconciling");
+        if reason.is_stalled() {
+            self.set("Stalled", "True", reason, message, now);
+        } else {
+            self.remove("Stalled");
+        }
+    }
+
+    /// Adds to the history, unless its latest entry says the same.
+    pub fn record(&mut self, reason: Reason, message: &str, now: Timestamp) {
+        let entry = Entry {
+            time: now,
+            revision: self.last_attempted_revision.clone(),
+            reason: reason.name().to_owned(),
+            message: message.to_owned(),
+        };
+        let same = |last: &Entry| {
+            (&last.revision, &last.reason, &last.message) == (&entry.revision, &entry.reason, &entry.message)
+        };
+        if !self.history.first().is_some_and(same) {
+            self.history.insert(0, entry);
+            self.history.truncate(HISTORY);
+        }
+    }
+
+    /// A condition.
+    pub fn condition(&self, name: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.r#type == name)
+    }
+
+    /// Whether all is as it is rendered.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|ready| ready.status == "True")
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.conditions.retain(|condition| condition.r#type != name);
+    }
+
+    fn set(&mut self, name: &str, status: &str, reason: Reason, message: &str, now: Timestamp) {
+        let observed_generation = self.observed_generation;
+        let since =
+            self.condition(name).filter(|c| c.status == status).map_or(now, |c| c.last_transition_time);
+        let condition = Condition {
+            r#type: name.to_owned(),
+            status: status.to_owned(),
+            reason: reason.name().to_owned(),
+            message: message.to_owned(),
+            last_transition_time: since,
+            observed_generation,
+        };
+        match self.conditions.iter_mut().find(|condition| condition.r#type == name) {
+            Some(there) => *there = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn conditions_stand_only_while_they_are_true_and_keep_their_time() {
+        let mut status = Status::default();
+        status.begin("reading", at(1));
+        assert_eq!(status.condition("Reconciling").unwrap().status, "True");
+        status.end(Reason::BuildFailed, "web.yaml:3: no", at(2));
+        let names: Vec<&str> = status.conditions.iter().map(|c| &*c.r#type).collect();
+        assert_eq!(names, ["Ready", "Stalled"]);
+        status.begin("reading", at(3));
+        status.end(Reason::BuildFailed, "web.yaml:4: no", at(4));
+        let stalled = status.condition("Stalled").unwrap();
+        assert_eq!((stalled.last_transition_time, &*stalled.message), (at(2), "web.yaml:4: no"));
+        status.end(Reason::ReconciliationSucceeded, "applied", at(5));
+        assert!(status.is_ready() && status.condition("Stalled").is_none());
+    }
+
+    #[test]
+    fn the_history_is_bounded_and_does_not_repeat() {
+        let mut status = Status::default();
+        for second in 0..30 {
+            status.record(Reason::GitOperationFailed, &format!("attempt {}", second / 2), at(second));
+        }
+        assert_eq!(status.history.len(), HISTORY);
+        assert_eq!(status.history[0].message, "attempt 14");
+        assert_eq!(status.history[1].message, "attempt 13");
+    }
+}

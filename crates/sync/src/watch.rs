@@ -1,0 +1,131 @@
+//! The loop: a supervisor starts the thread of each Sync and ends it as files or objects say, and passes on what
+//! happens.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender};
+
+use crate::board::Board;
+use crate::files::FileWatcher;
+use crate::hub::{self, Hub, HubStates, Objects};
+use crate::lane::{Lanes, Shared};
+use crate::metrics::Metrics;
+use crate::read::{self, Invalid, Loaded};
+use crate::round::Environment;
+use crate::run::{self, Done};
+use crate::state::{Error as StateError, StateFolder};
+
+/// What happens outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The process is to end.
+    End,
+    /// The files with the Syncs may have changed.
+    Files,
+    /// The Sync objects may have changed.
+    Objects,
+    /// The source of a Sync may have changed.
+    Source(String),
+}
+
+/// Runs the Syncs of some files until the process is to end. `invalid` is shown what is wrong with files that have
+/// changed; the Syncs then go on as they were.
+pub fn watch(
+    files: &[PathBuf],
+    state: &StateFolder,
+    env: &Environment<'_>,
+    metrics: &Metrics,
+    (events, happens): (Sender<Event>, Receiver<Event>),
+    invalid: impl Fn(&Invalid),
+) -> Result<(), Invalid> {
+    let first = read::read(files)?;
+    let mut watcher = FileWatcher::start(files, events);
+    let board = Board::default();
+    std::thread::scope(|scope| {
+        let lanes = Lanes { scope, world: Shared { states: state, env, metrics, board: &board, hub: None } };
+        lanes.set(first);
+        watcher.follow(board.folders());
+        while let Ok(event) = happens.recv() {
+            match event {
+                Event::End => break,
+                Event::Source(name) => board.wake(&name),
+                Event::Objects => {}
+                Event::Files => match read::read(files) {
+                    Ok(syncs) => {
+                        lanes.set(syncs);
+                        watcher.follow(board.folders());
+                    }
+                    Err(found) => invalid(&found),
+                },
+            }
+        }
+        tracing::info!("ending when the rounds that are under way are over");
+        board.end();
+    });
+    Ok(())
+}
+
+/// Runs the Sync objects of an API server until the process is to end.
+pub fn watch_objects(
+    objects: &Objects,
+    (hub, states): (&Hub, &HubStates),
+    env: &Environment<'_>,
+    metrics: &Metrics,
+    happens: &Receiver<Event>,
+) {
+    let board = Board::default();
+    let mut refused = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let shared = Shared { states, env, metrics, board: &board, hub: Some(hub) };
+        let lanes = Lanes { scope, world: shared };
+        lanes.set(valid(objects, states, &mut refused));
+        while let Ok(event) = happens.recv() {
+            match event {
+                Event::End => break,
+                Event::Source(name) => board.wake(&name),
+                Event::Files => {}
+                Event::Objects => lanes.set(valid(objects, states, &mut refused)),
+            }
+        }
+        tracing::info!("ending when the rounds that are under way are over");
+        board.end();
+    });
+}
+
+/// Does one round of each Sync object.
+pub fn once_objects(
+    objects: &Objects,
+    states: &HubStates,
+    env: &Environment<'_>,
+) -> Result<Vec<Done>, StateError> {
+    let mut refused = BTreeMap::new();
+    let syncs = valid(objects, states, &mut refused);
+    let mut done = run::each(&syncs, states, env)?;
+    done.extend(refused.into_iter().map(|(name, invalid)| Done::refused(name, &invalid)));
+    Ok(done)
+}
+
+/// The Syncs that can be carried out; of others their status says why they cannot, once.
+fn valid(objects: &Objects, states: &HubStates, refused: &mut BTreeMap<String, hub::Invalid>) -> Vec<Loaded> {
+    let mut syncs = Vec::new();
+    let mut invalid = BTreeMap::new();
+    for read in objects.all().iter().filter_map(hub::loaded) {
+        match read {
+            Ok(loaded) => syncs.push(loaded),
+            Err(wrong) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
+        }
+    }
+    for wrong in hub::clashes(&mut syncs) {
+        invalid.insert(wrong.metadata.full_name(), wrong);
+    }
+    for (name, wrong) in &invalid {
+        if refused.get(name) != Some(wrong) {
+            tracing::error!(sync = name, "{}", wrong.message);
+            if let Err(error) = states.refuse(wrong) {
+                tracing::warn!(sync = name, %error, "the status could not be written");
+            }
+        }
+    }
+    *refused = invalid;
+    syncs
+}

@@ -1,0 +1,222 @@
+//! `federate sync`
+
+mod objects;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use super::access::AccessArgs;
+use super::diff::digest_key;
+use super::settings::Format;
+use super::{Exit, Fault, print, print_value, say, styled};
+use federate_report::findings;
+use federate_session::Session;
+use federate_sync::listen::{self, Addresses, hook_path};
+use federate_sync::metrics::Metrics;
+use federate_sync::read::{self, Invalid, Loaded};
+use federate_sync::round::Environment;
+use federate_sync::round::{MemberAccess, World};
+use federate_sync::run::{self, Done};
+use federate_sync::state::StateFolder;
+use federate_sync::watch::watch;
+
+/// Watch git repositories, and keep branches and clusters at what they render
+///
+/// A Sync (`federate.dev/v1alpha1`) names a source, and what is kept at what it renders: a branch, the member
+/// clusters, or both. Each round polls the source. A new revision is fetched, rendered, and then committed,
+/// applied, or both. Where nothing has changed, clusters are compared with what is rendered (`spec.drift`).
+/// A source that cannot be read, has errors, renders nothing any more, or would take too much away changes
+/// nothing anywhere.
+///
+/// With --file, Syncs are read from files. The folder of --state then holds the status of each Sync, the scheduler's
+/// memory, and a cache of its source. One process at a time works with it.
+///
+/// Without --file, the Sync objects of an API server are run: of the cluster that this runs in, or of --context.
+/// Status, memory and Events are written there, and Secrets are read there. Several processes elect a leader.
+///
+/// Without --once this goes on, each Sync at its interval, until SIGTERM or SIGINT; the rounds that are under way
+/// are then finished. Files of Syncs and folders that are sources are watched.
+///
+/// Exit codes of --once: 0 everything is as it is rendered · 1 clusters differ, and are left so · 2 error
+///
+/// Example: federate sync --once -f sync.yaml --state state
+#[derive(Debug, Args)]
+pub(super) struct Sync {
+    /// Files with Sync objects
+    #[arg(long = "file", short, value_name = "FILE", num_args = 1.., requires = "state")]
+    files: Vec<PathBuf>,
+
+    /// The folder that keeps status, memory and caches; without --file only caches, in a temporary folder by default
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+
+    #[command(flatten)]
+    objects: objects::ObjectArgs,
+
+    /// Do one round of each Sync, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Serve /healthz, /readyz and /metrics there (127.0.0.1:9440)
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    listen: Option<SocketAddr>,
+
+    /// Take webhooks of GitHub, GitLab and others there; each begins a round
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once", requires = "webhook_token")]
+    webhook_listen: Option<SocketAddr>,
+
+    /// The file with the token of webhooks
+    #[arg(long, value_name = "FILE", conflicts_with = "once")]
+    webhook_token: Option<PathBuf>,
+
+    #[command(flatten)]
+    access: AccessArgs,
+
+    /// The keys that may sign, in OpenSSH's format [default: git's `gpg.ssh.allowedSignersFile`]
+    #[arg(long, value_name = "FILE")]
+    allowed_signers: Option<PathBuf>,
+
+    /// How to print what became of each Sync
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Format,
+
+    /// How the log on standard error is written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+
+    /// Log errors only; with --once, print only what became of each Sync
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one object per line.
+    Json,
+}
+
+impl Sync {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let Some(state) = self.state.as_ref().filter(|_| !self.files.is_empty()) else {
+            self.log();
+            return self.run_objects();
+        };
+        let syncs = match read::read(&self.files) {
+            Ok(syncs) => syncs,
+            Err(invalid) => {
+                show(&invalid);
+                return Ok(Exit::Error);
+            }
+        };
+        self.log();
+        let state = StateFolder::open(state).map_err(failed)?;
+        let env = Environment {
+            world: &Files(&self.access),
+            allowed_signers: self.allowed_signers.clone(),
+            key: digest_key()?,
+        };
+        if self.once { self.once(&syncs, &state, &env) } else { self.watch(&syncs, &state, &env) }
+    }
+
+    fn watch(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
+        let token = self.token()?;
+        for loaded in syncs.iter().filter(|_| self.webhook_listen.is_some()) {
+            let sync = &loaded.sync.metadata;
+            let path = token.as_deref().map(|token| hook_path(token, sync)).unwrap_or_default();
+            say(&format!("{}: webhooks at {path}\n", sync.full_name()));
+        }
+        let metrics = Arc::new(Metrics::default());
+        let (events, happens) = mpsc::channel();
+        let addresses = Addresses { metrics: self.listen, webhooks: self.webhook_listen.zip(token) };
+        listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
+        let watched = watch(&self.files, state, env, &metrics, (events, happens), show);
+        Ok(if watched.inspect_err(show).is_ok() { Exit::Clean } else { Exit::Error })
+    }
+
+    fn once(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
+        self.show(&run::once(syncs, state, env).map_err(failed)?)
+    }
+
+    /// The token of webhooks.
+    fn token(&self) -> Result<Option<String>, Fault> {
+        let Some(file) = &self.webhook_token else { return Ok(None) };
+        let text = std::fs::read_to_string(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
+        match text.trim() {
+            "" => Err(failed(format!("{}: the token of webhooks is empty", file.display()))),
+            token => Ok(Some(token.to_owned())),
+        }
+    }
+
+    /// Prints what became of each Sync.
+    fn show(&self, done: &[Done]) -> Result<Exit, Fault> {
+        if self.output == Format::Table {
+            print(&done.iter().map(line).collect::<String>())?;
+        } else {
+            let statuses: Vec<_> = done.iter().map(|done| &done.record).collect();
+            print_value(&statuses, self.output)?;
+        }
+        Ok(done.iter().map(exit).max_by_key(|exit| *exit as u8).unwrap_or(Exit::Clean))
+    }
+
+    fn log(&self) {
+        let most = match (self.quiet, self.once) {
+            (false, _) => LevelFilter::INFO,
+            (true, false) => LevelFilter::ERROR,
+            // What became of each Sync is printed.
+            (true, true) => LevelFilter::OFF,
+        };
+        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(most);
+        let log =
+            log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(styled(&std::io::stderr()));
+        match self.log_format {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().flatten_event(true).init(),
+        }
+    }
+}
+
+/// What rounds of Syncs in files need: clusters by the kubeconfig, and git as the user has it.
+struct Files<'s>(&'s AccessArgs);
+
+impl World for Files<'_> {
+    fn access(&self, _: &Loaded, session: &Session) -> Result<MemberAccess, String> {
+        Ok(MemberAccess { access: self.0.access(session), kept: Vec::new() })
+    }
+}
+
+/// Says what is wrong with the files.
+fn show(invalid: &Invalid) {
+    say(&findings::text(
+        &invalid.repo,
+        &invalid.findings,
+        federate_session::DIALECTS,
+        styled(&std::io::stderr()),
+    ));
+}
+
+fn failed(error: impl ToString) -> Fault {
+    Fault::Failed(error.to_string())
+}
+
+fn line(done: &Done) -> String {
+    match &done.outcome {
+        None => format!("{}: suspended\n", done.name),
+        Some(outcome) => format!("{}: {}: {}\n", done.name, outcome.reason.name(), outcome.message),
+    }
+}
+
+fn exit(done: &Done) -> Exit {
+    match &done.outcome {
+        Some(outcome) if !outcome.is_ready() => Exit::Error,
+        Some(outcome) if outcome.drifted => Exit::Findings,
+        _ => Exit::Clean,
+    }
+}

@@ -1,0 +1,107 @@
+//! `federate sync` without files: the Sync objects of an API server.
+
+use std::sync::{Arc, OnceLock, mpsc};
+
+use clap::Args;
+
+use super::{Sync, failed};
+use crate::cli::access::AccessArgs;
+use crate::cli::diff::digest_key;
+use crate::cli::{Exit, Fault};
+use federate_session::Session;
+use federate_sync::credentials::{Credentials, Keys};
+use federate_sync::hub::{Hub, HubStates, Leader, LeaderOptions, Objects};
+use federate_sync::listen::{self, Addresses};
+use federate_sync::metrics::Metrics;
+use federate_sync::read::Loaded;
+use federate_sync::round::{Environment, MemberAccess, World};
+use federate_sync::watch::{Event, once_objects, watch_objects};
+
+/// Arguments about Sync objects.
+#[derive(Debug, Args)]
+pub(super) struct ObjectArgs {
+    /// Run the Sync objects of this context's API server [default: the cluster that this runs in]
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "files")]
+    context: Option<String>,
+
+    /// Run the Sync objects of these namespaces only
+    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', conflicts_with = "files")]
+    namespace: Vec<String>,
+
+    /// The namespace of the Lease by which processes elect a leader [default: that of the pod or context]
+    #[arg(long, value_name = "NAMESPACE", conflicts_with = "files")]
+    leader_election_namespace: Option<String>,
+
+    /// Act in member clusters as this ServiceAccount where a Sync names none
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    default_service_account: Option<String>,
+}
+
+/// What rounds of Sync objects need: Secrets beside them, and the Lease.
+struct ObjectWorld<'s> {
+    hub: Arc<Hub>,
+    access: &'s AccessArgs,
+    args: &'s ObjectArgs,
+    leader: OnceLock<Leader>,
+}
+
+impl World for ObjectWorld<'_> {
+    fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String> {
+        let (context, account) = (self.args.context.as_deref(), self.args.default_service_account.as_deref());
+        self.hub.member_access(loaded, session, self.access.access(session), context, account)
+    }
+
+    fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
+        self.hub.credentials(loaded)
+    }
+
+    fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
+        self.hub.signers(loaded)
+    }
+
+    fn leads(&self) -> bool {
+        self.leader.get().is_none_or(Leader::leads)
+    }
+}
+
+impl Sync {
+    /// Runs Sync objects.
+    pub(super) fn run_objects(&self) -> Result<Exit, Fault> {
+        let args = &self.objects;
+        let hub = Hub::connect(self.access.kubeconfig(), args.context.as_deref()).map_err(failed)?;
+        let hub = Arc::new(hub);
+        let temporary = tempfile::tempdir().map_err(failed)?;
+        let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
+        let states = HubStates::new(hub.clone(), caches);
+        let world = ObjectWorld { hub: hub.clone(), access: &self.access, args, leader: OnceLock::new() };
+        let env =
+            Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
+        let (events, happens) = mpsc::channel();
+        if self.once {
+            let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+            return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
+        }
+        let metrics = Arc::new(Metrics::default());
+        let addresses = Addresses { metrics: self.listen, webhooks: self.webhook_listen.zip(self.token()?) };
+        listen::start(addresses, metrics.clone(), events.clone()).map_err(failed)?;
+        let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
+        if !elect(&world, LeaderOptions::new(namespace), &happens) {
+            return Ok(Exit::Clean);
+        }
+        let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+        watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
+        if let Some(leader) = world.leader.get() {
+            leader.release();
+        }
+        Ok(Exit::Clean)
+    }
+}
+
+/// Waits until this process leads; `false` where it is to end before that. A process that does not lead any more ends at
+/// once: another one is at work by now.
+fn elect(world: &ObjectWorld<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
+    let end = || matches!(happens.try_recv(), Ok(Event::End));
+    let lost = || std::process::exit(Exit::Error as i32);
+    let Some(leader) = Leader::elect(&world.hub, options, &end, lost) else { return false };
+    world.leader.set(leader).is_ok()
+}

@@ -1,0 +1,349 @@
+//! `federate sync --once` over git repositories and folders: what it commits, what it keeps in the state folder,
+//! what it costs, and what keeps it from doing anything.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::git_http::Server;
+use crate::sandbox::{Ran, Sandbox, WEB};
+
+/// A bare repository `origin.git` with the repo in it, a clone `work` of it, and a Sync that renders its `main` to
+/// `rendered`.
+struct Origin {
+    sandbox: Sandbox,
+    /// What the files in `work` were made from.
+    files: Sandbox,
+}
+
+impl Origin {
+    fn new() -> Self {
+        let (sandbox, files) = (Sandbox::new(), Sandbox::web());
+        sandbox.git("init -q --bare -b main origin.git");
+        sandbox.git("-C origin.git config http.receivepack true");
+        files.git("init -q -b main");
+        files.git(&format!("remote add origin {}", sandbox.path("origin.git").display()));
+        let origin = Self { sandbox, files };
+        origin.push("first");
+        origin.sync("origin.git", "commit: {branch: rendered}");
+        origin
+    }
+
+    /// Writes the Sync.
+    fn sync(&self, url: &str, wants: &str) {
+        let text = format!(
+            "apiVersion: federate.dev/v1alpha1\nkind: Sync\nmetadata: {{name: web}}\nspec:\n  source:\n    \
+             url: {url}\n    ref: {{branch: main}}\n  interval: 1m\n  {wants}\n"
+        );
+        self.sandbox.write("sync.yaml", text);
+    }
+
+    /// Commits whatever the files are, and pushes it.
+    fn push(&self, message: &str) {
+        self.files.git("add -A");
+        self.files.git(&format!("commit -q --allow-empty -m {message}"));
+        self.files.git("push -q --force origin main");
+    }
+
+    fn once(&self) -> Ran {
+        self.sandbox.run("sync --once -f sync.yaml --state state")
+    }
+
+    fn status(&self) -> Value {
+        let record: Value =
+            serde_json::from_str(&self.sandbox.read("state/default/web/status.json")).unwrap();
+        record["status"].clone()
+    }
+
+    fn rendered(&self, path: &str) -> String {
+        self.sandbox.git(&format!("-C origin.git show rendered:{path}"))
+    }
+
+    fn tip(&self, branch: &str) -> String {
+        self.sandbox.git(&format!("-C origin.git rev-parse {branch}")).trim().to_owned()
+    }
+}
+
+fn condition<'s>(status: &'s Value, name: &str) -> Option<&'s Value> {
+    status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == name)
+}
+
+const M1: &str = "m1/shop/deployment.apps_web.yaml";
+
+#[test]
+fn a_new_revision_is_rendered_to_the_branch() {
+    let origin = Origin::new();
+    let main = origin.tip("main");
+    let ran = origin.once().code(0);
+    let said = format!("default/web: ReconciliationSucceeded: committed main@sha1:{main} to rendered\n");
+    assert_eq!(ran.out, said);
+    assert!(origin.rendered(M1).contains("replicas: 2"));
+    let status = origin.status();
+    assert_eq!(status["lastAppliedRevision"], format!("main@sha1:{main}"));
+    assert_eq!(status["lastAttemptedRevision"], status["lastAppliedRevision"]);
+    assert_eq!(status["branches"][0]["commit"], origin.tip("rendered"));
+    assert_eq!(condition(&status, "Ready").unwrap()["status"], "True");
+    assert!(condition(&status, "Stalled").is_none() && condition(&status, "Reconciling").is_none());
+
+    let before = (origin.tip("rendered"), origin.sandbox.read("state/default/web/status.json"));
+    assert_eq!(origin.once().code(0).out, ran.out, "a round with nothing to do says the same");
+    let after = (origin.tip("rendered"), origin.sandbox.read("state/default/web/status.json"));
+    assert_eq!(before, after, "and writes nothing");
+
+    origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    origin.push("second");
+    origin.once().code(0);
+    assert!(origin.rendered(M1).contains("replicas: 4"));
+    assert_eq!(origin.sandbox.git("-C origin.git rev-list --count rendered").trim(), "2");
+    let message = origin.sandbox.git("-C origin.git log -1 --format=%B rendered");
+    assert!(message.contains(&format!("Federate-Source: {}", origin.tip("main"))), "{message}");
+}
+
+#[test]
+fn nothing_new_costs_one_ls_remote() {
+    let origin = Origin::new();
+    let server = Server::start(&origin.sandbox.path(""));
+    origin.sync(&format!("{}/origin.git", server.address()), "commit: {branch: rendered}");
+    origin.once().code(0);
+    assert!(origin.rendered(M1).contains("replicas: 2"));
+    server.requests();
+    for _ in 0..3 {
+        origin.once().code(0);
+        // Git asks what the server can do, and then for the references.
+        assert_eq!(server.requests(), 2);
+    }
+    // The branch is looked at in the same breath: what somebody did to it is made good.
+    origin.sandbox.git("-C origin.git update-ref -d refs/heads/rendered");
+    origin.once().code(0);
+    assert!(origin.rendered(M1).contains("replicas: 2"));
+}
+
+#[test]
+fn a_broken_source_changes_nothing_and_says_where() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    let rendered = origin.tip("rendered");
+    let applied = origin.status()["lastAppliedRevision"].clone();
+    let refused = |change: &dyn Fn(&Origin), reason: &str, said: &str| {
+        change(&origin);
+        origin.push("change");
+        let ran = origin.once().code(2);
+        assert!(ran.out.contains(&format!("{reason}: ")) && ran.out.contains(said), "{ran:#?}");
+        let status = origin.status();
+        let stalled = condition(&status, "Stalled").unwrap_or_else(|| panic!("{status:#}"));
+        assert_eq!((&stalled["status"], &stalled["reason"]), (&"True".into(), &reason.into()));
+        assert!(stalled["message"].as_str().unwrap().contains(said));
+        assert_eq!(status["lastAppliedRevision"], applied);
+        assert_eq!(status["lastAttemptedRevision"], format!("main@sha1:{}", origin.tip("main")));
+        assert_eq!(origin.tip("rendered"), rendered, "the branch stays where it was");
+        assert_eq!(origin.once().code(2).out, ran.out, "and it stays so");
+    };
+    refused(&|o| o.files.write("web.yaml", "a: ["), "BuildFailed", "web.yaml:1");
+    refused(&|o| o.files.git("rm -q -r . ").clear(), "PruneFailed", "nothing is rendered any more");
+    let mut many = Sandbox::web();
+    for name in ["a", "b", "c", "d"] {
+        many = many.file(&format!("{name}.yaml"), WEB.replace("name: web", &format!("name: {name}")));
+    }
+    for file in ["web.yaml", "clusters.yaml", "policy.yaml"] {
+        origin.files.write(file, many.read(file));
+    }
+    origin.push("good-again");
+    let ran = origin.once().code(0);
+    assert!(ran.out.contains("ReconciliationSucceeded"), "{ran:#?}");
+    assert!(condition(&origin.status(), "Stalled").is_none());
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_is_no_reason_to_stall() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    std::fs::rename(origin.sandbox.path("origin.git"), origin.sandbox.path("gone.git")).unwrap();
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed: `git ls-remote` failed"), "{ran:#?}");
+    let status = origin.status();
+    assert_eq!(condition(&status, "Ready").unwrap()["status"], "False");
+    assert!(condition(&status, "Stalled").is_none());
+    std::fs::rename(origin.sandbox.path("gone.git"), origin.sandbox.path("origin.git")).unwrap();
+    origin.once().code(0);
+    origin.sandbox.git("-C origin.git update-ref -d refs/heads/main");
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("<repo>/origin.git has no branch `main`"), "{ran:#?}");
+}
+
+#[test]
+fn what_would_take_too_much_away_is_confirmed_by_the_limit() {
+    let origin = Origin::new();
+    let policy = origin.files.read("policy.yaml").replace("    name: web\n", "");
+    origin.files.write("policy.yaml", policy);
+    for name in ["a", "b", "c"] {
+        origin.files.write(&format!("{name}.yaml"), WEB.replace("name: web\n", &format!("name: {name}\n")));
+    }
+    origin.push("four");
+    origin.once().code(0);
+    origin.files.git("rm -q a.yaml b.yaml");
+    origin.push("two");
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("PruneFailed: 4 of the 8 objects would go, and more than 30 %"), "{ran:#?}");
+    origin.sync("origin.git", "commit: {branch: rendered, pruneLimit: 50}");
+    origin.once().code(0);
+    let record: Value = serde_json::from_str(&origin.sandbox.read("state/default/web/status.json")).unwrap();
+    assert_eq!(record["metadata"]["generation"], 2);
+    let files = origin.sandbox.git("-C origin.git ls-tree -r --name-only rendered");
+    assert!(!files.contains("apps_a.yaml") && files.contains("apps_c.yaml"), "{files}");
+}
+
+#[test]
+fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    origin.files.git("commit -q -a --amend -m rewritten");
+    origin.push("more");
+    let before = origin.status()["lastAppliedRevision"].clone();
+    let ran = origin.once().code(0);
+    assert!(ran.err.contains("the history was rewritten"), "{ran:#?}");
+    assert_eq!(origin.status()["rewritten"], before);
+    assert!(origin.rendered(M1).contains("replicas: 4"));
+    // As a killed fetch leaves it.
+    origin.sandbox.write("state/default/web/git/shallow.lock", "");
+    origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 12"));
+    origin.push("locked");
+    origin.once().code(0);
+    assert!(origin.status()["rewritten"].is_null(), "it builds on the one before");
+    assert!(origin.rendered(M1).contains("replicas: 6"));
+    std::fs::remove_file(origin.sandbox.path("state/default/web/git/HEAD")).unwrap();
+    origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 16"));
+    origin.push("headless");
+    origin.once().code(0);
+    assert!(origin.rendered(M1).contains("replicas: 8"));
+    assert_eq!(origin.sandbox.git("-C origin.git rev-list --count rendered").trim(), "4");
+}
+
+#[test]
+fn damaged_memory_is_refused() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    origin.sandbox.write("state/default/web/placements.yaml", "placements: [");
+    origin.push("next");
+    let ran = origin.once().code(2);
+    assert!(
+        ran.out.contains("StateFailed") && ran.out.contains("placements.yaml: the scheduler's memory"),
+        "{ran:#?}"
+    );
+    std::fs::remove_file(origin.sandbox.path("state/default/web/placements.yaml")).unwrap();
+    origin.once().code(0);
+}
+
+#[test]
+fn only_signed_revisions_are_read() {
+    let origin = Origin::new();
+    let key = origin.sandbox.path("key");
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+    assert!(made.unwrap().success());
+    let public = origin.sandbox.read("key.pub");
+    origin.sandbox.write("signers", format!("dev@example.com namespaces=\"git\" {public}"));
+    let sync = origin.sandbox.read("sync.yaml");
+    let with = |reference: &str, mode: &str| {
+        let verify = format!("ref: {reference}\n    verify: {{mode: {mode}}}");
+        origin.sandbox.write("sync.yaml", sync.replace("ref: {branch: main}", &verify));
+        origin.sandbox.run("sync --once -f sync.yaml --state state --allowed-signers signers")
+    };
+    let ran = with("{branch: main}", "HEAD").code(2);
+    assert!(
+        ran.out.contains("VerificationError: revision `main`") && ran.out.contains("not signed"),
+        "{ran:#?}"
+    );
+    assert!(condition(&origin.status(), "Stalled").is_some());
+    origin.files.git("config gpg.format ssh");
+    origin.files.git(&format!("config user.signingkey {}", key.display()));
+    origin.files.git("tag -s v1 -m one");
+    origin.files.git("push -q origin v1");
+    let ran = with("{tag: v1}", "TagAndHEAD").code(2);
+    assert!(ran.out.contains("not signed"), "{ran:#?}");
+    let ran = with("{tag: v1}", "Tag").code(0);
+    assert!(ran.out.contains("committed v1@sha1:"), "{ran:#?}");
+    let ran = with("{branch: main}", "Tag").code(2);
+    assert!(ran.out.contains("no signed tag"), "{ran:#?}");
+    origin.files.git("commit -q -S --allow-empty -m signed");
+    origin.files.git("push -q origin main");
+    with("{branch: main}", "HEAD").code(0);
+}
+
+#[test]
+fn a_folder_is_a_source_too() {
+    let sandbox = Sandbox::new();
+    let folder = Sandbox::web();
+    let url = folder.path("").display().to_string();
+    sandbox.write(
+        "sync.yaml",
+        format!(
+            "{{apiVersion: federate.dev/v1alpha1, kind: Sync, metadata: {{name: web}}, spec: {{source: {{url: {url}}}, \
+             interval: 1m, commit: {{branch: rendered}}}}}}"
+        ),
+    );
+    let ran = sandbox.run("sync --once -f sync.yaml --state state").code(2);
+    assert!(ran.out.contains("is in no git repository"), "{ran:#?}");
+    folder.git("init -q -b main");
+    sandbox.run("sync --once -f sync.yaml --state state").code(0);
+    folder.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    sandbox.run("sync --once -f sync.yaml --state state").code(0);
+    sandbox.run("sync --once -f sync.yaml --state state").code(0);
+    assert!(folder.git(&format!("show rendered:{M1}")).contains("replicas: 4"));
+    assert_eq!(folder.git("rev-list --count rendered").trim(), "2");
+}
+
+#[test]
+fn syncs_wait_for_those_they_depend_on() {
+    let origin = Origin::new();
+    let sync = origin.sandbox.read("sync.yaml");
+    let other = sync.replace("name: web", "name: later").replace("branch: rendered", "branch: other");
+    let other = other.replace("interval: 1m", "interval: 1m\n  dependsOn: [{name: web}]");
+    origin
+        .sandbox
+        .write("sync.yaml", format!("{other}---\n{}", sync.replace("branch: main", "branch: none")));
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("default/later: DependencyNotReady: default/web is not ready"), "{ran:#?}");
+    origin.sandbox.write("sync.yaml", format!("{other}---\n{sync}"));
+    let ran = origin.once().code(0);
+    assert_eq!(ran.out.lines().count(), 2);
+    assert_eq!(origin.tip("rendered^{tree}"), origin.tip("other^{tree}"));
+    origin.sandbox.write("sync.yaml", sync.replace("interval: 1m", "interval: 1m\n  suspend: true"));
+    origin.push("unseen");
+    let before = origin.tip("rendered");
+    assert_eq!(origin.once().code(0).out, "default/web: suspended\n");
+    assert_eq!(origin.tip("rendered"), before);
+}
+
+#[test]
+fn one_process_at_a_time_has_the_state_folder() {
+    let origin = Origin::new();
+    std::fs::create_dir(origin.sandbox.path("state")).unwrap();
+    let mut held = Command::new("flock");
+    held.args(["state/lock", "sh", "-c", "echo held; read end"]).current_dir(origin.sandbox.path(""));
+    let mut held = held.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(held.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    let ran = origin.once().code(2);
+    assert!(
+        ran.err.contains("the state folder <repo>/state is in use by another `federate sync`"),
+        "{ran:#?}"
+    );
+    drop(held.stdin.take());
+    held.wait().unwrap();
+    origin.once().code(0);
+}
+
+#[test]
+fn what_is_wrong_with_a_sync_is_shown_with_its_line() {
+    let origin = Origin::new();
+    origin.sync("https://user:s3cret@127.0.0.1:1/r.git", "comit: {branch: rendered}");
+    let ran = origin.once().code(2);
+    assert!(ran.err.contains("sync.yaml:9:3") && ran.err.contains("unknown field `comit`"), "{ran:#?}");
+    origin.sync("https://user:s3cret@127.0.0.1:1/r.git", "commit: {branch: rendered}");
+    let ran = origin.sandbox.run("sync --once -f sync.yaml --state state --log-format json").code(2);
+    let log: Value = serde_json::from_str(ran.err.lines().last().unwrap()).unwrap();
+    assert_eq!((&log["level"], &log["sync"]), (&"ERROR".into(), &"default/web".into()), "{log}");
+    let kept = origin.sandbox.read("state/default/web/status.json");
+    assert!(!(ran.out + &ran.err + &kept).contains("s3cret"));
+}

@@ -1,0 +1,122 @@
+//! Karmada's cases of failover over time.
+
+use federate_karmada::capacity::taints::ClusterTaint;
+use federate_karmada::failover::{Binding, ControlPlane, Options, Report};
+use federate_kubernetes::Condition;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::karmada_capacity::{list, objects, seconds};
+
+/// What becomes of taints and bindings, point in time after point in time.
+pub(crate) fn failover(case: &Value) -> Result<(), String> {
+    let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
+    let plane = ControlPlane::new(&objects(&case["files"]), options(&case["flags"]));
+    let mut plane = plane.map_err(|finding| finding.message)?;
+    for (index, step) in list(&case["timeline"]).iter().enumerate() {
+        let now = start + seconds(&step["at"]);
+        change(&mut plane, step, now);
+        let report = plane.settle(now);
+        compare(&case["expect"]["states"][index], &state(&plane, &report, &step["at"]))
+            .map_err(|why| format!("at {}: {why}", step["at"]))?;
+    }
+    Ok(())
+}
+
+fn options(flags: &Value) -> Options {
+    let gate = |name: &str, default: bool| flags["featureGates"][name].as_bool().unwrap_or(default);
+    let default = Options::default();
+    Options {
+        failover: gate("Failover", true),
+        graceful_eviction: gate("GracefulEviction", true),
+        stateful_failover: gate("StatefulFailoverInjection", false),
+        taint_eviction: flags["enableNoExecuteTaintEviction"] == true,
+        taint_purge_mode: flags["noExecuteTaintEvictionPurgeMode"]
+            .as_str()
+            .map_or(default.taint_purge_mode, str::to_owned),
+        graceful_eviction_timeout: flags["gracefulEvictionTimeout"]
+            .as_i64()
+            .map_or(default.graceful_eviction_timeout, SignedDuration::from_secs),
+    }
+}
+
+fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// What the world does.
+fn change(plane: &mut ControlPlane, step: &Value, now: Timestamp) {
+    for (cluster, conditions) in entries(&step["conditions"]) {
+        let conditions: Vec<Condition> = list(conditions)
+            .iter()
+            .map(|condition| Condition::deserialize(condition).expect("a condition"))
+            .collect();
+        plane.member(cluster).expect("a cluster").set_conditions(conditions);
+    }
+    for (cluster, taints) in entries(&step["addTaints"]) {
+        for taint in list(taints) {
+            let taint = ClusterTaint::deserialize(taint).expect("a taint");
+            plane.member(cluster).expect("a cluster").add_taint(taint, now);
+        }
+    }
+    for (cluster, keys) in entries(&step["removeTaints"]) {
+        for key in list(keys) {
+            plane.member(cluster).expect("a cluster").remove_taints(key.as_str().expect("a key"));
+        }
+    }
+    for binding in &mut plane.bindings {
+        for (cluster, health) in entries(&step["health"]) {
+            match health.as_str() {
+                Some("") => drop(binding.reported.remove(cluster)),
+                health => {
+                    let health = health.expect("a health").to_owned();
+                    binding.reported.entry(cluster.clone()).or_default().health = health;
+                }
+            }
+        }
+        for (cluster, status) in entries(&step["status"]) {
+            if let Some(reported) = binding.reported.get_mut(cluster) {
+                reported.status = Some(status.clone());
+            }
+        }
+        if let Some(suppress) = step["suppressDeletion"].as_bool() {
+            binding.tasks.iter_mut().for_each(|task| task.suppress_deletion = Some(suppress));
+        }
+    }
+}
+
+fn state(plane: &ControlPlane, report: &Report, at: &Value) -> Value {
+    let taints: Map<String, Value> =
+        plane.members().iter().map(|member| (member.name().to_owned(), json!(member.taints()))).collect();
+    let mut state = json!({"at": at, "taints": taints});
+    if !plane.bindings.is_empty() {
+        let bindings = plane.bindings.iter().map(|one| (one.id.to_string(), binding(one)));
+        state["bindings"] = bindings.collect::<Map<_, _>>().into();
+    }
+    if !report.evicted.is_empty() {
+        let mut evicted: Vec<&String> = report.evicted.iter().map(|(_, cluster)| cluster).collect();
+        evicted.sort();
+        state["evicted"] = json!(evicted);
+    }
+    if let Some(next) = report.next {
+        state["nextIn"] = next.as_secs().into();
+    }
+    state
+}
+
+fn binding(binding: &Binding) -> Value {
+    let clusters = binding.clusters.iter().map(|(name, replicas)| (name.clone(), json!(replicas)));
+    let mut value = json!({"clusters": clusters.collect::<Map<_, _>>()});
+    if !binding.tasks.is_empty() {
+        value["gracefulEvictionTasks"] = json!(binding.tasks);
+    }
+    if let Some(affinity) = &binding.affinity {
+        value["affinity"] = json!(affinity);
+    }
+    if let Some(unschedulable) = &binding.unschedulable {
+        value["unschedulable"] = json!(unschedulable);
+    }
+    value
+}

@@ -1,0 +1,76 @@
+//! `KubeFleet`'s cases of what members report.
+
+use federate_kubefleet::capacity::{Azure, Config, Member, Prices, Provider, Seen, Start};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::diff::compare;
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn time(value: &Value) -> Timestamp {
+    value.as_str().and_then(|text| text.parse().ok()).expect("a time")
+}
+
+/// Without what is null.
+fn told(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, told(v))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(told).collect(),
+        other => other,
+    }
+}
+
+/// What a member reports, look after look.
+pub(crate) fn status(case: &Value) -> Result<(), String> {
+    let mut member = Member::new(provider(&case["agent"]));
+    let mut steps = Vec::new();
+    for step in list(&case["steps"]) {
+        if let (Provider::Azure(azure), Some(prices)) = (member.provider(), prices(step)) {
+            azure.set_prices(prices);
+        }
+        let outcome = member.look(&Seen {
+            now: time(&step["at"]),
+            nodes: list(&step["nodes"]),
+            pods: list(&step["pods"]),
+            namespaces: list(&step["namespaces"]),
+            ready_status: step["probe"].as_u64().and_then(|code| u16::try_from(code).ok()).expect("a code"),
+            version: step["version"].as_str().unwrap_or_default(),
+            join_failure: step["joinError"].as_str(),
+        });
+        let mut status = json!(outcome.status);
+        if status["namespaces"] == json!({}) {
+            status["namespaces"].take();
+        }
+        steps.push(told(json!({"status": status, "error": outcome.error, "endedAt": outcome.ended})));
+    }
+    compare(&case["expect"], &json!({"steps": steps}))
+}
+
+fn prices(value: &Value) -> Option<Prices> {
+    let hourly = value.get("prices").map(|prices| Deserialize::deserialize(prices).expect("prices"))?;
+    Some(Prices { hourly, updated: time(&value["pricesUpdated"]) })
+}
+
+fn provider(agent: &Value) -> Provider {
+    if agent["provider"] != "azure" {
+        return Provider::BuiltIn;
+    }
+    let none = || Prices { hourly: Default::default(), updated: Timestamp::UNIX_EPOCH };
+    Provider::Azure(Box::new(Azure::new(Config {
+        starting: match agent["start"].as_str() {
+            Some("slow") => Start::Slow,
+            Some("error") => Start::Fails("no nodes found with the region label".to_owned()),
+            _ => Start::Starts,
+        },
+        prices: (agent["costProperties"] == true).then(|| prices(agent).unwrap_or_else(none)),
+        available: agent["availableResourceProperties"] == true,
+        namespace_collection: agent["namespaceCollection"] == true,
+        certificate_authority: agent["certificateAuthority"].as_str().map(str::to_owned),
+    })))
+}

@@ -1,0 +1,185 @@
+//! `KubeFleet`'s cases of what is on a hub: what its scheduler does next, what comes of evictions, and how a
+//! member leaves.
+
+use federate_engine::Settings;
+use federate_kubefleet::failover;
+use federate_kubefleet::hub::{self, Binding, Hub, Run, State};
+use federate_kubefleet::leave::{Leaving, Next};
+use federate_kubernetes::{Object, ObjectRef};
+use federate_repo::Config;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run;
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn objects(value: &Value) -> Vec<Object> {
+    list(value).iter().map(|body| Object::of(body.clone(), "hub")).collect()
+}
+
+fn time(value: &Value) -> Timestamp {
+    value.as_str().and_then(|text| text.parse().ok()).expect("a time")
+}
+
+/// The steps of a hub, each of which stands alone.
+pub(crate) fn scheduler(case: &Value) -> Result<(), String> {
+    let name = case["placement"].as_str().expect("a name");
+    for (index, step) in list(&case["steps"]).iter().enumerate() {
+        let want = &case["expect"]["steps"][index];
+        let told = |why: String| format!("step {index} ({}): {why}", step["what"]);
+        scheduled(name, step, want).map_err(told)?;
+    }
+    Ok(())
+}
+
+fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
+    let now = time(&step["at"]);
+    let all = objects(&step["hub"]);
+    let is_placement = |o: &&Object| o.id.kind == "ClusterResourcePlacement" && o.id.name == name;
+    let placement = all.iter().find(is_placement).expect("the placement").id.clone();
+    let run = Hub::of(&placement, &all).map_err(|e| e.to_string())?.schedule(now);
+    planned_alike(&placement, &all, &run, step, now)?;
+    let mut got = json!({"cycles": run.cycles, "bindings": null, "policySnapshotStatus": run.status});
+    if !run.bindings.is_empty() {
+        got["bindings"] = run.bindings.iter().map(binding).collect();
+    }
+    for condition in got["policySnapshotStatus"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition.as_object_mut().expect("an object").remove("observedGeneration");
+    }
+    if let Some(evictions) = step["evictions"].as_array() {
+        let evicted: Vec<Value> = evictions.iter().map(|e| evicted(&placement, e, now)).collect();
+        got["evictions"] = evicted.into();
+    }
+    compare(want, &got)
+}
+
+/// What the hub remembers is a plan's memory: planning over it gives the clusters that the scheduler keeps.
+fn planned_alike(
+    placement: &ObjectRef,
+    all: &[Object],
+    run: &Run,
+    step: &Value,
+    now: Timestamp,
+) -> Result<(), String> {
+    let memory = hub::memory_of(all).map_err(|e| e.to_string())?;
+    let plan = federate_dialect::Plan { placements: memory, ..Default::default() };
+    let settings = Settings {
+        strict_inventory: true,
+        now: Some(now),
+        previous: federate_dialect::Previous::new(plan),
+        ..Settings::default()
+    };
+    let kinds = ["ClusterResourcePlacement", "MemberCluster"];
+    let files: Vec<Value> =
+        list(&step["hub"]).iter().filter(|o| kinds.iter().any(|kind| o["kind"] == *kind)).cloned().collect();
+    let (ran, ()) = run::run_with(&files.into(), &settings, Config::default(), |_, _| ());
+    let row = ran.plan.placements.iter().find(|row| row.object == *placement).ok_or("there is no row")?;
+    let planned: Vec<String> = row.clusters.iter().map(|placed| placed.name.to_string()).collect();
+    let used = |b: &&Binding| !b.deleting && b.state != State::Unscheduled;
+    let kept: Vec<String> = run.bindings.iter().filter(used).map(|b| b.cluster.to_string()).collect();
+    if planned == kept {
+        return Ok(());
+    }
+    Err(format!("the plan over the hub's memory goes to {planned:?}, the scheduler to {kept:?}"))
+}
+
+fn binding(binding: &Binding) -> Value {
+    let state = |state: State| format!("{state:?}");
+    let mut value = json!({
+        "cluster": *binding.cluster,
+        "state": state(binding.state),
+        "policySnapshot": binding.policy_snapshot,
+        "reason": binding.decision.reason,
+        "generation": binding.generation,
+    });
+    if !binding.finalizers.is_empty() {
+        value["finalizers"] = json!(binding.finalizers);
+    }
+    if let Some(score) = binding.decision.score {
+        value["scores"] = json!([score.affinity, score.topology]);
+    }
+    if let Some(previous) = binding.previous_state {
+        value["previousState"] = state(previous).into();
+    }
+    if binding.deleting {
+        value["deleting"] = true.into();
+    }
+    value
+}
+
+fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
+    let all = objects(&case["hub"]);
+    let eviction = Object::of(case["eviction"].clone(), "hub");
+    let budget = (!case["budget"].is_null()).then(|| Object::of(case["budget"].clone(), "hub"));
+    let bindings = hub::bindings(placement, &all).expect("bindings");
+    let object = all.iter().find(|o| o.id == *placement);
+    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now).expect("an eviction");
+    let mut value = json!({"status": {"conditions": evicted.conditions}});
+    for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition.as_object_mut().expect("an object").remove("observedGeneration");
+    }
+    value
+}
+
+/// A member that leaves.
+pub(crate) fn leave(case: &Value) -> Result<(), String> {
+    let wait = case["forceDeleteWaitTime"].as_str().and_then(federate_dialect::goduration::parse);
+    let reporting = !list(&case["covers"]).iter().any(|cover| cover == "never-reported");
+    let works = case["works"].as_u64().and_then(|works| usize::try_from(works).ok()).expect("a number");
+    let first = time(&case["steps"][0]["at"]);
+    let mut member = Leaving::new(case["cluster"].as_str().expect("a name"), works, reporting, first);
+    let mut steps = Vec::new();
+    for step in list(&case["steps"]) {
+        let now = time(&step["at"]);
+        match step["agent"].as_str() {
+            Some("reconciles") => member.agent(None, now),
+            Some("fails to leave") => member.agent(Some("works are left"), now),
+            _ => {}
+        }
+        if step["namespaceGone"] == true {
+            member.lose_namespace();
+        }
+        let next = member.reconcile(wait.expect("a duration"), now);
+        steps.push(leaving(&member, &next));
+    }
+    compare(&case["expect"], &json!({"steps": steps}))
+}
+
+fn leaving(member: &Leaving, next: &Next) -> Value {
+    use federate_kubefleet::leave::Namespace;
+    let namespace = match member.namespace {
+        Namespace::Present => "present",
+        Namespace::Terminating(_) => "terminating",
+        Namespace::Gone => "gone",
+    };
+    let mut value = json!({
+        "memberCluster": if member.gone { "gone" } else { "present" },
+        "namespace": namespace,
+        "works": {"there": member.works, "withFinalizer": member.held_works},
+    });
+    match next {
+        Next::Event => {}
+        Next::After(wait) => value["requeueAfter"] = duration(*wait),
+        Next::Error(why) => value["error"] = why.as_str().into(),
+    }
+    if !member.gone {
+        let conditions = member.conditions.iter().map(|c| {
+            let told = json!({
+                "status": c.status, "reason": c.reason, "lastTransitionTime": c.last_transition_time
+            });
+            (c.kind.clone(), told)
+        });
+        value["conditions"] = conditions.collect::<Map<String, Value>>().into();
+        value["agentStatus"] = json!(member.agent_status.as_ref().map(|agent| [agent]));
+        value["internalMemberCluster"] = if member.asked { "Leave" } else { "Join" }.into();
+    }
+    value
+}
+
+pub(crate) fn duration(wait: SignedDuration) -> Value {
+    federate_dialect::goduration::write(wait).into()
+}

@@ -1,0 +1,193 @@
+//! Where an API server is reached, it decides: what is refused here is sent all the same, and what it makes of an
+//! object counts.
+//!
+//! Only on the API server for tests: a real one cannot be told to know other fields, and no other server is asked
+//! how often it was asked.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, WEB, config, deployment};
+use federate_test_apiserver::{Cluster, Fault, Fleet, Mishap};
+
+/// A Deployment that mounts a volume which it does not have.
+fn mounting(image: &str) -> String {
+    let mount = "volumeMounts: [{name: agent, mountPath: /agent}]";
+    deployment(image).replace("'}]}", &format!("', {mount}}}]}}"))
+}
+
+/// What the cluster's admission does: it adds that volume.
+fn inject(object: &mut Value) {
+    let pod = object.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut);
+    if let Some(pod) = pod {
+        pod.insert("volumes".to_owned(), json!([{"name": "agent", "emptyDir": {}}]));
+    }
+}
+
+fn serving(cluster: Cluster) -> Sandbox {
+    Sandbox::with(&["m1"], Fleet::serve(vec![cluster]))
+}
+
+fn sandbox() -> Sandbox {
+    serving(Cluster::new("m1").admission(inject)).file("web.yaml", &mounting("nginx:1.27"))
+}
+
+#[test]
+fn what_admission_completes_is_created_updated_and_then_left_alone() {
+    let sandbox = sandbox();
+    // Without a server nobody knows of the volume.
+    let ran = sandbox.apply("--dry-run=client -o json").code(2);
+    let web = ran.action("m1", "Deployment", "web");
+    assert!(web["error"].as_str().unwrap().contains("volumeMounts"), "{ran:#?}");
+    assert_eq!(ran.json()["clusters"][0]["predicted"], true);
+
+    let ran = sandbox.apply("-o json").code(0);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!((&web["action"], &web["outcome"]), (&json!("create"), &json!("done")), "{web}");
+    assert_eq!(ran.json()["clusters"][0].get("predicted"), None);
+    sandbox.write("web.yaml", &mounting("nginx:1.28"));
+    let ran = sandbox.apply("-o json").code(0);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!(web["diffs"].as_array().unwrap().len(), 1, "{web}");
+    assert_eq!(web["result"]["spec"]["template"]["spec"]["volumes"][0]["name"], "agent");
+    sandbox.forget("m1");
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "unchanged");
+    sandbox.wrote("m1", 0);
+    sandbox.tried("m1", 0);
+    sandbox.run("drift", "").code(0);
+}
+
+#[test]
+fn a_field_that_only_the_server_knows_is_applied_compared_and_put_back() {
+    let field = |value: &str| {
+        deployment("nginx:1.27").replace("  replicas: 2\n", &format!("  replicas: 2\n  pace: {value}\n"))
+    };
+    let sandbox = serving(Cluster::new("m1").newer("apps/v1", "Deployment", &["spec", "pace"]))
+        .file("web.yaml", &field("slow"));
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["pace"], "slow");
+    sandbox.forget("m1");
+    sandbox.apply("").code(0);
+    sandbox.run("drift", "").code(0);
+    sandbox.wrote("m1", 0);
+    sandbox.tried("m1", 0);
+
+    sandbox.write("web.yaml", &field("fast"));
+    let ran = sandbox.apply("-o json").code(0);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!(web["diffs"][0]["path"], "/spec/pace", "{web}");
+    sandbox.edit("m1", "somebody", WEB, &json!({"spec": {"pace": "lazy"}}));
+    let ran = sandbox.run("drift", "-o json").code(1);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!(
+        (&web["diffs"][0]["path"], &web["diffs"][0]["manager"]),
+        (&json!("/spec/pace"), &json!("somebody"))
+    );
+    sandbox.run("drift", "--correct").code(0);
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["pace"], "fast");
+    sandbox.write("web.yaml", &deployment("nginx:1.27"));
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", WEB)["spec"].get("pace"), None, "what is no longer rendered goes");
+}
+
+#[test]
+fn a_field_that_a_policy_rewrites_is_neither_drift_nor_put_back_for_ever() {
+    let grace = |seconds: u8| {
+        let pod = format!("spec: {{terminationGracePeriodSeconds: {seconds}, containers:");
+        deployment("nginx:1.27").replace("spec: {containers:", &pod)
+    };
+    let cut = |object: &mut Value| {
+        if let Some(seconds) = object.pointer_mut("/spec/template/spec/terminationGracePeriodSeconds") {
+            *seconds = json!(20);
+        }
+    };
+    let sandbox = serving(Cluster::new("m1").admission(cut)).file("web.yaml", &grace(60));
+    sandbox.apply("").code(0);
+    let ran = sandbox.apply("-o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["action"], "unchanged");
+    for arguments in ["", "--correct", "--full"] {
+        sandbox.forget("m1");
+        let ran = sandbox.run("drift", &format!("{arguments} -o json"));
+        assert_eq!(ran.code, i32::from(arguments == "--full"), "{ran:#?}");
+        let diffs = ran.json()["actions"].to_string();
+        assert!(!diffs.contains("terminationGracePeriodSeconds"), "{diffs}");
+        sandbox.wrote("m1", 0);
+    }
+    // What drifted beside it is put back.
+    sandbox.edit("m1", "somebody", WEB, &json!({"spec": {"replicas": 7}}));
+    let ran = sandbox.run("drift", "--correct -o json").code(0);
+    assert_eq!(ran.action("m1", "Deployment", "web")["diffs"].as_array().unwrap().len(), 1);
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["replicas"], 2);
+}
+
+#[test]
+fn what_would_restart_by_the_servers_word_is_not_adopted() {
+    let sandbox = sandbox();
+    by_somebody(&sandbox);
+    let ran = sandbox.apply("--adopt if-no-restart -o json").code(2);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!((&web["action"], &web["outcome"]), (&json!("conflict"), &json!("not-tried")), "{web}");
+    assert!(web["reason"].as_str().unwrap().contains("would restart its pods"), "{web}");
+}
+
+/// The Deployment of another manager, from which nothing is handed over.
+fn by_somebody(sandbox: &Sandbox) {
+    sandbox.create_namespace("m1");
+    let body = federate_yaml::read(deployment("nginx:1.27").as_bytes()).documents.pop().unwrap().value;
+    sandbox.create("m1", "/apis/apps/v1/namespaces/shop/deployments", "somebody", &body);
+}
+
+#[test]
+fn what_the_server_would_refuse_is_not_sent_and_all_is_known_before_anything_is_written() {
+    let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
+    sandbox.apply("").code(0);
+    let before = sandbox.get("m1", WEB);
+    sandbox.write("web.yaml", &deployment("nginx:1.28").replace("{app: web}", "{app: other}"));
+    // A name that no object can have, and one that is good.
+    sandbox.write("b.yaml", &config("b", "1").replace("data: {k: '1'}", "data: {'k/k': '1'}"));
+    sandbox.write("a.yaml", &config("a", "2"));
+    sandbox.forget("m1");
+    let ran = sandbox.apply("-o json").code(2);
+    let web = ran.action("m1", "Deployment", "web");
+    assert_eq!((&web["action"], &web["outcome"]), (&json!("update"), &json!("failed")), "{web}");
+    assert!(web["error"].as_str().unwrap().contains("field is immutable"), "{web}");
+    assert!(web["error"].as_str().unwrap().contains("federate.dev/replace"), "{web}");
+    assert_eq!(ran.action("m1", "ConfigMap", "b")["outcome"], "failed");
+    assert_eq!(ran.action("m1", "ConfigMap", "a")["outcome"], "done");
+    sandbox.wrote("m1", 1);
+    assert_eq!(sandbox.get("m1", WEB), before);
+}
+
+#[test]
+fn what_may_succeed_by_the_time_that_it_is_sent_is_sent() {
+    let sandbox = Sandbox::new(&["m1"]);
+    sandbox.apply("").code(0);
+    sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("dry run", Mishap::Status(500)));
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.28");
+}
+
+const SERVICES: &str = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: services, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: Service}]
+  placement: {clusterAffinity: {}}
+";
+
+#[test]
+fn what_waits_for_a_deletion_is_not_asked_about() {
+    let service = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{type: NodePort, ports: \
+             [{{port: 80, nodePort: 30123}}]}}\n"
+        )
+    };
+    let sandbox = Sandbox::new(&["m1"]).file("services.yaml", SERVICES).file("s.yaml", &service("old"));
+    sandbox.apply("").code(0);
+    sandbox.write("s.yaml", &service("new"));
+    sandbox.apply("--prune-limit 50").code(0);
+    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/services/new"));
+    assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/services/old"));
+}

@@ -1,0 +1,344 @@
+//! `federate sync` over Sync objects of an API server: rounds, status, memory, Secrets, deletion, leader election, and
+//! that `deploy/sync` grants what it asks for.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use federate_test_apiserver::{Request, User};
+use serde_json::{Value, json};
+
+use crate::git_http::Server;
+use crate::sandbox::{Ran, Sandbox, WEB, deployment};
+
+const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
+const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
+
+/// An API server `hub` with the definition of Sync, members `m1` and `m2`, and a repo that is served over HTTP.
+struct Hub {
+    sandbox: Sandbox,
+    server: Server,
+}
+
+impl Hub {
+    fn new() -> Self {
+        let sandbox = Sandbox::new(&["hub", "m1", "m2"]);
+        let clusters = sandbox.read_file("clusters.yaml");
+        let members: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: hub")).collect();
+        sandbox.write("clusters.yaml", &members.join("---\n"));
+        git(&sandbox, "init -q -b main repo");
+        git(&sandbox, "init -q --bare -b main origin.git");
+        let server = Server::start(&sandbox.path(""));
+        let hub = Self { sandbox, server };
+        hub.push("first");
+        hub.install();
+        hub
+    }
+
+    /// Installs what `deploy` has, and makes the token `sync` that of its ServiceAccount.
+    fn install(&self) {
+        let root = env!("CARGO_MANIFEST_DIR");
+        let mut cluster = self.sandbox.fleet.cluster("hub");
+        cluster.namespace("shop");
+        cluster.namespace("federate-system");
+        for file in ["deploy/crds/syncs.federate.dev.yaml", "deploy/sync/rbac.yaml"] {
+            let text = fs::read(format!("{root}/{file}")).unwrap();
+            for document in federate_yaml::read(&text).documents {
+                let body = document.value;
+                let (kind, name) = (body["kind"].as_str().unwrap(), &body["metadata"]["namespace"]);
+                let path = match (kind, name.as_str()) {
+                    ("CustomResourceDefinition", _) => {
+                        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
+                    }
+                    ("ServiceAccount", Some(namespace)) => {
+                        format!("/api/v1/namespaces/{namespace}/serviceaccounts")
+                    }
+                    (kind, None) => format!("/apis/rbac.authorization.k8s.io/v1/{}s", kind.to_lowercase()),
+                    (kind, Some(namespace)) => format!(
+                        "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{}s",
+                        kind.to_lowercase()
+                    ),
+                };
+                let made = cluster.create(&path, &body);
+                assert_eq!(made.status, 201, "{path}: {:?}", made.object());
+            }
+        }
+        let account = "system:serviceaccount:federate-system:federate-sync";
+        cluster.token("sync", User::new(account, &["system:serviceaccounts", "system:authenticated"]));
+        let kubeconfig = self.sandbox.fleet.kubeconfig();
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "members"},
+            "stringData": {"value": kubeconfig}});
+        assert_eq!(cluster.create("/api/v1/namespaces/shop/secrets", &secret).status, 201);
+        fs::write(self.sandbox.path("hub.kubeconfig"), self.sandbox.fleet.kubeconfig_with_token("sync"))
+            .unwrap();
+    }
+
+    fn push(&self, message: &str) {
+        git(&self.sandbox, "-C repo add -A");
+        git(&self.sandbox, &format!("-C repo commit -q --allow-empty -m {message}"));
+        git(&self.sandbox, "-C repo push -q --force ../origin.git main");
+    }
+
+    fn url(&self) -> String {
+        format!("{}/origin.git", self.server.address())
+    }
+
+    /// A Sync that applies the repo to the members.
+    fn sync(&self, name: &str, more: &Value) -> Value {
+        let mut spec = json!({
+            "source": {"url": self.url(), "ref": {"branch": "main"}},
+            "interval": "1h",
+            "retryInterval": "1s",
+            "kubeConfig": {"secretRef": {"name": "members"}},
+            "apply": {"prune": true},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[track_caller]
+    fn create(&self, sync: &Value) {
+        let made = self.sandbox.fleet.cluster("hub").create(SYNCS, sync);
+        assert_eq!(made.status, 201, "{:?}", made.object());
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+        command.args("sync --kubeconfig hub.kubeconfig --context hub --state caches".split(' '));
+        command.args(["--leader-election-namespace", "federate-system"]);
+        command.args(arguments.split_whitespace());
+        command.current_dir(self.sandbox.path("")).stdin(Stdio::null());
+        command
+    }
+
+    fn once(&self) -> Ran {
+        Ran::of(&self.command("--once").output().unwrap())
+    }
+
+    fn status(&self, name: &str) -> Value {
+        self.sandbox.get("hub", &format!("{SYNCS}/{name}"))["status"].clone()
+    }
+
+    fn ready(&self, name: &str) -> Value {
+        condition(&self.status(name), "Ready")
+    }
+
+    /// Changes a Sync by a merge patch.
+    #[track_caller]
+    fn patch(&self, name: &str, patch: &Value) {
+        let request = Request::new("PATCH", &format!("{SYNCS}/{name}"))
+            .body("application/merge-patch+json", patch.to_string());
+        let answer = self.sandbox.fleet.cluster("hub").handle(&request);
+        assert_eq!(answer.status, 200, "{:?}", answer.object());
+    }
+
+    /// The names of the ConfigMaps with the memory.
+    fn memory(&self) -> Vec<String> {
+        let list = self.sandbox.get("hub", CONFIGS);
+        let names =
+            list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+        names.filter(|name| name.starts_with("federate.")).map(str::to_owned).collect()
+    }
+}
+
+fn git(sandbox: &Sandbox, arguments: &str) {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments.split(' '));
+    let ran = command.current_dir(sandbox.path("")).output().unwrap();
+    assert!(ran.status.success(), "{arguments}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
+fn condition(status: &Value, name: &str) -> Value {
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|condition| condition["type"] == name).unwrap_or_default()
+}
+
+fn image(sandbox: &Sandbox, cluster: &str) -> String {
+    let web = sandbox.get(cluster, WEB);
+    web["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+}
+
+/// Waits until something holds.
+#[track_caller]
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never came to pass that {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A loop that ends with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(hub: &Hub, log: &str) -> Self {
+        let log = fs::File::create(hub.sandbox.path(log)).unwrap();
+        Self(hub.command("").stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    }
+
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn objects_are_carried_out_with_the_rights_of_deploy() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    let ran = hub.once().code(0);
+    assert!(ran.out.contains("shop/web: ReconciliationSucceeded: applied main@sha1:"), "{ran:#?}");
+    assert_eq!(
+        (image(&hub.sandbox, "m1"), image(&hub.sandbox, "m2")),
+        ("nginx:1.27".into(), "nginx:1.27".into())
+    );
+    let status = hub.status("web");
+    assert_eq!(condition(&status, "Ready")["status"], "True");
+    assert_eq!((&status["observedGeneration"], &status["clusters"]["ready"]), (&1.into(), &2.into()));
+    assert_eq!(hub.memory().len(), 2, "an index and a part: {:?}", hub.memory());
+    // Another process remembers, and does nothing.
+    fs::remove_dir_all(hub.sandbox.path("caches")).unwrap();
+    hub.sandbox.forget("m1");
+    hub.once().code(0);
+    hub.sandbox.wrote("m1", 0);
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("second");
+    hub.once().code(0);
+    assert_eq!(image(&hub.sandbox, "m2"), "nginx:1.28");
+    assert_eq!(hub.memory().len(), 2, "former parts are gone");
+    hub.sandbox.write("web.yaml", "a: [");
+    hub.push("broken");
+    hub.once().code(2);
+    let stalled = condition(&hub.status("web"), "Stalled");
+    assert_eq!((&stalled["status"], &stalled["reason"]), (&"True".into(), &"BuildFailed".into()));
+    assert!(stalled["message"].as_str().unwrap().contains("web.yaml:1"), "{stalled}");
+}
+
+#[test]
+fn memory_that_was_edited_is_refused_and_memory_that_is_gone_is_made_anew() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    let part = hub.memory().into_iter().find(|name| name.ends_with(".0")).unwrap();
+    hub.sandbox.delete("hub", &format!("{CONFIGS}/{part}"));
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("second");
+    let ran = hub.once().code(2);
+    assert!(
+        ran.out.contains("StateFailed: ConfigMap shop/federate.web: ") && ran.out.contains(&part),
+        "{ran:#?}"
+    );
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27", "nothing is decided without memory");
+    hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
+    hub.once().code(0);
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_said_in_the_status() {
+    let hub = Hub::new();
+    let set = json!({"apply": {"applySet": "default/both"}});
+    hub.create(&hub.sync("web", &set));
+    hub.create(&hub.sync("xother", &set));
+    hub.create(&hub.sync("local", &json!({"source": {"url": "/etc"}})));
+    let ran = hub.once().code(2);
+    assert_eq!(hub.ready("web")["status"], "True", "{ran:#?}");
+    let other = hub.ready("xother");
+    assert_eq!(other["reason"], "InvalidSpec");
+    assert!(
+        other["message"]
+            .as_str()
+            .unwrap()
+            .contains("shop/web has the ApplySet default/both, too: shop/xother")
+    );
+    assert!(hub.ready("local")["message"].as_str().unwrap().contains("spec.source.url"));
+    assert_eq!(condition(&hub.status("local"), "Stalled")["status"], "True");
+}
+
+#[test]
+fn the_loop_follows_objects_annotations_and_deletion() {
+    let hub = Hub::new();
+    let running = Running::start(&hub, "log");
+    hub.create(&hub.sync("web", &json!({"deletionPolicy": "Delete"})));
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    let finalizers = hub.sandbox.get("hub", &format!("{SYNCS}/web"))["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["finalizers.federate.dev"]));
+    let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
+    let event = &events["items"][0];
+    assert_eq!(
+        (&event["reason"], &event["involvedObject"]["name"]),
+        (&"ReconciliationSucceeded".into(), &"web".into())
+    );
+
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("second");
+    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": "now"}}}));
+    until("the new revision is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    until("the request is noted", || hub.status("web")["lastHandledReconcileAt"] == "now");
+
+    hub.patch("web", &json!({"spec": {"suspend": true}}));
+    until("it is suspended", || fs::read_to_string(hub.sandbox.path("log")).unwrap().contains("suspended"));
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.29"));
+    hub.push("third");
+    hub.patch("web", &json!({"metadata": {"annotations": {"federate.dev/requestedAt": "later"}}}));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28", "a suspended Sync does nothing");
+
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    until("the Sync is gone", || !hub.sandbox.has("hub", &format!("{SYNCS}/web")));
+    assert!(!hub.sandbox.has("m1", WEB) && !hub.sandbox.has("m2", WEB), "the objects went first");
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn objects_stay_where_nobody_asked_for_their_deletion() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    let running = Running::start(&hub, "log");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    until("the loop has seen it", || {
+        fs::read_to_string(hub.sandbox.path("log")).unwrap().contains("is gone")
+    });
+    assert!(hub.sandbox.has("m1", WEB));
+    drop(running);
+}
+
+#[test]
+fn one_process_leads_and_another_takes_over() {
+    let hub = Hub::new();
+    let first = Running::start(&hub, "first");
+    let log = |name: &str| fs::read_to_string(hub.sandbox.path(name)).unwrap();
+    until("the first one leads", || log("first").contains("leading"));
+    let second = Running::start(&hub, "second");
+    until("the second one waits", || log("second").contains("another process leads"));
+    assert_eq!(first.end("-TERM"), Some(0), "it gives the Lease up");
+    until("the second one leads", || log("second").contains("leading"));
+    hub.create(&hub.sync("web", &json!({})));
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    let lease = hub
+        .sandbox
+        .get("hub", "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases/federate-sync");
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    assert_eq!(second.end("-TERM"), Some(0));
+}
+
+#[test]
+fn tenants_reach_what_their_account_may() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"serviceAccountName": "tenant"})));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
+    assert!(!hub.sandbox.has("m1", WEB));
+}
