@@ -83,6 +83,7 @@ impl Finding {
             severity,
             origin: None,
             pointer: String::new(),
+            text_line: None,
             column: None,
             code,
             object: None,
