@@ -37,7 +37,8 @@ impl Script<'_> {
     fn object(&self, arguments: &[Argument<'_>], references: &[&Value], now: Option<i64>) -> Checked {
         let mut object = self.table(arguments, now)?;
         repair(&mut object, Whole::Map, references);
-        results::object(object)
+        let first = references.first().copied().unwrap_or(&Value::Null);
+        results::object(results::in_order(object, first))
     }
 
     fn failed(&self, failure: &Failure) -> Failed {

@@ -55,6 +55,30 @@ pub(super) fn object(value: Value) -> Checked {
     if kind.is_empty() { Err(wrong("the object that is returned has no `kind`")) } else { Ok(value) }
 }
 
+/// A value with its keys in the order of `like`, and those that are new sorted after them: Lua keeps no order.
+pub(super) fn in_order(value: Value, like: &Value) -> Value {
+    match value {
+        Value::Object(mut map) => {
+            let mut ordered = Map::new();
+            for (key, like) in like.as_object().into_iter().flatten() {
+                if let Some(value) = map.swap_remove(key) {
+                    ordered.insert(key.clone(), in_order(value, like));
+                }
+            }
+            let mut rest: Vec<(String, Value)> = map.into_iter().collect();
+            rest.sort_by(|a, b| a.0.cmp(&b.0));
+            ordered.extend(rest.into_iter().map(|(key, value)| (key, in_order(value, &Value::Null))));
+            Value::Object(ordered)
+        }
+        Value::Array(items) => {
+            let likes = like.as_array().map_or(&[][..], Vec::as_slice);
+            let items = items.into_iter().enumerate();
+            items.map(|(at, item)| in_order(item, likes.get(at).unwrap_or(&Value::Null))).collect()
+        }
+        other => other,
+    }
+}
+
 /// `ReplicaRequirements`.
 pub(super) fn requirements(value: &Value) -> Checked {
     let map = mapping(value, "the requirements")?;
