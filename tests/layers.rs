@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 11] = [
     &["yaml"],
     &["kubernetes"],
     &["repo", "apiserver"],
-    &["dialect", "source"],
+    &["dialect", "lua", "source"],
     &["karmada", "kubeadmiral", "kubefed", "kubefleet"],
     &["engine"],
     &["publish", "live", "report"],

@@ -52,6 +52,12 @@ fn karmadas_nginx() {
 }
 
 #[test]
+#[cfg(feature = "lua")]
+fn a_kind_with_scripts() {
+    current("interpreter");
+}
+
+#[test]
 fn kubeadmirals_nginx() {
     // The guide's policy has two fields where no API server reads them.
     let (_, text) = federate(&["check", &examples().join("kubeadmiral").to_string_lossy()]);

@@ -24,6 +24,8 @@ mod followers;
 mod hostile_git;
 mod hostile_repo;
 mod import;
+#[cfg(feature = "lua")]
+mod interpreter;
 mod kubefed;
 mod leaks;
 mod plan;

@@ -83,9 +83,17 @@ fn errors(findings: &[Finding]) -> Result<Vec<String>, String> {
     let mut errors = Vec::new();
     for finding in findings.iter().filter(|f| f.severity == Severity::Error) {
         match (&finding.object, finding.code) {
-            (Some(id), "override-failed" | "waiting-for-dependent-overrides") => {
+            (
+                Some(id),
+                "override-failed"
+                | "waiting-for-dependent-overrides"
+                | "interpreter-failed"
+                | "revise-failed",
+            ) => {
                 errors.push(format!("{id}: {}", finding.code));
             }
+            // Admission would refuse it; the cases store it all the same.
+            (_, "invalid-customization") => {}
             _ => return Err(format!("unexpected error {}: {}", finding.code, finding.message)),
         }
     }

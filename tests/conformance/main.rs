@@ -35,6 +35,7 @@ mod karmada;
 mod karmada_capacity;
 mod karmada_failover;
 mod karmada_hub;
+mod karmada_interpreter;
 mod karmada_member;
 mod kubeadmiral;
 mod kubeadmiral_hub;
@@ -67,7 +68,7 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         (
             "karmada",
             "scheduling" | "triggers" | "ties" | "matching" | "overrides" | "manifests" | "namespaces"
-            | "thirdparty" | "upstream-tests",
+            | "thirdparty" | "customized" | "upstream-tests",
         ) => karmada::judge,
         (
             "karmada-1.14" | "karmada-1.15" | "karmada-1.16" | "karmada-1.17" | "karmada-1.18",
@@ -77,6 +78,7 @@ fn judge(dialect: &str, family: &str) -> Option<Judge> {
         ("karmada", "clusterstatus") => karmada_capacity::status,
         ("karmada", "quota") => karmada_capacity::quotas,
         ("karmada", "failover") => karmada_failover::failover,
+        ("karmada", "interpreter") => karmada_interpreter::judge,
         ("karmada", "retain") => karmada_member::retain,
         ("karmada", "health") => karmada_member::health,
         (

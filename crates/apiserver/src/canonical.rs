@@ -205,6 +205,25 @@ pub fn quantity(value: &Value) -> Option<String> {
     Some(format!("{sign}{}", decimal(digits, exponent.checked_sub(places)?, scientific)?))
 }
 
+/// An exact amount, in billionths, in the form that the server writes: with binary suffixes or decimal ones. An
+/// amount below 1024 and one that is not whole is decimal either way.
+///
+/// ```
+/// use federate_apiserver::canonical::amount;
+/// assert_eq!(amount(1_610_612_736_000_000_000, true), "1536Mi");
+/// assert_eq!(amount(2_500_000_000, true), "2500m");
+/// assert_eq!(amount(2_000_000_000_000, false), "2k");
+/// ```
+pub fn amount(nano: i128, is_binary: bool) -> String {
+    const NANO: i128 = 1_000_000_000;
+    let (sign, size) = (if nano < 0 { "-" } else { "" }, nano.saturating_abs());
+    if is_binary && size % NANO == 0 && size / NANO >= 1024 {
+        return format!("{sign}{}", binary(size / NANO));
+    }
+    let text = if size == 0 { None } else { decimal(size, -9, false) };
+    text.map_or_else(|| "0".to_owned(), |text| format!("{sign}{text}"))
+}
+
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [(&str, i32); 10] =
     [("", 0), ("n", -9), ("u", -6), ("m", -3), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];

@@ -254,6 +254,18 @@ pub trait ControlPlane: Sync {
         None
     }
 
+    /// Whether an object in a member cluster is healthy by what the repo says of its kind; `None` where it says
+    /// nothing, so that [`Dialect::health`] holds.
+    fn health(&self, live: &Object) -> Option<Health> {
+        let _ = live;
+        None
+    }
+
+    /// What is wrong with policies that takes more work to find than [`check`](Self::check) may cost each run.
+    fn examine(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
     /// How far the removal of an object is that is being deleted on the control plane's host, from what
     /// is in the clusters; `None` for any other.
     fn removal(&self, object: &ObjectRef) -> Option<Removal> {

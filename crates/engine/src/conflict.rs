@@ -54,6 +54,7 @@ pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
         severity: Severity::Error,
         origin: Some(later.origin.clone()),
         pointer: "/metadata/name".to_owned(),
+        text_line: None,
         column: None,
         code: "duplicate-cluster",
         object: Some(later.id.clone()),

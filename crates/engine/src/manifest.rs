@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::{Engine, Planned};
 use federate_dialect::{
-    Action, ClusterNames, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
+    Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
 };
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
@@ -125,6 +125,17 @@ impl Engine<'_> {
         if let Some(dialect) = self.dialects.get(&placement.dialect) {
             dialect.mark(live);
         }
+    }
+
+    /// Whether an object in a member cluster is healthy by what the repo says of its kind to the control plane of
+    /// that name; `None` where it says nothing.
+    pub fn health(&self, dialect: &str, live: &Object) -> Option<Health> {
+        self.plane(dialect)?.health(live)
+    }
+
+    /// What is wrong with policies that only a thorough check looks for.
+    pub fn examine(&self) -> Vec<Finding> {
+        self.planes.iter().flat_map(|(_, plane)| plane.examine()).collect()
     }
 
     /// What is done about one object of the plan in a cluster, given what is there.

@@ -3,14 +3,14 @@
 
 use serde_json::Value;
 
-use super::interpret;
+use super::interpreter::Failed;
 use super::matching::{self, Policy, propagates_everywhere};
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
 use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
 use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
@@ -37,8 +37,16 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         decided.findings.push(finding);
         return decided;
     }
-    let placement =
-        Decision::new(plane, template, policy, previous.of(&template.id)).place(&mut Trace::default());
+    let decision = match Decision::new(plane, template, policy, previous.of(&template.id)) {
+        Ok(decision) => decision,
+        Err(failed) => {
+            // It stays where it is.
+            decided.placements.extend(previous.of(&template.id).cloned());
+            decided.findings.push(uninterpreted(template, &failed));
+            return decided;
+        }
+    };
+    let placement = decision.place(&mut Trace::default());
     if let Some(unschedulable) = &placement.unschedulable {
         let message = format!("{}: {}", unschedulable.reason, unschedulable.message);
         let help =
@@ -48,6 +56,13 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     decided.findings.extend(no_replicas(template, &placement).into_iter().chain(never_sent(template)));
     decided.placements.push(placement);
     decided
+}
+
+/// A template whose replicas no script could tell.
+fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
+    failed
+        .finding(Severity::Error, "interpreter-failed", &template.id, "is not placed anew")
+        .help("the control plane would try again for ever: change the script, or the object")
 }
 
 /// A workload without replicas is given to no cluster where replicas are divided.
@@ -169,15 +184,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         template: &'d Object,
         policy: &'d Policy<'a>,
         previous: Option<&'d Placement>,
-    ) -> Self {
+    ) -> Result<Self, Failed> {
         let memory = previous.map(|p| p.memory.clone()).unwrap_or_default();
         let index = |name: &str| schedule::index_of(plane.clusters, name);
         let held = previous.map_or(&[][..], |p| &p.clusters);
         let evicting = memory.get(EVICTING).and_then(Value::as_array);
         let asked = memory.get(RESCHEDULE).and_then(Value::as_bool).unwrap_or(false);
-        let read = interpret::workload(template, &plane.behaviour);
+        let read = plane.interpreter.workload(template)?;
         let unread = read.as_ref().err().cloned();
-        Self {
+        Ok(Self {
             plane,
             template,
             policy,
@@ -194,7 +209,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
             previous,
             memory,
-        }
+        })
     }
 
     /// The scheduler's view of the object.

@@ -3,9 +3,11 @@
 //! Facts: references of pods, in every kind that holds pod templates; TLS Secrets of an Ingress; what
 //! a `ServiceImport` derives. They are not followed further, and only within the namespace.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::version::Behaviour;
 use federate_kubernetes::pods::References;
@@ -15,10 +17,36 @@ use federate_kubernetes::{Labels, Object, object};
 /// A reference to objects that may or may not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dependency {
-    pub(super) api_version: &'static str,
-    pub(super) kind: &'static str,
+    pub(super) api_version: Cow<'static, str>,
+    pub(super) kind: Cow<'static, str>,
     pub(super) namespace: Option<String>,
     pub(super) target: Target,
+}
+
+impl Dependency {
+    /// That of a `DependentObjectReference`.
+    pub(super) fn of_reference(reference: &Value) -> Option<Self> {
+        let text = |key: &str| reference.get(key).and_then(Value::as_str).map(str::to_owned);
+        let target = match text("name") {
+            Some(name) => Target::Name(name),
+            None => Target::Labels(LabelSelector::deserialize(reference.get("labelSelector")?).ok()?),
+        };
+        let (api_version, kind) = (text("apiVersion")?.into(), text("kind")?.into());
+        Some(Self { api_version, kind, namespace: text("namespace"), target })
+    }
+
+    /// The same as a `DependentObjectReference`.
+    pub(super) fn to_reference(&self) -> Value {
+        let mut reference =
+            json!({"apiVersion": self.api_version, "kind": self.kind, "namespace": self.namespace});
+        match &self.target {
+            Target::Name(name) => reference["name"] = Value::from(name.as_str()),
+            Target::Labels(selector) => {
+                reference["labelSelector"] = json!({"matchLabels": selector.match_labels});
+            }
+        }
+        reference
+    }
 }
 
 /// How the objects are named.
@@ -150,20 +178,25 @@ fn derived(name: &str, namespace: &str) -> Vec<Dependency> {
     let namespace = Some(namespace.to_owned());
     vec![
         Dependency {
-            api_version: "discovery.k8s.io/v1",
-            kind: "EndpointSlice",
+            api_version: "discovery.k8s.io/v1".into(),
+            kind: "EndpointSlice".into(),
             namespace: namespace.clone(),
             target: Target::Labels(selector),
         },
-        Dependency { api_version: "v1", kind: "Service", namespace, target: Target::Name(service) },
+        Dependency {
+            api_version: "v1".into(),
+            kind: "Service".into(),
+            namespace,
+            target: Target::Name(service),
+        },
     ]
 }
 
 fn named(references: References, namespace: &str) -> Vec<Dependency> {
     let of_kind = |kind: &'static str, names: BTreeSet<String>| {
         names.into_iter().map(move |name| Dependency {
-            api_version: "v1",
-            kind,
+            api_version: "v1".into(),
+            kind: kind.into(),
             namespace: Some(namespace.to_owned()),
             target: Target::Name(name),
         })

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::dependencies::{self, Dependency, Target};
+use super::dependencies::{Dependency, Target};
 use super::{Karmadas, NAME};
-use federate_dialect::{Decided, Placed, Placement};
-use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_dialect::{Decided, Placed, Placement, Previous};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
 /// What an object receives from its referrers.
 #[derive(Default)]
@@ -40,14 +40,14 @@ fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c Cluste
 }
 
 /// Joins all decisions and adds the dependencies.
-pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>) -> Decided {
+pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &Previous) -> Decided {
     let mut all = Decided::default();
     for one in decided {
         all.placements.extend(one.placements);
         all.findings.extend(one.findings);
     }
     let names = names(&all.placements);
-    let mut needed = needed(plane, &all.placements, &names);
+    let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
     for placement in &mut all.placements {
         if let Some(needed) = needed.remove(&placement.object) {
             join(placement, needed, &names);
@@ -77,16 +77,29 @@ fn needed(
     plane: &Karmadas<'_>,
     placements: &[Placement],
     names: &[ClusterName],
+    previous: &Previous,
+    findings: &mut Vec<Finding>,
 ) -> BTreeMap<ObjectRef, Needed> {
     let mut needed: BTreeMap<ObjectRef, Needed> = BTreeMap::new();
     for placement in placements.iter().filter(|p| !p.clusters.is_empty()) {
         if !plane.policy(placement).is_some_and(|p| p.spec.propagate_deps) {
             continue;
         }
-        let Some(referrer) = plane.template(&placement.object) else { continue };
+        let referrer = plane.template(&placement.object);
+        let Some(referrer) = referrer.filter(|one| one.object.id.namespace.is_some()) else { continue };
         for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
             let clusters = bits(names, clusters);
-            for dependency in dependencies::dependencies(body, &plane.behaviour) {
+            let dependencies = match plane.interpreter.needed_by(body) {
+                Ok(dependencies) => dependencies,
+                Err(failed) => {
+                    let what = "keeps the dependencies that it had";
+                    let code = "dependencies-failed";
+                    findings.push(failed.finding(Severity::Warning, code, &placement.object, what));
+                    as_before(plane, &placement.object, &clusters, previous, &mut needed);
+                    continue;
+                }
+            };
+            for dependency in dependencies {
                 for object in existing(plane, &dependency) {
                     let entry = needed.entry(object.id.clone()).or_default();
                     entry.by.insert(placement.object.clone());
@@ -96,6 +109,24 @@ fn needed(
         }
     }
     needed
+}
+
+/// What an object needed in the previous plan, where it is now.
+fn as_before(
+    plane: &Karmadas<'_>,
+    referrer: &ObjectRef,
+    clusters: &[u64],
+    previous: &Previous,
+    needed: &mut BTreeMap<ObjectRef, Needed>,
+) {
+    for template in plane.templates {
+        let id = &template.object.id;
+        if previous.of(id).is_some_and(|row| row.required_by.contains(referrer)) {
+            let entry = needed.entry(id.clone()).or_default();
+            entry.by.insert(referrer.clone());
+            entry.add(clusters);
+        }
+    }
 }
 
 /// The templates that a reference means.

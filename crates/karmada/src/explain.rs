@@ -25,7 +25,14 @@ pub(super) fn explain(
     if plane.behaviour.release != RELEASES.latest() {
         trace.step(|| format!("by the rules of Karmada {}", plane.behaviour.release));
     }
-    let decision = Decision::new(plane, template, winner.policy, previous.of(&template.id));
+    plane.interpreter.explain(template, &plane.running(&template.id), &mut trace);
+    let decision = match Decision::new(plane, template, winner.policy, previous.of(&template.id)) {
+        Ok(decision) => decision,
+        Err(failed) => {
+            trace.step(|| format!("not placed anew: {}", failed.message));
+            return Some(uninterpreted(template, &matches, trace, placed));
+        }
+    };
     let placement = decision.place(&mut trace);
     let mut clusters = verdicts(plane, &decision, &placement);
     let placement = placed.cloned().unwrap_or(placement);
@@ -47,6 +54,24 @@ pub(super) fn explain(
         fulfilled: None,
         rewritten: None,
     })
+}
+
+/// A template whose replicas no script could tell.
+fn uninterpreted(
+    template: &Object,
+    matches: &[Match<'_, '_>],
+    trace: Trace,
+    placed: Option<&Placement>,
+) -> Explanation {
+    Explanation {
+        dialect: NAME,
+        policy: policy_words(matches),
+        steps: trace.into_steps(),
+        clusters: Vec::new(),
+        placement: placed.cloned().unwrap_or_else(|| Placement::new(NAME, template.id.clone(), None)),
+        fulfilled: None,
+        rewritten: None,
+    }
 }
 
 /// Namespaces, and objects that others need.

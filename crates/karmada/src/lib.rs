@@ -7,7 +7,7 @@
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef, Taint};
+use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
 use federate_repo::{Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
@@ -34,6 +34,7 @@ mod health;
 pub mod hub;
 mod import;
 mod interpret;
+pub mod interpreter;
 mod kinds;
 mod manifest;
 mod matching;
@@ -50,6 +51,7 @@ mod validate;
 mod version;
 mod workload;
 
+use interpreter::Interpreter;
 use matching::{Policies, Policy};
 use overrides::OverridePolicies;
 use rebalance::Rebalancers;
@@ -142,10 +144,12 @@ struct Karmadas<'a> {
     policies: Policies<'a>,
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
+    interpreter: Interpreter<'a>,
     estimator: Estimator,
     /// What the release computes that decides.
     behaviour: Behaviour,
     served: Served<'a>,
+    live: &'a Live,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
     standing: bool,
@@ -167,18 +171,21 @@ impl<'a> Karmadas<'a> {
                 Err(finding) => findings.push(finding),
             }
         }
-        findings.extend(not_run(repo.claimed(NAME, Role::Other)));
         findings.extend(behaviour.not_interpreted(repo.templates.iter().map(|template| &template.object)));
         let templates = repo.templates.as_slice();
+        let interpreter = Interpreter::with(admitted.role(Role::Other), input.now, behaviour);
+        findings.extend(interpreter.refused());
         Self {
             templates,
             clusters: input.clusters,
             policies,
             overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
+            interpreter,
             estimator: Estimator::new(input.clusters, behaviour.room_on_models),
             behaviour,
             served: Served::of(templates, input.clusters),
+            live: input.live,
             lists: SharedLists::default(),
             standing: input.standing,
             findings,
@@ -191,25 +198,17 @@ impl<'a> Karmadas<'a> {
         self.policies.get(id.namespace.as_deref(), &id.name)
     }
 
+    /// The objects of that name and version that run, as far as it is known.
+    fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
+        let (group, namespace) = (id.group(), id.namespace.as_deref());
+        let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
+        self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()
+    }
+
     fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
-}
-
-/// Interpreters written in the repo's own Lua or served by webhooks are not run.
-fn not_run<'o>(others: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
-    others
-        .filter(|o| o.id.kind == "ResourceInterpreterCustomization")
-        .map(|o| {
-            let target = o.text(&["spec", "target", "kind"]);
-            let message = format!(
-                "this customization is not run: `{target}` is interpreted as Karmada does without it"
-            );
-            Finding::warning("not-run", o, message)
-                .help("check the replicas and dependencies that the plan shows for objects of that kind")
-        })
-        .collect()
 }
 
 impl ControlPlane for Karmadas<'_> {
@@ -241,8 +240,8 @@ impl ControlPlane for Karmadas<'_> {
             .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
     }
 
-    fn complete(&self, decided: Vec<Decided>, _previous: &Previous) -> Decided {
-        dependents::complete(self, decided)
+    fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided {
+        dependents::complete(self, decided, previous)
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
@@ -254,6 +253,15 @@ impl ControlPlane for Karmadas<'_> {
 
     fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         member::act(self, placement, self.template(&placement.object)?, cluster, live)
+    }
+
+    fn health(&self, live: &Object) -> Option<Health> {
+        self.interpreter.health(live)
+    }
+
+    fn examine(&self) -> Vec<Finding> {
+        let templates = self.templates.iter().map(|template| &template.object);
+        templates.flat_map(|object| self.interpreter.examine(object, &self.running(&object.id))).collect()
     }
 
     fn explain(

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::api::PropagationSpec;
 use super::decide::ties_descend;
+use super::interpreter::Failed;
 use super::overrides::{Failure, OverridePolicy};
 use super::revise::{self, Revision};
 use super::version::{Completions, ConflictResolution, Revised};
 use super::{Karmadas, prune, schedule};
 use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
 use federate_kubernetes::patch;
-use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::Template;
 
 /// A rule by policy and number within the policies of a group that match.
@@ -42,8 +43,10 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     let mut variants = Vec::new();
     for ((revision, _), clusters) in classes {
         let Some(first) = clusters.first() else { continue };
-        let object = revised(template, &first.placed.name, revision);
-        render.class(&object, clusters, &mut variants);
+        match revised(plane, template, &first.placed.name, revision) {
+            Ok(object) => render.class(&object, clusters, &mut variants),
+            Err(failed) => variants.push(render.unrevised(&template.object, &failed, &clusters)),
+        }
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
@@ -61,7 +64,10 @@ pub(super) fn variant(
     let (target, revision) = all.find(|(target, _)| target.placed.name.as_ref() == cluster)?;
     let render = Render { plane, overwrite: overwrites(plane, placement) };
     let mut variants = Vec::new();
-    render.class(&revised(template, cluster, revision), vec![target], &mut variants);
+    match revised(plane, template, cluster, revision) {
+        Ok(object) => render.class(&object, vec![target], &mut variants),
+        Err(failed) => variants.push(render.unrevised(&template.object, &failed, &[target])),
+    }
     variants.pop()
 }
 
@@ -76,12 +82,17 @@ fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterat
 }
 
 /// The template as it is for a cluster, with the numbers for it.
-fn revised(template: &Template, cluster: &str, revision: Option<Revision>) -> Object {
+fn revised(
+    plane: &Karmadas<'_>,
+    template: &Template,
+    cluster: &str,
+    revision: Option<Revision>,
+) -> Result<Object, Failed> {
     let mut object = template.for_cluster(cluster).clone();
     if let Some(revision) = revision {
-        revise::revise(&mut object.body, revision);
+        revise::written(&plane.interpreter, &mut object, revision)?;
     }
-    object
+    Ok(object)
 }
 
 /// The numbers to write for each cluster of the placement, in its order.
@@ -246,6 +257,15 @@ impl<'a> Render<'_, 'a> {
             Some(indexes) => self.plane.lists.names(self.plane.clusters, &indexes),
             None => clusters.iter().map(|target| target.placed.name.clone()).collect(),
         }
+    }
+
+    /// Clusters whose replicas no script could write.
+    fn unrevised(&self, object: &Object, failed: &Failed, clusters: &[Target<'_>]) -> Variant {
+        let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
+        let what = format!("cannot be rendered for {}", finding::list(&shown, 3));
+        let finding = failed.finding(Severity::Error, "revise-failed", &object.id, &what);
+        let withheld = Withheld { status: "ReviseReplicaFailed", finding: Some(finding) };
+        Variant { clusters: self.names(clusters), rendered: Err(withheld) }
     }
 
     fn failed(&self, finding: Finding, clusters: &[Target<'_>]) -> Variant {

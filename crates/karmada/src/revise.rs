@@ -5,8 +5,10 @@
 
 use serde_json::{Map, Value};
 
+use super::interpreter::{Failed, Interpreter};
 use super::schedule::shares;
 use super::version::Division;
+use federate_kubernetes::Object;
 
 /// What is to be written for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,24 +19,36 @@ pub(super) struct Revision {
     pub(super) completions: Option<i64>,
 }
 
-/// Writes a revision.
-pub(super) fn revise(manifest: &mut Value, revision: Revision) {
+/// Writes a revision as the object's interpreter does. A `Job` of any group has its completions written, too.
+pub(super) fn written(
+    interpreter: &Interpreter<'_>,
+    object: &mut Object,
+    revision: Revision,
+) -> Result<(), Failed> {
+    match interpreter.revised(object, revision.replicas) {
+        Some(revised) => object.body = revised?,
+        None => revise(&mut object.body, revision.replicas),
+    }
+    if let Some(completions) = revision.completions {
+        replace(&mut object.body, "completions", Value::from(completions));
+    }
+    Ok(())
+}
+
+/// Writes a number of replicas as it is done for the kinds that are built in.
+pub(super) fn revise(manifest: &mut Value, replicas: i64) {
     let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let replicas = Value::from(revision.replicas);
+    let all = replicas;
+    let replicas = Value::from(replicas);
     match (text("apiVersion").as_str(), text("kind").as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => replace(manifest, "replicas", replicas),
-        ("batch/v1", "Job") => {
-            replace(manifest, "parallelism", replicas);
-            if let Some(completions) = revision.completions {
-                replace(manifest, "completions", Value::from(completions));
-            }
-        }
+        ("batch/v1", "Job") => replace(manifest, "parallelism", replicas),
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
         | ("apps.kruise.io/v1beta1", "StatefulSet") => set(manifest, "replicas", replicas),
         ("apps.kruise.io/v1alpha1", "BroadcastJob") | ("argoproj.io/v1alpha1", "Workflow") => {
             set(manifest, "parallelism", replicas);
         }
-        ("ray.io/v1", "RayService") => share_workers(manifest, revision.replicas),
+        ("ray.io/v1", "RayService") => share_workers(manifest, all),
         _ => {}
     }
 }
@@ -102,8 +116,7 @@ pub(super) fn completions(
     division: Division,
     descending: bool,
 ) -> Option<Vec<i64>> {
-    let is_job =
-        template.get("kind")?.as_str()? == "Job" && template.get("apiVersion")?.as_str()? == "batch/v1";
+    let is_job = template.get("kind")?.as_str()? == "Job";
     let completions = template.get("spec")?.get("completions")?.as_i64()?;
     is_job.then(|| shares(division, completions, replicas, |_| 0, descending))
 }
@@ -131,7 +144,7 @@ mod tests {
     #[test]
     fn built_in_kinds_get_no_new_field() {
         let mut deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {}});
-        revise(&mut deployment, Revision { replicas: 3, completions: None });
+        revise(&mut deployment, 3);
         assert_eq!(deployment["spec"], json!({}));
     }
 }

@@ -77,6 +77,7 @@ pub(super) fn unreachable(plane: &KubeAdmirals<'_>, placements: &[Placement]) ->
             severity: Severity::Warning,
             origin: Some(cluster.origin.clone()),
             pointer: "/status/conditions".to_owned(),
+            text_line: None,
             column: None,
             code: "unreachable-cluster",
             object: Some(cluster.id.clone()),

@@ -30,6 +30,8 @@ pub struct Finding {
     pub origin: Option<Origin>,
     /// Where inside that object, as a JSON pointer; empty for the object as a whole.
     pub pointer: String,
+    /// The line, from 1, within the text at the pointer.
+    pub text_line: Option<u32>,
     /// The column, from 1, when the origin's line is the very place and not just the object's first.
     pub column: Option<u32>,
     /// The stable short name of this sort of finding.
@@ -66,6 +68,7 @@ impl Finding {
             severity,
             origin: Some(Origin { file: file.clone(), document: 0, item: None, line }),
             pointer: String::new(),
+            text_line: None,
             column: at.map(|at| at.column),
             code,
             object: None,
@@ -80,6 +83,7 @@ impl Finding {
             severity,
             origin: None,
             pointer: String::new(),
+            text_line: None,
             column: None,
             code,
             object: None,
@@ -100,6 +104,13 @@ impl Finding {
         self
     }
 
+    /// The same finding, pointing at a line, from 1, of the text that the field holds.
+    #[must_use]
+    pub fn in_line(mut self, line: Option<usize>) -> Self {
+        self.text_line = line.and_then(|line| u32::try_from(line).ok());
+        self
+    }
+
     /// The same finding with a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
@@ -112,6 +123,7 @@ impl Finding {
             severity,
             origin: Some(object.origin.clone()),
             pointer: String::new(),
+            text_line: None,
             column: None,
             code,
             object: Some(object.id.clone()),

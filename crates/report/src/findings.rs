@@ -116,7 +116,21 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
         return Some(Position { line: origin.line, column: 1 });
     };
     *search = rest;
-    Some(repo.locate(origin, &finding.pointer))
+    let at = repo.locate(origin, &finding.pointer);
+    let within = finding.text_line.and_then(|line| line_within(repo, &origin.file, at, line));
+    Some(within.unwrap_or(at))
+}
+
+/// The place of a line of a text, where each of its lines has one of its own: in a literal block.
+fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Position> {
+    let mut lines = repo.texts.get(file)?.split(|b| *b == b'\n').skip(at.line.checked_sub(1)? as usize);
+    let head = String::from_utf8_lossy(lines.next()?);
+    if head.chars().nth(at.column.checked_sub(1)? as usize)? != '|' {
+        return None;
+    }
+    let found = lines.nth(line.checked_sub(1)? as usize)?;
+    let column = found.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    Some(Position { line: at.line + line, column: u32::try_from(column).ok()? + 1 })
 }
 
 fn one(

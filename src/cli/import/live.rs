@@ -196,6 +196,7 @@ fn nowhere(context: &str) -> Finding {
         severity: Severity::Warning,
         origin: None,
         pointer: String::new(),
+        text_line: None,
         column: None,
         code: "adopted-everywhere",
         object: None,

@@ -323,7 +323,8 @@ fn untaken(action: &federate_dialect::Action) -> String {
 fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
     let action = action?;
     let holds = matches!(action.deed, federate_dialect::Deed::Nothing) && action.status != SETTLED;
-    holds.then(|| format!("its control plane holds it back: {}", action.status))
+    let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
+    holds.then(|| format!("its control plane holds it back: {}{hint}", action.status))
 }
 
 /// What is rendered, with what the members own left as it is: where the control plane would send

@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value};
 
-/// A field that does not fit.
-#[derive(Debug)]
-pub struct Unretained;
+/// A field that does not fit, or a script that has no answer.
+#[derive(Debug, Default)]
+pub struct Unretained {
+    /// Why, where a script says so.
+    pub why: Option<String>,
+}
 
 /// The map at a path, made if need be; `None` where something else is in the way.
 pub(super) fn object<'b>(body: &'b mut Value, path: &[&str]) -> Option<&'b mut Map<String, Value>> {

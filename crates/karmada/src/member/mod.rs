@@ -46,7 +46,10 @@ pub(super) fn act(
         Ok(mut rendered) => {
             let overwrites = manifest::overwrites(plane, placement);
             stamp::stamp(&mut rendered.body, placement, template, &cluster.name, overwrites);
-            decide(rendered.body, live, plane.behaviour.release)
+            let release = plane.behaviour.release;
+            decide_by(rendered.body, live, |desired, live| {
+                retain::interpreted(&plane.interpreter, desired, live, release)
+            })
         }
     })
 }
@@ -71,6 +74,15 @@ fn is_managed(live: &Object) -> bool {
 
 /// What a release does with an object as it is to be sent, stamps and all.
 pub fn decide(desired: Value, live: Option<&Object>, release: Release) -> Action {
+    decide_by(desired, live, |desired, live| retain::retained(desired, live, release))
+}
+
+/// The same, where `retain` says what is sent in place of an object that is there.
+fn decide_by(
+    desired: Value,
+    live: Option<&Object>,
+    retain: impl FnOnce(Value, &Object) -> Result<Value, retain::Unretained>,
+) -> Action {
     let Some(live) = live else {
         return Action { deed: Deed::Create(desired), adopts: false, status: DONE, hint: None };
     };
@@ -82,7 +94,10 @@ pub fn decide(desired: Value, live: Option<&Object>, release: Release) -> Action
              `work.karmada.io/conflict-resolution: overwrite`",
         );
     }
-    let Ok(body) = retain::retained(desired, live, release) else { return Action::nothing("RetainFailed") };
+    let body = match retain(desired, live) {
+        Ok(body) => body,
+        Err(unretained) => return Action { hint: unretained.why, ..Action::nothing("RetainFailed") },
+    };
     let deed = if changes(&body, live) { Deed::Update(body) } else { Deed::Nothing };
     Action { deed, adopts, status: DONE, hint: None }
 }

@@ -12,7 +12,7 @@ use federate_kubernetes::Object;
 
 /// Brings what stays of the member's pod into what is sent.
 pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> {
-    let spec = object(body, &["spec"]).ok_or(Unretained)?;
+    let spec = object(body, &["spec"]).ok_or_else(Unretained::default)?;
     for field in ["nodeName", "serviceAccountName", "volumes"] {
         set(spec, field, live.at(&["spec", field]));
     }
@@ -26,10 +26,10 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
             }
         }
     }
-    let kind = Kind::builtin("v1", "Pod").ok_or(Unretained)?;
+    let kind = Kind::builtin("v1", "Pod").ok_or_else(Unretained::default)?;
     let mut typed = body.clone();
     canonical(&kind.schema, &mut typed);
-    let written = object(&mut typed, &[]).ok_or(Unretained)?;
+    let written = object(&mut typed, &[]).ok_or_else(Unretained::default)?;
     for key in ["apiVersion", "kind"] {
         written.insert(key.to_owned(), body[key].clone());
     }

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::body::{Unretained, object};
+pub use super::body::Unretained;
+use super::body::object;
 use super::{pod, stamp};
+use crate::interpreter::Interpreter;
 use crate::version::{Behaviour, ServiceAccounts};
 use federate_dialect::release::Release;
 use federate_kubernetes::Object;
@@ -19,6 +21,20 @@ pub fn retained(mut desired: Value, live: &Object, release: Release) -> Result<V
     metadata(&mut desired, live);
     by_kind(&mut desired, live, Behaviour::of(release).service_accounts)?;
     Ok(desired)
+}
+
+/// The same where customizations have a say in it: what a script retains goes before what is built in.
+pub(crate) fn interpreted(
+    interpreter: &Interpreter<'_>,
+    mut desired: Value,
+    live: &Object,
+    release: Release,
+) -> Result<Value, Unretained> {
+    metadata(&mut desired, live);
+    match interpreter.retained(&desired, &live.body, &live.id) {
+        Some(retained) => retained.map_err(|failed| Unretained { why: Some(failed.message) }),
+        None => by_kind(&mut desired, live, Behaviour::of(release).service_accounts).map(|()| desired),
+    }
 }
 
 /// What stays of the metadata.
@@ -50,7 +66,8 @@ fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
     }
 }
 
-fn by_kind(body: &mut Value, live: &Object, accounts: ServiceAccounts) -> Result<(), Unretained> {
+/// What a kind's own fields are that belong to the member.
+pub(crate) fn by_kind(body: &mut Value, live: &Object, accounts: ServiceAccounts) -> Result<(), Unretained> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         ("apps/v1", "Deployment") => replicas(body, live),
@@ -102,7 +119,7 @@ fn thirdparty(body: &mut Value, live: &Object) -> Result<(), Unretained> {
 /// Sets a field below `path` to what the member has there, if it has anything.
 fn keep(body: &mut Value, path: &[&str], key: &str, value: Option<Value>) -> Result<(), Unretained> {
     let Some(value) = value else { return Ok(()) };
-    object(body, path).ok_or(Unretained)?.insert(key.to_owned(), value);
+    object(body, path).ok_or_else(Unretained::default)?.insert(key.to_owned(), value);
     Ok(())
 }
 
@@ -112,7 +129,7 @@ fn typed<'o, T>(
     path: &[&str],
     read: impl Fn(&'o Value) -> Option<T>,
 ) -> Result<Option<T>, Unretained> {
-    live.at(path).map(|found| read(found).ok_or(Unretained)).transpose()
+    live.at(path).map(|found| read(found).ok_or_else(Unretained::default)).transpose()
 }
 
 /// Replicas stay only where the object asks for it, and then there have to be some.
@@ -121,7 +138,7 @@ fn replicas(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     if label.and_then(Value::as_str) != Some("true") {
         return Ok(());
     }
-    let replicas = typed(live, &["spec", "replicas"], Value::as_i64)?.ok_or(Unretained)?;
+    let replicas = typed(live, &["spec", "replicas"], Value::as_i64)?.ok_or_else(Unretained::default)?;
     keep(body, &["spec"], "replicas", Some(replicas.into()))
 }
 
@@ -134,7 +151,7 @@ fn service(body: &mut Value, live: &Object) -> Result<(), Unretained> {
 
 /// Those that are sent, and then those of the member's that are not among them; none at all is `null`.
 fn secrets(body: &mut Value, live: &Object, field: &str) -> Result<(), Unretained> {
-    let ours = body.get(field).map(|list| list.as_array().ok_or(Unretained)).transpose()?;
+    let ours = body.get(field).map(|list| list.as_array().ok_or_else(Unretained::default)).transpose()?;
     let mut all = ours.cloned().unwrap_or_default();
     for one in typed(live, &[field], Value::as_array)?.into_iter().flatten() {
         if !all.iter().any(|other| other.get("name") == one.get("name")) {

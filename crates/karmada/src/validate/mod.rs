@@ -34,6 +34,9 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
             check_by(rules, object, &schema::OVERRIDE, "invalid-policy")
         }
         "Cluster" => check_by(cluster::rules, object, &schema::CLUSTER, "invalid-cluster"),
+        "ResourceInterpreterCustomization" => {
+            check_by(|_, _| {}, object, &schema::CUSTOMIZATION, "invalid-customization")
+        }
         "WorkloadRebalancer" => check_by(|_, _| {}, object, &schema::REBALANCER, "invalid-policy"),
         _ => Vec::new(),
     }

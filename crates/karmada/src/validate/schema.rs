@@ -38,6 +38,34 @@ pub(super) const CLUSTER: Shape = Object(&[
 pub(super) const REBALANCER: Shape =
     Object(&[HEAD, &[Field::required("spec", Object(&[REBALANCER_SPEC])), Field::optional("status", Any)]]);
 
+/// `ResourceInterpreterCustomization`.
+pub(super) const CUSTOMIZATION: Shape = Object(&[
+    HEAD,
+    &[Field::required(
+        "spec",
+        Object(&[&[
+            Field::required(
+                "target",
+                Object(&[&[Field::required("apiVersion", Filled), Field::required("kind", Filled)]]),
+            ),
+            Field::required("customizations", Object(&[CUSTOMIZATIONS])),
+        ]]),
+    )],
+]);
+
+const SCRIPT: Shape = Object(&[&[Field::required("luaScript", Text)]]);
+
+const CUSTOMIZATIONS: &[Field] = &[
+    Field::optional("componentResource", SCRIPT),
+    Field::optional("dependencyInterpretation", SCRIPT),
+    Field::optional("healthInterpretation", SCRIPT),
+    Field::optional("replicaResource", SCRIPT),
+    Field::optional("replicaRevision", SCRIPT),
+    Field::optional("retention", SCRIPT),
+    Field::optional("statusAggregation", SCRIPT),
+    Field::optional("statusReflection", SCRIPT),
+];
+
 const PROPAGATION_SPEC: &[Field] = &[
     Field::optional("activationPreference", OneOf(&["Lazy"])),
     Field::optional("association", Bool),

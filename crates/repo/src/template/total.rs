@@ -83,6 +83,7 @@ impl Total {
             severity: Severity::Error,
             origin: None,
             pointer: String::new(),
+            text_line: None,
             column: None,
             code: "invalid-template",
             object: None,

@@ -141,10 +141,9 @@ impl Decider for SessionDecider<'_> {
     }
 
     fn health(&self, object: &Object) -> Health {
-        match self.dialects.get(&object.id) {
-            Some(dialect) => dialect.health(object, self.config),
-            None => Health::unknown(""),
-        }
+        let Some(dialect) = self.dialects.get(&object.id) else { return Health::unknown("") };
+        let own = self.deciding.engine.health(dialect.name(), object);
+        own.unwrap_or_else(|| dialect.health(object, self.config))
     }
 }
 

@@ -1,0 +1,103 @@
+//! How fast scripts of a `ResourceInterpreterCustomization` answer: five operations about each of a thousand
+//! objects, one after the other.
+
+#![allow(clippy::expect_used, reason = "a bench fails loudly")]
+
+use divan::Bencher;
+use federate_karmada::interpreter::{Asked, Interpreter, Rule};
+use federate_kubernetes::Object;
+use serde_json::json;
+
+fn main() {
+    divan::main();
+}
+
+const REPLICAS: &str = r#"
+local kube = require("kube")
+function GetReplicas(obj)
+  return obj.spec.replicas or 1, kube.accuratePodRequirements(obj.spec.template)
+end"#;
+
+const REVISION: &str = "
+function ReviseReplica(obj, desired)
+  obj.spec.replicas = desired
+  return obj
+end";
+
+const RETENTION: &str = "
+function Retain(desired, observed)
+  desired.spec.paused = observed.spec.paused
+  return desired
+end";
+
+const HEALTH: &str = r#"
+function InterpretHealth(obj)
+  for _, condition in ipairs(obj.status.conditions or {}) do
+    if condition.type == "Ready" then return condition.status == "True" end
+  end
+  return false
+end"#;
+
+const DEPENDENCIES: &str = r#"
+local kube = require("kube")
+function GetDependencies(obj)
+  local found = kube.getPodDependencies(obj.spec.template, obj.metadata.namespace) or {}
+  table.insert(found, { apiVersion = "v1", kind = "Secret", namespace = obj.metadata.namespace, name = obj.metadata.name .. "-tls" })
+  return found
+end"#;
+
+const RULES: [(Rule, &str); 5] = [
+    (Rule::Replicas, REPLICAS),
+    (Rule::Revision, REVISION),
+    (Rule::Retention, RETENTION),
+    (Rule::Health, HEALTH),
+    (Rule::Dependencies, DEPENDENCIES),
+];
+
+fn object(n: usize) -> Object {
+    let container = json!({
+        "name": "server", "image": format!("registry.example.com/server:{n}"),
+        "env": [{"name": "MODE", "value": "fast"}, {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "levels", "key": "a"}}}],
+        "ports": [{"containerPort": 8080}],
+        "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+    });
+    let labels = json!({"app": format!("server-{n}"), "tier": "silver"});
+    let body = json!({
+        "apiVersion": "apps.example.com/v1", "kind": "CloneSet",
+        "metadata": {"name": format!("server-{n}"), "namespace": "default", "labels": labels, "generation": 3},
+        "spec": {
+            "replicas": n % 7, "paused": false, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container], "serviceAccountName": "server"}},
+        },
+        "status": {"replicas": 3, "conditions": [{"type": "Ready", "status": "True", "reason": "AllUp"}]},
+    });
+    Object::of(body, "server.yaml")
+}
+
+#[divan::bench]
+fn thousand_objects(bencher: Bencher<'_, '_>) {
+    let customizations: serde_json::Map<String, serde_json::Value> =
+        RULES.iter().map(|(rule, script)| (rule.field().to_owned(), json!({"luaScript": script}))).collect();
+    let customization = Object::of(
+        json!({
+            "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": "cloneset"},
+            "spec": {
+                "target": {"apiVersion": "apps.example.com/v1", "kind": "CloneSet"},
+                "customizations": customizations,
+            },
+        }),
+        "customization.yaml",
+    );
+    let interpreter = Interpreter::of(std::iter::once(&customization), None);
+    let objects: Vec<Object> = (0..1000).map(object).collect();
+    bencher.bench_local(|| {
+        for object in &objects {
+            let asked = Asked { live: Some(object), replicas: 5, items: None };
+            for (rule, _) in RULES {
+                let answer = interpreter.answer(rule, object, &asked).expect("there is a script");
+                divan::black_box(answer.expect("it succeeds"));
+            }
+        }
+    });
+}

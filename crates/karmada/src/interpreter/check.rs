@@ -1,0 +1,92 @@
+//! What is wrong with customizations: what admission would refuse, and scripts that fail over the repo's
+//! objects.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::{Finding, Object, Severity};
+
+use super::{Asked, Interpreter, Rule, Script};
+
+/// The finding of scripts that are not run.
+fn not_run(customization: &Object) -> Finding {
+    let target = customization.text(&["spec", "target", "kind"]);
+    let message =
+        format!("this customization is not run: `{target}` is interpreted as Karmada does without it");
+    Finding::warning("not-run", customization, message)
+        .help("this program was built without Lua: check the replicas and dependencies that the plan shows")
+}
+
+impl Interpreter<'_> {
+    /// What admission would refuse: scripts that do not compile, and a second script for a rule of a kind.
+    pub(crate) fn refused(&self) -> Vec<Finding> {
+        let scripts = self.scripts.values().flat_map(BTreeMap::values).flat_map(|scripts| of_kind(scripts));
+        scripts.chain(self.not_run.iter().map(|customization| not_run(customization))).collect()
+    }
+
+    /// Scripts that fail over an object of the repo: those that are asked about templates over the template,
+    /// those that are asked about what runs over what is known of it.
+    pub(crate) fn examine(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut run = |rule: Rule, object: &Object, asked: &Asked<'_>| {
+            if self.who(&object.id, rule).is_empty() {
+                return;
+            }
+            if let Some(Err(failed)) = self.answer(rule, object, asked) {
+                let what = format!("is not interpreted by `{}`", rule.field());
+                findings.push(failed.finding(Severity::Warning, "script-failed", &object.id, &what));
+            }
+        };
+        let replicas =
+            self.workload(template).ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
+        for rule in [Rule::Replicas, Rule::Components, Rule::Revision, Rule::Dependencies] {
+            run(rule, template, &Asked { replicas, ..Asked::default() });
+        }
+        for live in running {
+            for rule in [Rule::Health, Rule::StatusReflection] {
+                run(rule, live, &Asked::default());
+            }
+            run(Rule::Retention, template, &Asked { live: Some(live), ..Asked::default() });
+        }
+        if running.is_empty() {
+            run(Rule::Retention, template, &Asked { live: Some(template), ..Asked::default() });
+            // Without a status there is nothing to say of an object's health.
+            if template.at(&["status"]).is_some() {
+                run(Rule::Health, template, &Asked::default());
+            }
+        }
+        findings
+    }
+}
+
+fn of_kind(scripts: &[Script<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut first: BTreeMap<Rule, &Object> = BTreeMap::new();
+    for script in scripts {
+        if let Some(failed) = script.uncompiled() {
+            let id = &script.customization.id;
+            let what = "is refused by admission";
+            findings.push(failed.finding(Severity::Error, "invalid-customization", id, what));
+        }
+        if script.rule == Rule::Dependencies {
+            continue;
+        }
+        let winner = first.entry(script.rule).or_insert(script.customization);
+        if winner.id != script.customization.id {
+            findings.push(second(script, winner));
+        }
+    }
+    findings
+}
+
+fn second(script: &Script<'_>, winner: &Object) -> Finding {
+    let customization = script.customization;
+    let (field, kind) = (script.rule.field(), customization.text(&["spec", "target", "kind"]));
+    let message = format!(
+        "{} is refused by admission: {} ({}) has a script for `{field}` of `{kind}` already, which is asked \
+         first where both are stored",
+        customization.id, winner.id, winner.origin
+    );
+    Finding::error("invalid-customization", customization, message)
+        .at(format!("/spec/customizations/{field}"))
+        .help("keep one script for each rule of a kind")
+}

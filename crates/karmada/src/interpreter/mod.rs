@@ -1,0 +1,179 @@
+//! The resource interpreter: what the repo's `ResourceInterpreterCustomization`s say of an object, and where
+//! they say nothing what Karmada has built in.
+//!
+//! Facts: customizations are asked in the order of their names, and the first with a script for the rule
+//! answers alone, even if it fails; all that have one say what an object depends on.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::Health;
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::dependencies::{self, Dependency};
+use super::interpret;
+use super::version::{Behaviour, RELEASES};
+use super::workload::Workload;
+
+mod builtin;
+mod check;
+mod explain;
+#[cfg(feature = "lua")]
+mod operations;
+#[cfg(feature = "lua")]
+mod results;
+mod rule;
+#[cfg(not(feature = "lua"))]
+mod unscripted;
+
+pub use rule::Rule;
+
+/// The kind of the objects that hold scripts.
+const KIND: &str = "ResourceInterpreterCustomization";
+
+/// Interprets objects.
+pub struct Interpreter<'a> {
+    /// The scripts by API version and kind of what they interpret, and those of a kind in the order in which
+    /// they are asked.
+    scripts: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Script<'a>>>>,
+    /// Customizations that nobody runs.
+    not_run: Vec<&'a Object>,
+    /// What the release has built in.
+    behaviour: Behaviour,
+    /// The time for scripts that ask for it, in seconds since 1970.
+    now: Option<i64>,
+}
+
+/// A script for one rule.
+#[derive(Clone, Copy)]
+struct Script<'a> {
+    customization: &'a Object,
+    rule: Rule,
+    text: &'a str,
+}
+
+/// A script that has no answer.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// The sort of failure (`runtime`, `timeout`, `encode`, …).
+    pub category: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// The customization, with its place.
+    pub customization: Box<Finding>,
+}
+
+impl Failed {
+    /// What is to be told of it: that `what` does not happen to an object.
+    pub(super) fn finding(
+        &self,
+        severity: Severity,
+        code: &'static str,
+        object: &ObjectRef,
+        what: &str,
+    ) -> Finding {
+        let place = self.customization.as_ref().clone();
+        // A message may quote what the object holds.
+        let why = if object.kind == "Secret" { "the script fails" } else { &self.message };
+        let message = format!("{object} {what}: {why}");
+        Finding { severity, code, object: Some(object.clone()), message, ..place }
+    }
+}
+
+impl<'a> Interpreter<'a> {
+    /// Reads those of `others` that are customizations, for the newest release. Scripts see `now`.
+    pub fn of(others: impl Iterator<Item = &'a Object>, now: Option<Timestamp>) -> Self {
+        Self::with(others, now, Behaviour::of(RELEASES.latest()))
+    }
+
+    /// The same for a release.
+    pub(super) fn with(
+        others: impl Iterator<Item = &'a Object>,
+        now: Option<Timestamp>,
+        behaviour: Behaviour,
+    ) -> Self {
+        let mut customizations: Vec<&Object> = others.filter(|object| object.id.kind == KIND).collect();
+        customizations.sort_by(|a, b| a.id.name.cmp(&b.id.name));
+        let not_run = if cfg!(feature = "lua") { Vec::new() } else { customizations.clone() };
+        let mut scripts: BTreeMap<&str, BTreeMap<&str, Vec<Script<'a>>>> = BTreeMap::new();
+        for customization in customizations {
+            let target = |key| customization.text(&["spec", "target", key]);
+            let all = scripts.entry(target("apiVersion")).or_default().entry(target("kind")).or_default();
+            all.extend(Rule::ALL.into_iter().filter_map(|rule| {
+                let text = customization.text(&["spec", "customizations", rule.field(), "luaScript"]);
+                (!text.is_empty()).then_some(Script { customization, rule, text })
+            }));
+        }
+        if cfg!(not(feature = "lua")) {
+            scripts.clear();
+        }
+        Self { scripts, not_run, behaviour, now: now.map(Timestamp::as_second) }
+    }
+
+    /// The scripts for a rule, in the order in which they are asked.
+    fn scripts(&self, id: &ObjectRef, rule: Rule) -> impl Iterator<Item = Script<'a>> {
+        let of_kind = self.scripts.get(id.api_version.as_str()).and_then(|kinds| kinds.get(id.kind.as_str()));
+        of_kind.into_iter().flatten().filter(move |script| script.rule == rule).copied()
+    }
+
+    /// The names of the customizations that answer for a rule.
+    pub(super) fn who(&self, id: &ObjectRef, rule: Rule) -> Vec<&'a Object> {
+        let most = if rule == Rule::Dependencies { usize::MAX } else { 1 };
+        self.scripts(id, rule).take(most).map(|script| script.customization).collect()
+    }
+
+    /// How many replicas a template wants, and what each asks for.
+    /// What is built in may fail, too: the inner error.
+    pub(super) fn workload(&self, template: &Object) -> Result<Result<Workload, String>, Failed> {
+        match self.replicas(template) {
+            Some(replicas) => replicas.map(|answer| Ok(Workload::of_answer(&answer))),
+            None => Ok(interpret::workload(template, &self.behaviour)),
+        }
+    }
+
+    /// What a template refers to.
+    pub(super) fn needed_by(&self, template: &Object) -> Result<Vec<Dependency>, Failed> {
+        let Some(references) = self.references(template) else {
+            return Ok(dependencies::dependencies(template, &self.behaviour));
+        };
+        Ok(references?.iter().filter_map(Dependency::of_reference).collect())
+    }
+
+    /// Whether an object that runs is healthy, where a script says so.
+    pub(super) fn health(&self, live: &Object) -> Option<Health> {
+        let customization = self.who(&live.id, Rule::Health).into_iter().next()?;
+        Some(match self.is_healthy(live)? {
+            Ok(healthy) => Health::of(healthy, format!("{} says so", customization.id)),
+            Err(failed) => Health::unknown(failed.message),
+        })
+    }
+
+    /// The answer to an operation, whoever gives it; `None` where nobody does. `other` is the object that runs
+    /// (`retention`), `replicas` the number for `replicaRevision`, and `items` what members report
+    /// (`statusAggregation`).
+    pub fn answer(&self, rule: Rule, object: &Object, asked: &Asked<'_>) -> Option<Result<Value, Failed>> {
+        let scripted = match rule {
+            Rule::Replicas => self.replicas(object),
+            Rule::Components => self.components(object),
+            Rule::Revision => self.revised(object, asked.replicas),
+            Rule::Retention => self.retained(&object.body, &asked.live?.body, &object.id),
+            Rule::Health => self.is_healthy(object).map(|verdict| verdict.map(Value::Bool)),
+            Rule::Dependencies => self.references(object).map(|found| found.map(Value::Array)),
+            Rule::StatusReflection => self.reflected(object),
+            Rule::StatusAggregation => self.aggregated(object, asked.items),
+        };
+        scripted.or_else(|| builtin::answer(rule, object, asked, &self.behaviour).map(Ok))
+    }
+}
+
+/// What an operation is asked about, besides the object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// The object that runs.
+    pub live: Option<&'a Object>,
+    /// The number of replicas.
+    pub replicas: i64,
+    /// What the members report.
+    pub items: Option<&'a Value>,
+}

@@ -1,0 +1,156 @@
+//! The operations of the scripts.
+
+use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_lua::{Answer, Argument, Call, Category, Failure, Machines, Whole, repair};
+use serde_json::{Value, json};
+
+use super::results::{self, Checked};
+use super::{Failed, Interpreter, Rule, Script};
+
+/// The machines of this process: a script compiles once for each, whoever asks.
+static MACHINES: Machines = Machines::new();
+
+type Outcome = Option<Result<Value, Failed>>;
+
+impl Script<'_> {
+    /// Calls the script's function.
+    fn call(&self, arguments: &[Argument<'_>], now: Option<i64>) -> Result<Vec<Answer>, Failure> {
+        // Only replicas come with a second result.
+        let results = if self.rule == Rule::Replicas { 2 } else { 1 };
+        MACHINES.call(&Call { script: self.text, function: self.rule.function(), arguments, results, now })
+    }
+
+    /// Why the script does not compile, if it does not.
+    pub(super) fn uncompiled(&self) -> Option<Failed> {
+        MACHINES.compile(self.text).err().map(|failure| self.failed(&failure))
+    }
+
+    /// The first result, which has to be a table.
+    fn table(&self, arguments: &[Argument<'_>], now: Option<i64>) -> Checked {
+        match self.call(arguments, now)?.into_iter().next() {
+            Some(Answer::Table(table)) => table,
+            other => Err(wrong_type("table", other.as_ref())),
+        }
+    }
+
+    /// An object that the script was given and has changed.
+    fn object(&self, arguments: &[Argument<'_>], references: &[&Value], now: Option<i64>) -> Checked {
+        let mut object = self.table(arguments, now)?;
+        repair(&mut object, Whole::Map, references);
+        let first = references.first().copied().unwrap_or(&Value::Null);
+        results::object(results::in_order(object, first))
+    }
+
+    fn failed(&self, failure: &Failure) -> Failed {
+        let place = Finding::error("interpreter-failed", self.customization, "")
+            .at(format!("/spec/customizations/{}/luaScript", self.rule.field()))
+            .in_line(failure.line);
+        let message = format!("`{}` of {} fails: {failure}", self.rule.function(), self.customization.id);
+        Failed { category: failure.category.name(), message, customization: Box::new(place) }
+    }
+}
+
+fn wrong_type(expected: &str, found: Option<&Answer>) -> Failure {
+    let found = found.map_or("nil", Answer::type_name);
+    Failure::new(Category::WrongType, format!("the result must be a {expected}, but is a {found}"))
+}
+
+impl Interpreter<'_> {
+    /// Asks the first script of a rule.
+    fn first(&self, id: &ObjectRef, rule: Rule, ask: impl FnOnce(&Script<'_>) -> Checked) -> Outcome {
+        let script = self.scripts(id, rule).next()?;
+        Some(ask(&script).map_err(|failure| script.failed(&failure)))
+    }
+
+    /// `{"replicas": n, "requirements": {...} or null}`.
+    pub(super) fn replicas(&self, object: &Object) -> Outcome {
+        self.first(&object.id, Rule::Replicas, |script| {
+            let answers = script.call(&[Argument::Value(&object.body)], self.now)?;
+            let Some(Answer::Number(number)) = answers.first() else {
+                return Err(wrong_type("number", answers.first()));
+            };
+            let number = federate_lua::int32(*number);
+            let requirements = match answers.into_iter().nth(1) {
+                None | Some(Answer::Nil) => Value::Null,
+                Some(Answer::Table(table)) => {
+                    let mut table = table?;
+                    repair(&mut table, Whole::Map, &[]);
+                    results::requirements(&table)?
+                }
+                other => return Err(wrong_type("table", other.as_ref())),
+            };
+            Ok(json!({"replicas": number, "requirements": requirements}))
+        })
+    }
+
+    pub(super) fn components(&self, object: &Object) -> Outcome {
+        self.first(&object.id, Rule::Components, |script| {
+            match script.call(&[Argument::Value(&object.body)], self.now)?.into_iter().next() {
+                None | Some(Answer::Nil) => Ok(Value::Null),
+                Some(Answer::Table(table)) => {
+                    let mut table = table?;
+                    repair(&mut table, Whole::List, &[]);
+                    results::components(&table)
+                }
+                other => Err(wrong_type("table", other.as_ref())),
+            }
+        })
+    }
+
+    /// The object with a number of replicas written into it.
+    pub(crate) fn revised(&self, object: &Object, replicas: i64) -> Outcome {
+        let body = &object.body;
+        self.first(&object.id, Rule::Revision, |script| {
+            script.object(&[Argument::Value(body), Argument::Number(replicas)], &[body], self.now)
+        })
+    }
+
+    /// What is sent instead of `desired`.
+    pub(crate) fn retained(&self, desired: &Value, live: &Value, id: &ObjectRef) -> Outcome {
+        self.first(id, Rule::Retention, |script| {
+            script.object(&[Argument::Value(desired), Argument::Value(live)], &[desired, live], self.now)
+        })
+    }
+
+    pub(crate) fn is_healthy(&self, live: &Object) -> Option<Result<bool, Failed>> {
+        let script = self.scripts(&live.id, Rule::Health).next()?;
+        let answer = script.call(&[Argument::Value(&live.body)], self.now);
+        let verdict = answer.and_then(|answers| match answers.first() {
+            Some(Answer::Boolean(healthy)) => Ok(*healthy),
+            other => Err(wrong_type("boolean", other)),
+        });
+        Some(verdict.map_err(|failure| script.failed(&failure)))
+    }
+
+    /// What all scripts together say that an object refers to, in order.
+    pub(super) fn references(&self, object: &Object) -> Option<Result<Vec<Value>, Failed>> {
+        let mut scripts = self.scripts(&object.id, Rule::Dependencies).peekable();
+        scripts.peek()?;
+        let all: Result<Vec<Value>, Failed> = scripts.try_fold(Vec::new(), |mut all, script| {
+            let found = script.table(&[Argument::Value(&object.body)], self.now).and_then(|mut table| {
+                repair(&mut table, Whole::List, &[]);
+                results::references(&table)
+            });
+            all.extend(found.map_err(|failure| script.failed(&failure))?);
+            Ok(all)
+        });
+        Some(all.map(results::united))
+    }
+
+    /// What the control plane would collect of a member's status.
+    pub(super) fn reflected(&self, object: &Object) -> Outcome {
+        self.first(&object.id, Rule::StatusReflection, |script| {
+            let mut status = script.table(&[Argument::Value(&object.body)], self.now)?;
+            repair(&mut status, Whole::Map, &[]);
+            Ok(status)
+        })
+    }
+
+    /// The object with what members report, `items`, in its status.
+    pub(super) fn aggregated(&self, object: &Object, items: Option<&Value>) -> Outcome {
+        self.first(&object.id, Rule::StatusAggregation, |script| {
+            let items = items.map_or(Argument::Nil, Argument::Value);
+            script.object(&[Argument::Value(&object.body), items], &[], self.now)
+        })
+    }
+}

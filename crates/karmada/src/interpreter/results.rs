@@ -1,0 +1,169 @@
+//! What scripts answer, read as Karmada's types: of fields that these do not have nothing is kept.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use federate_apiserver::canonical;
+use federate_apiserver::schema::{Relation, Type};
+use federate_kubernetes::selector::LabelSelector;
+use federate_lua::{Category, Failure, fits};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A result, or why it is none.
+pub(super) type Checked = Result<Value, Failure>;
+
+/// The fields of a node claim.
+static NODE_CLAIM: LazyLock<[(&str, Type); 3]> = LazyLock::new(|| {
+    [
+        ("hardNodeAffinity", Type::Named("NodeSelector")),
+        ("nodeSelector", Type::Map { value: Box::new(Type::Text), whole: false }),
+        ("tolerations", Type::List { item: Box::new(Type::Named("Toleration")), relation: Relation::Whole }),
+    ]
+});
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(Category::Decode, message)
+}
+
+fn mapping<'v>(value: &'v Value, what: &str) -> Result<&'v Map<String, Value>, Failure> {
+    value.as_object().ok_or_else(|| wrong(format!("{what} must be a mapping")))
+}
+
+fn list<'v>(value: &'v Value, what: &str) -> Result<&'v [Value], Failure> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(format!("{what} must be a list")))
+}
+
+/// The fields of a mapping that have one of these names, each of its type.
+fn fields(map: &Map<String, Value>, known: &[(&str, Type)]) -> Result<Map<String, Value>, Failure> {
+    let mut kept = Map::new();
+    for (name, ty) in known {
+        if let Some(value) = map.get(*name) {
+            fits(ty, value).map_err(|why| {
+                let why = why.strip_prefix("``").map_or_else(|| format!(": {why}"), str::to_owned);
+                wrong(format!("`{name}`{why}"))
+            })?;
+            kept.insert((*name).to_owned(), value.clone());
+        }
+    }
+    Ok(kept)
+}
+
+/// An object: it has a kind.
+pub(super) fn object(value: Value) -> Checked {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if kind.is_empty() { Err(wrong("the object that is returned has no `kind`")) } else { Ok(value) }
+}
+
+/// A value with its keys in the order of `like`, and those that are new sorted after them: Lua keeps no order.
+pub(super) fn in_order(value: Value, like: &Value) -> Value {
+    match value {
+        Value::Object(mut map) => {
+            let mut ordered = Map::new();
+            for (key, like) in like.as_object().into_iter().flatten() {
+                if let Some(value) = map.swap_remove(key) {
+                    ordered.insert(key.clone(), in_order(value, like));
+                }
+            }
+            let mut rest: Vec<(String, Value)> = map.into_iter().collect();
+            rest.sort_by(|a, b| a.0.cmp(&b.0));
+            ordered.extend(rest.into_iter().map(|(key, value)| (key, in_order(value, &Value::Null))));
+            Value::Object(ordered)
+        }
+        Value::Array(items) => {
+            let likes = like.as_array().map_or(&[][..], Vec::as_slice);
+            let items = items.into_iter().enumerate();
+            items.map(|(at, item)| in_order(item, likes.get(at).unwrap_or(&Value::Null))).collect()
+        }
+        other => other,
+    }
+}
+
+/// `ReplicaRequirements`.
+pub(super) fn requirements(value: &Value) -> Checked {
+    let map = mapping(value, "the requirements")?;
+    let mut kept = fields(map, &[("namespace", Type::Text), ("priorityClassName", Type::Text)])?;
+    if let Some(claim) = map.get("nodeClaim") {
+        let claim = fields(mapping(claim, "`nodeClaim`")?, NODE_CLAIM.as_slice())?;
+        kept.insert("nodeClaim".to_owned(), Value::Object(claim));
+    }
+    if let Some(amounts) = map.get("resourceRequest") {
+        let read = |(name, amount): (&String, &Value)| {
+            let text = canonical::quantity(amount);
+            let text = text.ok_or_else(|| wrong(format!("`resourceRequest.{name}` must be a quantity")))?;
+            Ok((name.clone(), Value::String(text)))
+        };
+        let amounts: Result<Map<_, _>, _> = mapping(amounts, "`resourceRequest`")?.iter().map(read).collect();
+        kept.insert("resourceRequest".to_owned(), Value::Object(amounts?));
+    }
+    Ok(Value::Object(kept))
+}
+
+/// A list of `Component`s.
+pub(super) fn components(value: &Value) -> Checked {
+    let component = |value: &Value| {
+        let map = mapping(value, "a component")?;
+        let mut kept = fields(map, &[("name", Type::Text), ("replicas", Type::Number)])?;
+        if kept.get("replicas").and_then(Value::as_i64).is_some_and(|n| i32::try_from(n).is_err()) {
+            return Err(wrong("`replicas` of a component must be a number of 32 bits"));
+        }
+        if let Some(needed) = map.get("replicaRequirements") {
+            kept.insert("replicaRequirements".to_owned(), requirements(needed)?);
+        }
+        Ok(Value::Object(kept))
+    };
+    list(value, "the components")?.iter().map(component).collect()
+}
+
+/// A list of `DependentObjectReference`s, each valid.
+pub(super) fn references(value: &Value) -> Result<Vec<Value>, Failure> {
+    let read = |value: &Value| {
+        let known = [
+            ("apiVersion", Type::Text),
+            ("kind", Type::Text),
+            ("namespace", Type::Text),
+            ("name", Type::Text),
+            ("labelSelector", Type::Named("LabelSelector")),
+        ];
+        let mut kept = fields(mapping(value, "a dependency")?, &known)?;
+        kept.retain(|_, value| *value != "");
+        Ok(kept)
+    };
+    let all: Result<Vec<Map<_, _>>, Failure> = list(value, "the dependencies")?.iter().map(read).collect();
+    let all = all?;
+    for (at, reference) in all.iter().enumerate() {
+        if let Some(why) = invalid(reference) {
+            let message = format!("dependency {} {why}", at + 1);
+            return Err(Failure::new(Category::InvalidDependency, message));
+        }
+    }
+    Ok(all.into_iter().map(Value::Object).collect())
+}
+
+/// Why a reference is not valid.
+fn invalid(reference: &Map<String, Value>) -> Option<String> {
+    let lacks = |key: &str| !reference.contains_key(key);
+    if let Some(missing) = ["apiVersion", "kind"].into_iter().find(|key| lacks(key)) {
+        return Some(format!("has no `{missing}`"));
+    }
+    if lacks("name") && lacks("labelSelector") {
+        return Some("has neither `name` nor `labelSelector`".to_owned());
+    }
+    let selector = LabelSelector::deserialize(reference.get("labelSelector")?);
+    match selector {
+        Ok(selector) => selector.invalid().map(|(_, why)| format!("has an invalid label selector: {why}")),
+        Err(error) => Some(format!("has an invalid label selector: {error}")),
+    }
+}
+
+/// References without those that are there twice, in order.
+pub(super) fn united(mut references: Vec<Value>) -> Vec<Value> {
+    let mut seen = BTreeSet::new();
+    references.retain(|one| one.get("labelSelector").is_some() || seen.insert(one.to_string()));
+    let key = |one: &Value| {
+        ["apiVersion", "kind", "namespace", "name"]
+            .map(|key| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
+    };
+    references.sort_by_key(key);
+    references
+}

@@ -1,0 +1,101 @@
+//! The arguments of a function that is written in Rust, read as the real machine reads them: numbers for
+//! strings, and strings that are numbers for numbers.
+
+use mlua::{Lua, MultiValue, Value};
+
+use super::limits::{Budget, LONGEST};
+use super::numbers;
+
+/// The arguments of one call.
+pub(crate) struct Arguments<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) values: MultiValue,
+    pub(crate) budget: &'a Budget,
+}
+
+/// What a function answers: results, or what is wrong.
+pub(crate) type Outcome = Result<Vec<Value>, String>;
+
+impl Arguments<'_> {
+    pub(crate) fn get(&self, at: usize) -> &Value {
+        self.values.get(at).unwrap_or(&Value::Nil)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    fn bad(&self, at: usize, expected: &str) -> String {
+        let found = type_name(self.get(at));
+        format!("bad argument #{} to {} ({expected} expected, got {found})", at + 1, self.name)
+    }
+
+    /// A string, which costs as much as it is long.
+    pub(crate) fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
+        let bytes = match self.get(at) {
+            Value::String(text) => {
+                let bytes = text.as_bytes();
+                if bytes.len() > LONGEST {
+                    return Err(format!("{} takes no string of more than {LONGEST} bytes", self.name));
+                }
+                bytes.to_vec()
+            }
+            value => number(value).map(numbers::text).ok_or_else(|| self.bad(at, "string"))?.into_bytes(),
+        };
+        self.charge(bytes.len())?;
+        Ok(bytes)
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, at: usize) -> Result<f64, String> {
+        match self.get(at) {
+            Value::String(text) => numbers::go_float(text.to_string_lossy().trim()),
+            value => number(value),
+        }
+        .ok_or_else(|| self.bad(at, "number"))
+    }
+
+    /// An integer; `default` where there is none.
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    pub(crate) fn integer(&self, at: usize, default: Option<i64>) -> Result<i64, String> {
+        match (self.get(at), default) {
+            (Value::Nil, Some(default)) => Ok(default),
+            _ => Ok(self.number(at)? as i64),
+        }
+    }
+
+    /// Work in proportion to a number of bytes.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), String> {
+        let done = self.budget.charge(bytes as u64 / 16 + 1);
+        done.then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+    }
+
+    /// The refusal of an argument.
+    pub(crate) fn refuse<T>(&self, at: usize, expected: &str) -> Result<T, String> {
+        Err(self.bad(at, expected))
+    }
+}
+
+/// A number, if it is one.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => Some(*number),
+        #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+        Value::Integer(integer) => Some(*integer as f64),
+        _ => None,
+    }
+}
+
+/// The name of a value's type, as `type` gives it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "number",
+        value => value.type_name(),
+    }
+}
+
+/// A string for the script. Its length counts.
+pub(crate) fn string(lua: &Lua, budget: &Budget, bytes: impl AsRef<[u8]>) -> Result<Value, String> {
+    budget.measure(bytes.as_ref().len());
+    lua.create_string(bytes).map(Value::String).map_err(|error| super::machine::message(&error))
+}

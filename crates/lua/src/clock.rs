@@ -1,0 +1,77 @@
+//! `os.time` and `os.date`. The time is that of the run; where it has none, asking for it is an error.
+//!
+//! Facts: control planes run in UTC.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, fmt::strtime};
+use mlua::{Lua, Value};
+
+use super::arguments::{Arguments, Outcome, number};
+use super::host::Host;
+
+const UNKNOWN: &str =
+    "the script asks for the time, which depends on when it runs; `--now TIME` sets it for this run";
+
+/// The functions by name.
+pub(crate) const FUNCTIONS: [(&str, Host); 2] = [("time", time), ("date", date)];
+
+fn time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let Value::Table(given) = arguments.get(0) else {
+        return seconds(arguments.budget.now().ok_or_else(|| UNKNOWN.to_owned())?);
+    };
+    let field = |name: &str, default: Option<i16>| -> Result<i16, String> {
+        let value = given.raw_get(name).unwrap_or(Value::Nil);
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+        let value = number(&value).map(|value| value as i16);
+        value.or(default).ok_or_else(|| format!("field '{name}' missing in date table"))
+    };
+    let small = |value: i16| i8::try_from(value).map_err(|_| "the date does not exist".to_owned());
+    let date = DateTime::new(
+        field("year", None)?,
+        small(field("month", None)?)?,
+        small(field("day", None)?)?,
+        small(field("hour", Some(12))?)?,
+        small(field("min", Some(0))?)?,
+        small(field("sec", Some(0))?)?,
+        0,
+    );
+    let moment = date.and_then(|date| date.to_zoned(TimeZone::UTC)).map_err(|error| error.to_string())?;
+    seconds(moment.timestamp().as_second())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is an outcome")]
+fn seconds(seconds: i64) -> Outcome {
+    #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+    let seconds = seconds as f64;
+    Ok(vec![Value::Number(seconds)])
+}
+
+fn date(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let pattern = match arguments.get(0) {
+        Value::String(text) => text.to_string_lossy(),
+        _ => "%c".to_owned(),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    let given = number(arguments.get(1)).map(|seconds| seconds as i64);
+    let at = given.or(arguments.budget.now()).ok_or_else(|| UNKNOWN.to_owned())?;
+    let moment = Timestamp::from_second(at).map_err(|error| error.to_string())?.to_zoned(TimeZone::UTC);
+    let pattern = pattern.trim_start_matches('!');
+    let result = if pattern.starts_with("*t") {
+        let fields = [
+            ("year", i64::from(moment.year())),
+            ("month", i64::from(moment.month())),
+            ("day", i64::from(moment.day())),
+            ("hour", i64::from(moment.hour())),
+            ("min", i64::from(moment.minute())),
+            ("sec", i64::from(moment.second())),
+            ("wday", i64::from(moment.weekday().to_sunday_one_offset())),
+            ("yday", i64::from(moment.day_of_year())),
+        ];
+        lua.create_table_from(fields).map(Value::Table)
+    } else {
+        let text = strtime::format(pattern, &moment).map_err(|error| error.to_string())?;
+        lua.create_string(text).map(Value::String)
+    };
+    Ok(vec![result.map_err(|error| super::machine::message(&error))?])
+}

@@ -1,0 +1,191 @@
+//! Values in and out.
+//!
+//! Facts: into Lua, all numbers become floats, and what is null vanishes: in a list the others move up.
+//! Out of Lua, a table is a list when its keys are numbers, which must be 1 to n, and a map when all its
+//! keys are strings; an empty one is a list. A table may be in the result only once. A whole number that
+//! fits 64 bits is written as an integer.
+
+use std::collections::BTreeSet;
+
+use mlua::{Lua, Table, Value as LuaValue};
+use serde_json::{Map, Number, Value};
+
+use super::arguments::type_name;
+use super::{Answer, Argument, Category, Failure, numbers};
+
+/// How deep a result may be.
+const DEEPEST: usize = 200;
+
+/// How large a result may be: bytes of strings, and some for each value.
+const LARGEST: usize = 16 << 20;
+
+/// What a value counts besides its strings.
+const EACH: usize = 64;
+
+/// The length of the longest string in an argument.
+pub(crate) fn longest(argument: &Argument<'_>) -> usize {
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(of).max().unwrap_or(0),
+            Value::Object(map) => map.iter().map(|(key, value)| key.len().max(of(value))).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+    match argument {
+        Argument::Value(value) => of(value),
+        Argument::Number(_) | Argument::Nil => 0,
+    }
+}
+
+/// A value as Lua's.
+pub(crate) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
+    Ok(match value {
+        Value::Null => LuaValue::Nil,
+        Value::Bool(truth) => LuaValue::Boolean(*truth),
+        Value::Number(number) => LuaValue::Number(number.as_f64().unwrap_or_default()),
+        Value::String(text) => LuaValue::String(lua.create_string(text)?),
+        Value::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for (at, item) in (1..).zip(items.iter().filter(|item| !item.is_null())) {
+                table.raw_set(at, to_lua(lua, item)?)?;
+            }
+            LuaValue::Table(table)
+        }
+        Value::Object(map) => {
+            let table = lua.create_table_with_capacity(0, map.len())?;
+            for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+                table.raw_set(key.as_str(), to_lua(lua, value)?)?;
+            }
+            LuaValue::Table(table)
+        }
+    })
+}
+
+/// What was seen of one result.
+#[derive(Debug, Default)]
+struct Seen {
+    tables: BTreeSet<usize>,
+    size: usize,
+    depth: usize,
+}
+
+/// A result.
+pub(crate) fn answer(value: &LuaValue) -> Answer {
+    match value {
+        LuaValue::Nil => Answer::Nil,
+        LuaValue::Boolean(truth) => Answer::Boolean(*truth),
+        LuaValue::Number(number) => Answer::Number(*number),
+        #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+        LuaValue::Integer(integer) => Answer::Number(*integer as f64),
+        LuaValue::String(text) => Answer::Text(lossy(&text.as_bytes())),
+        LuaValue::Table(table) => {
+            Answer::Table(from_table(table).map_err(|message| Failure::new(Category::Encode, message)))
+        }
+        other => Answer::Other(other.type_name()),
+    }
+}
+
+/// A table as JSON, for functions of the host.
+pub(crate) fn from_table(table: &Table) -> Result<Value, String> {
+    Seen::default().table(table)
+}
+
+/// The string with a replacement character for each byte that is not UTF-8.
+fn lossy(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
+/// A number as it comes back from JSON.
+fn json_number(number: f64) -> Option<Value> {
+    match numbers::whole(number) {
+        Some(whole) => Some(Value::from(whole)),
+        None => Number::from_f64(number).map(Value::Number),
+    }
+}
+
+impl Seen {
+    fn value(&mut self, value: &LuaValue) -> Result<Value, String> {
+        self.grow(EACH)?;
+        match value {
+            LuaValue::Nil => Ok(Value::Null),
+            LuaValue::Boolean(truth) => Ok(Value::Bool(*truth)),
+            LuaValue::Number(number) => {
+                json_number(*number).ok_or_else(|| format!("JSON has no form for the number {number}"))
+            }
+            LuaValue::Integer(integer) => Ok(Value::from(*integer)),
+            LuaValue::String(text) => {
+                self.grow(text.as_bytes().len())?;
+                Ok(Value::String(lossy(&text.as_bytes())))
+            }
+            LuaValue::Table(table) => self.table(table),
+            other => Err(format!("JSON has no form for a {}", other.type_name())),
+        }
+    }
+
+    fn grow(&mut self, by: usize) -> Result<(), String> {
+        self.size += by;
+        if self.size > LARGEST { Err("the result is too large".to_owned()) } else { Ok(()) }
+    }
+
+    fn table(&mut self, table: &Table) -> Result<Value, String> {
+        if !self.tables.insert(table.to_pointer() as usize) {
+            return Err("a table is in the result twice: copy its fields instead of the table".to_owned());
+        }
+        if self.depth == DEEPEST {
+            return Err(format!("the result is nested deeper than {DEEPEST} tables"));
+        }
+        self.depth += 1;
+        let read = self.entries(table);
+        self.depth -= 1;
+        read
+    }
+
+    fn entries(&mut self, table: &Table) -> Result<Value, String> {
+        let (mut map, mut items) = (Map::new(), Vec::new());
+        let mut wrong = None;
+        let walked = table.for_each(|key: LuaValue, value: LuaValue| {
+            let kept = match &key {
+                LuaValue::String(key) => self.value(&value).map(|value| {
+                    map.insert(lossy(&key.as_bytes()), value);
+                }),
+                LuaValue::Integer(_) | LuaValue::Number(_) => self.value(&value).map(|value| {
+                    items.push((super::arguments::number(&key).unwrap_or_default(), value));
+                }),
+                other => Err(format!("a table has a {} as a key", type_name(other))),
+            };
+            kept.map_err(|message| {
+                wrong = Some(message);
+                mlua::Error::runtime("")
+            })
+        });
+        if let Some(message) = wrong {
+            return Err(message);
+        }
+        walked.map_err(|error| super::machine::message(&error))?;
+        match (map.is_empty(), items.is_empty()) {
+            (true, _) => list(items),
+            (false, true) => Ok(Value::Object(map)),
+            (false, false) => Err("a table has both strings and numbers as keys".to_owned()),
+        }
+    }
+}
+
+/// The items of a list, whose keys have to be 1 to n.
+#[expect(clippy::float_cmp, reason = "whole numbers")]
+fn list(mut items: Vec<(f64, Value)>) -> Result<Value, String> {
+    items.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut expected = 0.0;
+    for (key, _) in &items {
+        expected += 1.0;
+        if *key != expected {
+            return Err(format!("a list has no item {}", numbers::text(expected)));
+        }
+    }
+    Ok(Value::Array(items.into_iter().map(|(_, value)| value).collect()))
+}

@@ -1,0 +1,59 @@
+//! Whether JSON can be read as a built-in type, as strictly as Go reads it.
+
+use federate_apiserver::schema::Type;
+use federate_kubernetes::quantity::Quantity;
+use serde_json::Value;
+
+/// Whether a value has that type. Unknown fields are ignored, and what is null counts as absent.
+pub fn fits(ty: &Type, value: &Value) -> Result<(), String> {
+    let mut path = String::new();
+    visit(ty, value, &mut path)
+}
+
+fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    let (expected, holds) = match ty.resolve() {
+        Type::Any | Type::Whole | Type::Named(_) => return Ok(()),
+        Type::Text | Type::Time => ("a string", value.is_string()),
+        Type::Number => ("an integer", value.is_i64()),
+        Type::Truth => ("true or false", value.is_boolean()),
+        Type::Quantity => ("a quantity", Quantity::from_json(value).is_some()),
+        Type::Port => ("an integer or a string", value.is_i64() || value.is_string()),
+        Type::Struct(fields) => match value.as_object() {
+            Some(map) => {
+                for (key, value) in map {
+                    let ty = fields.fields.get(key).map(|field| &field.ty).or(fields.rest.as_deref());
+                    if let Some(ty) = ty {
+                        below(ty, value, path, &format!(".{key}"))?;
+                    }
+                }
+                return Ok(());
+            }
+            None => ("a mapping", false),
+        },
+        Type::Map { value: of, .. } => match value.as_object() {
+            Some(map) => {
+                return map.iter().try_for_each(|(key, value)| below(of, value, path, &format!(".{key}")));
+            }
+            None => ("a mapping", false),
+        },
+        Type::List { item, .. } => match value.as_array() {
+            Some(items) => {
+                let mut items = items.iter().enumerate();
+                return items.try_for_each(|(at, value)| below(item, value, path, &format!("[{at}]")));
+            }
+            None => ("a list", false),
+        },
+    };
+    if holds { Ok(()) } else { Err(format!("`{}` must be {expected}", path.trim_start_matches('.'))) }
+}
+
+fn below(ty: &Type, value: &Value, path: &mut String, step: &str) -> Result<(), String> {
+    let length = path.len();
+    path.push_str(step);
+    visit(ty, value, path)?;
+    path.truncate(length);
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! `string.format`, which is Go's `Sprintf` in the real machine.
+//!
+//! Facts: a verb that a value does not have is written as `%!u(int64=3)`, one without a value as
+//! `%!d(MISSING)`; values beyond the verbs are ignored; `%i` is `%d`.
+
+use mlua::Value;
+
+use super::arguments::{Arguments, number, type_name};
+use super::numbers::{self, go_exponent};
+
+/// The widest field, and the longest fraction.
+const WIDEST: usize = 1000;
+
+/// What stands between `%` and the verb.
+#[derive(Default)]
+struct Spec {
+    minus: bool,
+    plus: bool,
+    zero: bool,
+    space: bool,
+    sharp: bool,
+    width: usize,
+    precision: Option<usize>,
+}
+
+/// The formatted text.
+pub(crate) fn format(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
+    let pattern = arguments.bytes(0)?;
+    let mut out = Vec::new();
+    let mut rest = pattern.as_slice();
+    let mut next = 1;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        out.extend_from_slice(&rest[..at]);
+        let (spec, verb, after) = read_spec(&rest[at + 1..]);
+        rest = after;
+        match verb {
+            None => out.extend_from_slice(b"%!(NOVERB)"),
+            Some(b'%') => out.push(b'%'),
+            Some(verb) if next >= arguments.count() => {
+                out.extend_from_slice(format!("%!{}(MISSING)", char::from(verb)).as_bytes());
+            }
+            Some(verb) => {
+                let text = value(arguments, next, &spec, verb)?;
+                pad(&mut out, &spec, text);
+                next += 1;
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+    Ok(out)
+}
+
+/// Flags, width and precision, the verb, and what follows it.
+fn read_spec(mut rest: &[u8]) -> (Spec, Option<u8>, &[u8]) {
+    let mut spec = Spec::default();
+    while let Some((flag, after)) = rest.split_first() {
+        match flag {
+            b'-' => spec.minus = true,
+            b'+' => spec.plus = true,
+            b'0' => spec.zero = true,
+            b' ' => spec.space = true,
+            b'#' => spec.sharp = true,
+            _ => break,
+        }
+        rest = after;
+    }
+    (spec.width, rest) = digits(rest);
+    if let Some(after) = rest.strip_prefix(b".") {
+        let (precision, after) = digits(after);
+        (spec.precision, rest) = (Some(precision), after);
+    }
+    match rest.split_first() {
+        Some((verb, after)) => (spec, Some(*verb), after),
+        None => (spec, None, rest),
+    }
+}
+
+fn digits(rest: &[u8]) -> (usize, &[u8]) {
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
+    (text.parse().unwrap_or(if end == 0 { 0 } else { WIDEST }).min(WIDEST), &rest[end..])
+}
+
+/// What is written of a value, and whether zeros may fill it up.
+struct Text {
+    bytes: Vec<u8>,
+    is_number: bool,
+}
+
+fn plain(text: impl Into<Vec<u8>>) -> Text {
+    Text { bytes: text.into(), is_number: false }
+}
+
+fn value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
+    let given = arguments.get(at);
+    if let Some(number) = number(given) {
+        return Ok(of_number(number, spec, verb));
+    }
+    if matches!(given, Value::String(_)) {
+        return Ok(of_string(&arguments.bytes(at)?, spec, verb));
+    }
+    let name = match given {
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Nil => "nil".to_owned(),
+        other => format!("{}: 0x0", type_name(other)),
+    };
+    Ok(match verb {
+        b's' | b'v' => of_string(name.as_bytes(), spec, b's'),
+        b't' if matches!(given, Value::Boolean(_)) => plain(name),
+        b'q' => of_string(name.as_bytes(), spec, b'q'),
+        _ => plain(format!("%!{}(lua.{}={name})", char::from(verb), type_name(given))),
+    })
+}
+
+fn of_number(number: f64, spec: &Spec, verb: u8) -> Text {
+    match verb {
+        b's' | b'q' => of_string(numbers::text(number).as_bytes(), spec, verb),
+        b'd' | b'i' | b'c' | b'x' | b'X' | b'o' | b'b' | b'U' => of_integer(cut(number), spec, verb),
+        b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => of_float(number, spec, verb),
+        b'v' => match numbers::whole(number) {
+            Some(whole) => of_integer(whole, spec, b'd'),
+            None => of_float(number, spec, b'g'),
+        },
+        _ => match numbers::whole(number) {
+            Some(whole) => plain(format!("%!{}(int64={whole})", char::from(verb))),
+            None => plain(format!("%!{}(float64={})", char::from(verb), numbers::shortest(number))),
+        },
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked; what does not fit is the smallest")]
+fn cut(number: f64) -> i64 {
+    let fits = numbers::whole(number.trunc()).is_some();
+    if fits { number as i64 } else { i64::MIN }
+}
+
+fn of_integer(number: i64, spec: &Spec, verb: u8) -> Text {
+    let size = number.unsigned_abs();
+    let prefix = |text: &'static str| if spec.sharp { text } else { "" };
+    let digits = match verb {
+        b'x' => format!("{}{size:x}", prefix("0x")),
+        b'X' => format!("{}{size:X}", prefix("0X")),
+        b'o' => format!("{}{size:o}", prefix("0")),
+        b'b' => format!("{}{size:b}", prefix("0b")),
+        b'U' => return plain(format!("U+{size:04X}")),
+        b'c' => {
+            let code = u32::try_from(number).ok().and_then(char::from_u32);
+            return plain(code.unwrap_or(char::REPLACEMENT_CHARACTER).to_string());
+        }
+        _ => size.to_string(),
+    };
+    let least = spec.precision.unwrap_or(0);
+    let sign = sign(number < 0, spec);
+    Text { bytes: format!("{sign}{digits:0>least$}").into_bytes(), is_number: spec.precision.is_none() }
+}
+
+fn sign(negative: bool, spec: &Spec) -> &'static str {
+    match (negative, spec.plus, spec.space) {
+        (true, ..) => "-",
+        (false, true, _) => "+",
+        (false, false, true) => " ",
+        _ => "",
+    }
+}
+
+fn of_float(number: f64, spec: &Spec, verb: u8) -> Text {
+    if !number.is_finite() {
+        let text = numbers::shortest(number);
+        return plain(text);
+    }
+    let size = number.abs();
+    let digits = match (verb, spec.precision) {
+        (b'f' | b'F', precision) => format!("{size:.*}", precision.unwrap_or(6)),
+        (b'e' | b'E', precision) => scientific(size, precision.unwrap_or(6)),
+        (_, None) => numbers::shortest(size),
+        (_, Some(precision)) => general(size, precision.max(1)),
+    };
+    let digits = if verb.is_ascii_uppercase() { digits.to_uppercase() } else { digits };
+    let sign = sign(number.is_sign_negative(), spec);
+    Text { bytes: format!("{sign}{digits}").into_bytes(), is_number: true }
+}
+
+fn scientific(size: f64, precision: usize) -> String {
+    let text = format!("{size:.precision$e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => format!("{digits}{}", go_exponent(exponent.parse().unwrap_or(0))),
+        None => text,
+    }
+}
+
+/// `%g` with a number of significant digits: no zeros at the end.
+fn general(size: f64, precision: usize) -> String {
+    let text = format!("{size:.*e}", precision - 1);
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| {
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+            .to_owned()
+    };
+    let most = i32::try_from(precision).unwrap_or(i32::MAX);
+    if exponent < -4 || exponent >= most {
+        return format!("{}{}", trimmed(digits), go_exponent(exponent));
+    }
+    let places = usize::try_from(most - 1 - exponent).unwrap_or(0);
+    trimmed(&format!("{size:.places$}"))
+}
+
+fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
+    let shown = || {
+        let text = String::from_utf8_lossy(bytes);
+        match spec.precision {
+            Some(most) if text.chars().count() > most => text.chars().take(most).collect::<String>().into(),
+            _ => bytes.to_vec(),
+        }
+    };
+    match verb {
+        b's' | b'v' => plain(shown()),
+        // What does not look like a number is written as 0, and what does as it stands.
+        b'd' | b'i' => {
+            let text = String::from_utf8_lossy(bytes);
+            let is_number = numbers::read(&text, None).or_else(|| numbers::go_float(text.trim())).is_some();
+            if is_number { plain(bytes) } else { plain("0") }
+        }
+        b'q' => plain(quoted(&String::from_utf8_lossy(bytes))),
+        b'x' => plain(hexadecimal(bytes)),
+        b'X' => plain(hexadecimal(bytes).to_uppercase()),
+        _ => plain(format!("%!{}(string={})", char::from(verb), String::from_utf8_lossy(bytes))),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
+}
+
+/// A string as Go quotes it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Fills a text up to the width that is asked for.
+fn pad(out: &mut Vec<u8>, spec: &Spec, text: Text) {
+    let length = String::from_utf8_lossy(&text.bytes).chars().count();
+    let missing = spec.width.saturating_sub(length);
+    let signs = usize::from(text.bytes.first().is_some_and(|first| b"+- ".contains(first)));
+    if spec.minus {
+        out.extend(text.bytes);
+        out.extend(std::iter::repeat_n(b' ', missing));
+    } else if spec.zero && text.is_number {
+        out.extend_from_slice(&text.bytes[..signs]);
+        out.extend(std::iter::repeat_n(b'0', missing));
+        out.extend_from_slice(&text.bytes[signs..]);
+    } else {
+        let filler = if spec.zero && !text.is_number { b'0' } else { b' ' };
+        out.extend(std::iter::repeat_n(filler, missing));
+        out.extend(text.bytes);
+    }
+}

@@ -1,0 +1,96 @@
+//! The functions that are written in Rust, as the prelude takes them.
+
+use std::sync::Arc;
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+
+use super::arguments::{Arguments, Outcome, number};
+use super::limits::{Budget, MEMORY};
+use super::{clock, kube, machine, numbers, strings};
+
+/// A function of the host.
+pub(crate) type Host = fn(&Lua, &Arguments<'_>) -> Outcome;
+
+/// All of them.
+pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
+    let host = lua.create_table()?;
+    host.raw_set("longest", MEMORY)?;
+    let used = Arc::clone(budget);
+    host.raw_set("charge", lua.create_function(move |_, amount: f64| Ok(used.charge(count(amount))))?)?;
+    let used = Arc::clone(budget);
+    host.raw_set("exhausted", lua.create_function(move |_, ()| Ok(used.is_exhausted()))?)?;
+    let used = Arc::clone(budget);
+    let measure = move |_: &Lua, length: usize| {
+        used.measure(length);
+        Ok(())
+    };
+    host.raw_set("measure", lua.create_function(measure)?)?;
+    host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::text(number)))?)?;
+    host.raw_set("message", lua.create_function(|_, value: Value| Ok(said(&value)))?)?;
+    host.raw_set("tonumber", function(lua, budget, "tonumber", to_number)?)?;
+    host.raw_set("gmatch", function(lua, budget, "gmatch", strings::next_match)?)?;
+    host.raw_set("string", library(lua, budget, &strings::FUNCTIONS)?)?;
+    host.raw_set("kube", library(lua, budget, &kube::FUNCTIONS)?)?;
+    host.raw_set("os", library(lua, budget, &clock::FUNCTIONS)?)?;
+    Ok(host)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn count(amount: f64) -> u64 {
+    amount as u64 + 1
+}
+
+fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, Host)]) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    for &(name, host) in all {
+        library.raw_set(name, function(lua, budget, name, host)?)?;
+    }
+    Ok(library)
+}
+
+/// A function of the host as one of Lua's.
+fn function(lua: &Lua, budget: &Arc<Budget>, name: &'static str, host: Host) -> mlua::Result<Function> {
+    let budget = Arc::clone(budget);
+    lua.create_function(move |lua, values: MultiValue| {
+        outcome(lua, host(lua, &Arguments { name, values, budget: &budget }))
+    })
+}
+
+/// True and the results, or false and what is wrong.
+fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
+    let values = match outcome {
+        Ok(mut results) => {
+            results.insert(0, Value::Boolean(true));
+            results
+        }
+        Err(message) => vec![Value::Boolean(false), Value::String(lua.create_string(message)?)],
+    };
+    Ok(MultiValue::from_vec(values))
+}
+
+/// The words of an error that is not a string.
+fn said(value: &Value) -> String {
+    match value {
+        Value::Error(error) => machine::message(error),
+        other => other.type_name().to_owned(),
+    }
+}
+
+fn to_number(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let read = match arguments.get(0) {
+        Value::String(text) => {
+            let base = match arguments.get(1) {
+                Value::Nil => None,
+                _ => Some(u32::try_from(arguments.integer(1, None)?).unwrap_or(0)),
+            };
+            if base.is_some_and(|base| !(2..=36).contains(&base)) {
+                return Err("bad argument #2 to tonumber (base out of range)".to_owned());
+            }
+            arguments.charge(text.as_bytes().len())?;
+            numbers::read(&text.to_string_lossy(), base)
+        }
+        _ if arguments.count() == 0 => return arguments.refuse(0, "value"),
+        value => number(value),
+    };
+    Ok(vec![read.map_or(Value::Nil, Value::Number)])
+}

@@ -1,0 +1,154 @@
+//! The library `kube`.
+//!
+//! Facts: sums have the notation of the first amount that is not zero; the requirements of a pod are amounts
+//! of cpu in thousandths, of memory, ephemeral storage and huge pages in binary units, of anything else in
+//! decimal ones; whoever requires nothing, or refers to nothing, gets nil.
+
+use federate_apiserver::canonical;
+use federate_apiserver::schema::Type;
+use federate_kubernetes::pods::{self, References};
+use federate_kubernetes::quantity::Quantity;
+use mlua::{Lua, Value as LuaValue};
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Arguments, Outcome, number, string};
+use super::host::Host;
+use super::{Whole, convert, fits, numbers, repair};
+
+/// The functions by name.
+pub(crate) const FUNCTIONS: [(&str, Host); 4] = [
+    ("resourceAdd", resource_add),
+    ("getResourceQuantity", resource_quantity),
+    ("accuratePodRequirements", pod_requirements_of),
+    ("getPodDependencies", pod_dependencies),
+];
+
+/// A quantity, and whether its notation is binary; nil is none.
+fn quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
+    match arguments.get(at) {
+        LuaValue::Nil => Ok((Quantity::default(), false)),
+        LuaValue::String(_) => {
+            let text = String::from_utf8_lossy(&arguments.bytes(at)?).into_owned();
+            let amount = Quantity::parse(&text)
+                .ok_or_else(|| format!("cannot parse '{text}': it is not a quantity"))?;
+            Ok((amount, text.ends_with('i')))
+        }
+        _ => arguments.refuse(at, "string"),
+    }
+}
+
+fn resource_add(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let (mut sum, mut binary) = (Quantity::default(), false);
+    for at in 0..arguments.count() {
+        let (amount, is_binary) = quantity(arguments, at)?;
+        if sum.is_zero() {
+            binary = is_binary;
+        }
+        sum = sum + amount;
+    }
+    Ok(vec![string(lua, arguments.budget, canonical::amount(sum.nanos(), binary))?])
+}
+
+fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.count() != 1 {
+        return Err("getResourceQuantity only accepts one argument".to_owned());
+    }
+    let (amount, _) = quantity(arguments, 0)?;
+    if amount < Quantity::default() {
+        return Err("the quantity is negative".to_owned());
+    }
+    Ok(vec![LuaValue::Number(amount.approximate())])
+}
+
+/// The pod template that the first argument is.
+fn pod_template(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
+    let mut template = convert::from_table(table)?;
+    repair(&mut template, Whole::Map, &[]);
+    fits(&Type::Named("PodTemplateSpec"), &template)?;
+    Ok(template)
+}
+
+fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.count() != 1 {
+        return Err("accuratePodRequirements only accepts one argument".to_owned());
+    }
+    let template = pod_template(arguments)?;
+    match pod_requirements(template.get("spec").unwrap_or(&Value::Null)) {
+        Some(requirements) => value(lua, &requirements),
+        None => Ok(vec![LuaValue::Nil]),
+    }
+}
+
+/// What a pod requires, as Karmada's `ReplicaRequirements`; `None` when it requires nothing.
+pub fn pod_requirements(spec: &Value) -> Option<Value> {
+    let requests = pods::requests(spec);
+    let claims = pods::claims_nodes(spec);
+    if requests.is_empty() && !claims {
+        return None;
+    }
+    let mut requirements = Map::new();
+    if claims {
+        requirements.insert("nodeClaim".to_owned(), Value::Object(node_claim(spec)));
+    }
+    if !requests.is_empty() {
+        let amounts = requests.into_iter().map(|(name, amount)| {
+            let binary =
+                matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+            let text = canonical::amount(amount.nanos(), binary);
+            (name, Value::String(text))
+        });
+        requirements.insert("resourceRequest".to_owned(), Value::Object(amounts.collect()));
+    }
+    Some(Value::Object(requirements))
+}
+
+/// What a pod says of nodes.
+fn node_claim(spec: &Value) -> Map<String, Value> {
+    const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let filled = |value: &&Value| !value.is_null() && **value != json!([]) && **value != json!({});
+    let parts = [
+        ("hardNodeAffinity", spec.pointer(REQUIRED).filter(|value| !value.is_null())),
+        ("nodeSelector", spec.get("nodeSelector").filter(filled)),
+        ("tolerations", spec.get("tolerations").filter(filled)),
+    ];
+    parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone()))).collect()
+}
+
+fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    if arguments.count() != 2 {
+        return Err("getPodDependencies only accepts two arguments".to_owned());
+    }
+    let template = pod_template(arguments)?;
+    let namespace = match arguments.get(1) {
+        LuaValue::Nil => "default".to_owned(),
+        LuaValue::String(text) => text.to_string_lossy(),
+        other => match number(other) {
+            Some(number) => numbers::text(number),
+            None => return arguments.refuse(1, "string"),
+        },
+    };
+    let mut references = References::default();
+    references.add_pod(template.get("spec").unwrap_or(&Value::Null));
+    let of_kind = |kind: &'static str, names: std::collections::BTreeSet<String>| {
+        let namespace = namespace.clone();
+        names.into_iter().map(move |name| {
+            let mut reference = json!({"apiVersion": "v1", "kind": kind, "name": name});
+            if !namespace.is_empty() {
+                reference["namespace"] = Value::from(namespace.as_str());
+            }
+            reference
+        })
+    };
+    let all: Vec<Value> = of_kind("ConfigMap", references.config_maps)
+        .chain(of_kind("Secret", references.secrets))
+        .chain(of_kind("ServiceAccount", references.service_accounts))
+        .chain(of_kind("PersistentVolumeClaim", references.claims))
+        .collect();
+    if all.is_empty() { Ok(vec![LuaValue::Nil]) } else { value(lua, &Value::Array(all)) }
+}
+
+fn value(lua: &Lua, value: &Value) -> Outcome {
+    let value = convert::to_lua(lua, value).map_err(|error| super::machine::message(&error))?;
+    Ok(vec![value])
+}

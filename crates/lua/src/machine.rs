@@ -1,0 +1,178 @@
+//! One machine: a Lua state with the scripts that it has compiled.
+//!
+//! Facts: a run executes the script's text, then looks up the global function and calls it; 256 functions
+//! may be active at once, and what exceeds them is an error that a script can catch, unlike a time-out.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
+
+use super::limits::{Budget, DEPTH, MEMORY, STRIDE};
+use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
+
+/// A script is known by this name in messages.
+const NAME: &str = "=script";
+
+/// Scripts that a machine keeps; more come from a long life.
+const MOST_SCRIPTS: usize = 500;
+
+/// A Lua state.
+pub(crate) struct Machine {
+    lua: Lua,
+    budget: Arc<Budget>,
+    /// Makes fresh globals.
+    globals: Function,
+    /// What a script gets to join strings with.
+    joiner: Table,
+    scripts: HashMap<String, Result<Function, Failure>>,
+    spent: bool,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("budget", &self.budget).finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        Self::build().map_err(|error| Failure::of(Category::Runtime, &error.to_string()))
+    }
+
+    fn build() -> mlua::Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::default())?;
+        let budget = Arc::new(Budget::default());
+        let functions = host::functions(&lua, &budget)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
+        let (joiner, globals) = prelude.call(functions)?;
+        lua.set_memory_limit(MEMORY)?;
+        let watched = Arc::clone(&budget);
+        let triggers = HookTriggers::new().on_calls().every_nth_instruction(STRIDE);
+        lua.set_hook(triggers, move |lua, debug| match debug.event() {
+            DebugEvent::Count if !watched.step(u64::from(STRIDE)) => {
+                Err(mlua::Error::runtime("the script takes too long"))
+            }
+            DebugEvent::Call if is_too_deep(lua) => Err(mlua::Error::runtime("stack overflow")),
+            _ => Ok(VmState::Continue),
+        })?;
+        Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
+    }
+
+    /// Whether it should not be used any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// The script as a function that runs its text.
+    pub(crate) fn compiled(&mut self, script: &str) -> Result<Function, Failure> {
+        if let Some(known) = self.scripts.get(script) {
+            return known.clone();
+        }
+        if self.scripts.len() == MOST_SCRIPTS {
+            self.scripts.clear();
+        }
+        let text = source::prepared(script);
+        let chunk = self.lua.load(text).set_name(NAME).set_mode(mlua::ChunkMode::Text);
+        let compiled = chunk.into_function().map_err(|error| syntax(&error));
+        self.scripts.insert(script.to_owned(), compiled.clone());
+        compiled
+    }
+
+    pub(crate) fn call(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
+        let chunk = self.compiled(call.script)?;
+        let longest = call.arguments.iter().map(convert::longest).max().unwrap_or(0);
+        self.budget.begin(longest, call.now);
+        let called = self.run(&chunk, call);
+        if self.budget.is_exhausted() {
+            self.spent = true;
+            return Err(Failure::new(Category::Timeout, "the script takes too long"));
+        }
+        let values = called?;
+        let result = |at| convert::answer(values.get(at).unwrap_or(&Value::Nil));
+        Ok((0..call.results).map(result).collect())
+    }
+
+    fn run(&mut self, chunk: &Function, call: &Call<'_>) -> Result<MultiValue, Failure> {
+        let mut failed = |error: &mlua::Error| {
+            // What is left of a run that used up its memory is not worth keeping.
+            self.spent |= matches!(root(error), mlua::Error::MemoryError(_));
+            runtime(error)
+        };
+        let globals: Table = self.globals.call(()).map_err(|e| failed(&e))?;
+        chunk.set_environment(globals.clone()).map_err(|e| failed(&e))?;
+        chunk.call::<()>(self.joiner.clone()).map_err(|e| failed(&e))?;
+        let function = match globals.raw_get(call.function).map_err(|e| failed(&e))? {
+            Value::Function(function) => function,
+            Value::Nil => {
+                let message = format!("the script has no global function `{}`", call.function);
+                return Err(Failure::new(Category::FunctionMissing, message));
+            }
+            other => {
+                let message = format!("`{}` is not a function, but a {}", call.function, other.type_name());
+                return Err(Failure::new(Category::NotAFunction, message));
+            }
+        };
+        let arguments: mlua::Result<Vec<Value>> = call
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Value(value) => convert::to_lua(&self.lua, value),
+                #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+                Argument::Number(number) => Ok(Value::Number(*number as f64)),
+                Argument::Nil => Ok(Value::Nil),
+            })
+            .collect();
+        let arguments = arguments.map_err(|e| failed(&e))?;
+        function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
+    }
+}
+
+/// Whether more functions are active than may be. Calls in tail position leave marks in the stack that do not
+/// count.
+fn is_too_deep(lua: &Lua) -> bool {
+    let is_mark = |level| lua.inspect_stack(level, |frame| frame.source().what == "tail");
+    match is_mark(DEPTH) {
+        None => false,
+        Some(_) => (0..2 * DEPTH).map_while(is_mark).filter(|is_mark| !is_mark).count() > DEPTH,
+    }
+}
+
+/// The error below what the machine wraps it in.
+fn root(error: &mlua::Error) -> &mlua::Error {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => root(cause),
+        other => other,
+    }
+}
+
+/// What an error says.
+pub(crate) fn message(error: &mlua::Error) -> String {
+    match root(error) {
+        mlua::Error::RuntimeError(message)
+        | mlua::Error::MemoryError(message)
+        | mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn runtime(error: &mlua::Error) -> Failure {
+    let mut failure = Failure::of(Category::Runtime, &message(error));
+    if failure.line.is_none()
+        && let mlua::Error::CallbackError { traceback, .. } = error
+    {
+        failure.line = line_of(traceback);
+    }
+    failure
+}
+
+/// The innermost line of the script in a traceback.
+fn line_of(traceback: &str) -> Option<usize> {
+    let placed = traceback.lines().find_map(|line| line.trim().strip_prefix("script:"))?;
+    placed.split(':').next()?.parse().ok()
+}
+
+fn syntax(error: &mlua::Error) -> Failure {
+    Failure::of(Category::Syntax, &message(error))
+}

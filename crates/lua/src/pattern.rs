@@ -1,0 +1,349 @@
+//! Lua's patterns, matched within a budget: a pattern that tries everything ends like any endless loop.
+//!
+//! Facts: the patterns of the Lua 5.1 manual, with `%f`.
+
+use super::limits::Budget;
+
+/// Groups that a pattern may have.
+const GROUPS: usize = 32;
+
+/// How deep items of a pattern may be matched within each other.
+const DEEPEST: usize = 400;
+
+/// Where a pattern matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// What a group has caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// It is not closed yet.
+    Open(usize),
+    /// `()`: a position.
+    Position(usize),
+    /// From the first place to before the second.
+    Text(usize, usize),
+}
+
+/// The first match that begins at `from` or later.
+pub(crate) fn find(
+    subject: &[u8],
+    pattern: &[u8],
+    from: usize,
+    budget: &Budget,
+) -> Result<Option<Match>, String> {
+    let (anchored, pattern) = match pattern.strip_prefix(b"^") {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    };
+    let mut matcher = Matcher { subject, pattern, groups: Vec::new(), budget, depth: 0 };
+    for start in from..=subject.len() {
+        matcher.groups.clear();
+        if let Some(end) = matcher.matches(start, 0)? {
+            return Ok(Some(Match { start, end, groups: matcher.groups }));
+        }
+        if anchored {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+struct Matcher<'m> {
+    subject: &'m [u8],
+    pattern: &'m [u8],
+    groups: Vec<Group>,
+    budget: &'m Budget,
+    depth: usize,
+}
+
+type Matched = Result<Option<usize>, String>;
+
+impl Matcher<'_> {
+    /// Where the match of the pattern from `p` on ends, if it begins at `s`.
+    fn matches(&mut self, s: usize, p: usize) -> Matched {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("pattern too complex".to_owned());
+        }
+        let end = self.matches_here(s, p);
+        self.depth -= 1;
+        end
+    }
+
+    fn matches_here(&mut self, mut s: usize, mut p: usize) -> Matched {
+        loop {
+            self.step()?;
+            let Some(item) = self.pattern.get(p) else { return Ok(Some(s)) };
+            match (item, self.pattern.get(p + 1)) {
+                (b'(', Some(b')')) => return self.open(Group::Position(s), s, p + 2),
+                (b'(', _) => return self.open(Group::Open(s), s, p + 1),
+                (b')', _) => return self.close(s, p + 1),
+                (b'$', None) => return Ok((s == self.subject.len()).then_some(s)),
+                (b'%', Some(b'b')) => match self.balanced(s, p + 2)? {
+                    Some(end) => (s, p) = (end, p + 4),
+                    None => return Ok(None),
+                },
+                (b'%', Some(b'f')) => match self.frontier(s, p + 2)? {
+                    Some(next) => p = next,
+                    None => return Ok(None),
+                },
+                (b'%', Some(digit)) if digit.is_ascii_digit() => match self.repeated(s, *digit)? {
+                    Some(end) => (s, p) = (end, p + 2),
+                    None => return Ok(None),
+                },
+                _ => {
+                    let next = self.end_of_class(p)?;
+                    match self.pattern.get(next) {
+                        Some(b'?') => {
+                            if self.single(s, p, next)
+                                && let Some(end) = self.matches(s + 1, next + 1)?
+                            {
+                                return Ok(Some(end));
+                            }
+                            p = next + 1;
+                        }
+                        Some(b'*') => return self.most(s, p, next, 0),
+                        Some(b'+') => return self.most(s, p, next, 1),
+                        Some(b'-') => return self.fewest(s, p, next),
+                        _ if self.single(s, p, next) => (s, p) = (s + 1, next),
+                        _ => return Ok(None),
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&self) -> Result<(), String> {
+        self.budget.charge(1).then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+    }
+
+    fn open(&mut self, group: Group, s: usize, p: usize) -> Matched {
+        if self.groups.len() == GROUPS {
+            return Err("too many captures".to_owned());
+        }
+        self.groups.push(group);
+        let end = self.matches(s, p)?;
+        if end.is_none() {
+            self.groups.pop();
+        }
+        Ok(end)
+    }
+
+    fn close(&mut self, s: usize, p: usize) -> Matched {
+        let opened = self.groups.iter().rposition(|group| matches!(group, Group::Open(_)));
+        let Some(at) = opened else { return Err("invalid pattern capture".to_owned()) };
+        let Group::Open(start) = self.groups[at] else { return Ok(None) };
+        self.groups[at] = Group::Text(start, s);
+        let end = self.matches(s, p)?;
+        if end.is_none() {
+            self.groups[at] = Group::Open(start);
+        }
+        Ok(end)
+    }
+
+    /// As many as there are, then fewer and fewer.
+    fn most(&mut self, s: usize, p: usize, next: usize, least: usize) -> Matched {
+        let mut count = 0;
+        while self.single(s + count, p, next) {
+            self.step()?;
+            count += 1;
+        }
+        while count >= least {
+            if let Some(end) = self.matches(s + count, next + 1)? {
+                return Ok(Some(end));
+            }
+            if count == 0 {
+                break;
+            }
+            count -= 1;
+        }
+        Ok(None)
+    }
+
+    /// As few as possible, then more and more.
+    fn fewest(&mut self, mut s: usize, p: usize, next: usize) -> Matched {
+        loop {
+            if let Some(end) = self.matches(s, next + 1)? {
+                return Ok(Some(end));
+            }
+            if !self.single(s, p, next) {
+                return Ok(None);
+            }
+            s += 1;
+        }
+    }
+
+    fn balanced(&self, s: usize, p: usize) -> Matched {
+        let (Some(open), Some(close)) = (self.pattern.get(p), self.pattern.get(p + 1)) else {
+            return Err("unbalanced pattern".to_owned());
+        };
+        if self.subject.get(s) != Some(open) {
+            return Ok(None);
+        }
+        let mut level = 1;
+        for (at, byte) in self.subject.iter().enumerate().skip(s + 1) {
+            self.step()?;
+            if byte == close {
+                level -= 1;
+                if level == 0 {
+                    return Ok(Some(at + 1));
+                }
+            } else if byte == open {
+                level += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the set begins after what it does not hold; the place after the set in the pattern.
+    fn frontier(&self, s: usize, p: usize) -> Matched {
+        if self.pattern.get(p) != Some(&b'[') {
+            return Err("missing '[' after '%f' in pattern".to_owned());
+        }
+        let next = self.end_of_class(p)?;
+        let byte_at = |at: Option<usize>| at.and_then(|at| self.subject.get(at)).copied().unwrap_or(0);
+        let before = byte_at(s.checked_sub(1));
+        let holds = !self.in_set(before, p, next - 1) && self.in_set(byte_at(Some(s)), p, next - 1);
+        Ok(holds.then_some(next))
+    }
+
+    /// The text of a group once more.
+    fn repeated(&self, s: usize, digit: u8) -> Matched {
+        let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
+        let Some(Group::Text(start, end)) = self.groups.get(at) else {
+            return Err("invalid capture index".to_owned());
+        };
+        let text = &self.subject[*start..*end];
+        Ok(self.subject[s..].starts_with(text).then_some(s + text.len()))
+    }
+
+    /// The place after a single item of the pattern, without what says how often it is there.
+    fn end_of_class(&self, p: usize) -> Result<usize, String> {
+        match self.pattern.get(p) {
+            Some(b'%') if self.pattern.len() == p + 1 => Err("malformed pattern (ends with '%')".to_owned()),
+            Some(b'%') => Ok(p + 2),
+            Some(b'[') => {
+                let mut at = p + 1 + usize::from(self.pattern.get(p + 1) == Some(&b'^'));
+                loop {
+                    let skip = match self.pattern.get(at) {
+                        None => return Err("malformed pattern (missing ']')".to_owned()),
+                        Some(b'%') => 2,
+                        Some(_) => 1,
+                    };
+                    at += skip;
+                    if self.pattern.get(at) == Some(&b']') {
+                        return Ok(at + 1);
+                    }
+                }
+            }
+            _ => Ok(p + 1),
+        }
+    }
+
+    fn single(&self, s: usize, p: usize, next: usize) -> bool {
+        let Some(byte) = self.subject.get(s).copied() else { return false };
+        match self.pattern[p] {
+            b'.' => true,
+            b'%' => in_class(byte, self.pattern[p + 1]),
+            b'[' => self.in_set(byte, p, next - 1),
+            literal => literal == byte,
+        }
+    }
+
+    /// Whether a set holds a byte; `last` is the place of its closing bracket.
+    fn in_set(&self, byte: u8, p: usize, last: usize) -> bool {
+        let negated = self.pattern.get(p + 1) == Some(&b'^');
+        let mut at = p + 1 + usize::from(negated);
+        while at < last {
+            let (holds, skip) = match (self.pattern[at], self.pattern.get(at + 1), self.pattern.get(at + 2)) {
+                (b'%', Some(class), _) => (in_class(byte, *class), 2),
+                (from, Some(b'-'), Some(to)) if at + 2 < last => ((from..=*to).contains(&byte), 3),
+                (literal, ..) => (literal == byte, 1),
+            };
+            if holds {
+                return !negated;
+            }
+            at += skip;
+        }
+        negated
+    }
+}
+
+/// Whether a byte is of a class such as `%d`; anything else after `%` stands for itself.
+fn in_class(byte: u8, class: u8) -> bool {
+    let holds = match class.to_ascii_lowercase() {
+        b'a' => byte.is_ascii_alphabetic(),
+        b'c' => byte.is_ascii_control(),
+        b'd' => byte.is_ascii_digit(),
+        b'l' => byte.is_ascii_lowercase(),
+        b'p' => byte.is_ascii_punctuation(),
+        b's' => byte.is_ascii_whitespace() || byte == 0x0b,
+        b'u' => byte.is_ascii_uppercase(),
+        b'w' => byte.is_ascii_alphanumeric(),
+        b'x' => byte.is_ascii_hexdigit(),
+        b'z' => byte == 0,
+        _ => return class == byte,
+    };
+    holds != class.is_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(subject: &str, pattern: &str) -> Option<Vec<String>> {
+        let found = find(subject.as_bytes(), pattern.as_bytes(), 0, &Budget::default()).unwrap()?;
+        let text = |start, end| subject[start..end].to_owned();
+        if found.groups.is_empty() {
+            return Some(vec![text(found.start, found.end)]);
+        }
+        Some(
+            found
+                .groups
+                .iter()
+                .map(|group| match group {
+                    Group::Text(start, end) => text(*start, *end),
+                    Group::Position(at) | Group::Open(at) => (at + 1).to_string(),
+                })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn patterns_of_the_manual() {
+        let all = |subject, pattern| groups(subject, pattern).unwrap().join(",");
+        assert_eq!(all("v1.2.3", "(%d+)%.(%d+)"), "1,2");
+        assert_eq!(all("team/web-1", "^([^/]+)/(.+)$"), "team,web-1");
+        assert_eq!(all("key = value", "^(%w+)%s*=%s*(%w+)$"), "key,value");
+        assert_eq!(all("a(b(c)d)e", "%b()"), "(b(c)d)");
+        assert_eq!(all("hello", "()ll()"), "3,5");
+        assert_eq!(all("THE (quick) fox", "%f[%a]%a+%f[%A]"), "THE");
+        assert_eq!(all("<<a>>", "<(.-)>"), "<a");
+        assert_eq!(all("x=[[y]]", "[]]+"), "]]");
+        assert_eq!(all("'quoted'", "(['\"])(.-)%1"), "',quoted");
+        assert_eq!(all("a-z", "[a%-z]+"), "a-z");
+        assert_eq!(groups("abc", "^b"), None);
+        assert_eq!(all("colour", "colou?r"), "colour");
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        let wrong = |pattern: &str| find(b"a", pattern.as_bytes(), 0, &Budget::default()).unwrap_err();
+        assert_eq!(wrong("%"), "malformed pattern (ends with '%')");
+        assert_eq!(wrong("[a"), "malformed pattern (missing ']')");
+        assert_eq!(wrong("a)"), "invalid pattern capture");
+    }
+
+    #[test]
+    fn a_pattern_that_tries_everything_ends() {
+        let subject = vec![b'a'; 100];
+        let pattern = format!("{}b", "a*".repeat(20));
+        let failed = find(&subject, pattern.as_bytes(), 0, &Budget::default());
+        assert_eq!(failed.unwrap_err(), "the script takes too long");
+    }
+}

@@ -1,0 +1,296 @@
+-- What scripts see of the language. The machine runs this once; the function that it returns makes fresh
+-- globals for a run. `host` holds the functions that are written in Rust: each answers with true and its
+-- results, or with false and what is wrong.
+local host = ...
+
+local error, type, select, pairs, next, unpack = error, type, select, pairs, next, unpack
+local native_pcall, native_xpcall, native_tostring = pcall, xpcall, tostring
+local native_concat, floor = table.concat, math.floor
+local strings = getmetatable("")
+
+-- Beyond this length a string is charged for.
+local LONG = 1024
+-- The longest list that `unpack` takes apart.
+local MANY = 4000
+
+local function charge(amount)
+  if not host.charge(amount) then
+    error("the script takes too long", 0)
+  end
+end
+
+local function number_text(n)
+  if n % 1 == 0 and n > -1e14 and n < 1e14 then
+    return n == 0 and "0" or native_tostring(n)
+  end
+  return host.number(n)
+end
+
+local function text(value)
+  local kind = type(value)
+  if kind == "string" then return value end
+  if kind == "number" then return number_text(value) end
+  if kind == "nil" or kind == "boolean" then return native_tostring(value) end
+  -- An address would differ from run to run.
+  return kind .. ": 0x0"
+end
+
+-- `a .. b` is compiled as `a .. joiner .. b`, because numbers are written in another way than in C.
+local joiner = {}
+local function operand(value)
+  local kind = type(value)
+  if kind == "string" then return value end
+  if kind == "number" then return number_text(value) end
+  error("attempt to concatenate a " .. kind .. " value", 3)
+end
+setmetatable(joiner, {
+  __concat = function(a, b)
+    if a == joiner then
+      joiner.right = b
+      return joiner
+    end
+    local joined = operand(a) .. operand(joiner.right)
+    if #joined > LONG then host.measure(#joined) charge(#joined / 64) end
+    return joined
+  end,
+})
+
+-- The host's functions as the script's: what goes wrong is an error where the function was called.
+local function finish(ok, ...)
+  if ok then return ... end
+  error((...), 3)
+end
+local function hosted(f)
+  return function(...) return finish(f(...)) end
+end
+local function library(functions)
+  local wrapped = {}
+  for name, f in pairs(functions) do wrapped[name] = hosted(f) end
+  return wrapped
+end
+
+-- Functions that the machine knows and refuses.
+local function refused(name)
+  return function()
+    error("call function " .. name .. " is not supported in karmada customized resourceinterpreter", 2)
+  end
+end
+
+local function settled(ok, ...)
+  if host.exhausted() then error("the script takes too long", 0) end
+  if ok then return true, ... end
+  local what = ...
+  if type(what) == "userdata" then what = host.message(what) end
+  return false, what
+end
+
+local function expect(value, kind, at, name)
+  if type(value) == kind then return value end
+  if kind == "number" and type(value) == "string" then
+    local ok, number = host.tonumber(value)
+    if ok and number then return number end
+  end
+  error("bad argument #" .. at .. " to " .. name .. " (" .. kind .. " expected, got " .. type(value) .. ")", 3)
+end
+
+local function sort(list, less)
+  local n = #list
+  local from, to, width = list, {}, 1
+  while width < n do
+    for left = 1, n, 2 * width do
+      local middle, last = left + width, left + 2 * width - 1
+      if middle > n + 1 then middle = n + 1 end
+      if last > n then last = n end
+      local i, j = left, middle
+      for at = left, last do
+        if i < middle and (j > last or not less(from[j], from[i])) then
+          to[at] = from[i]
+          i = i + 1
+        else
+          to[at] = from[j]
+          j = j + 1
+        end
+      end
+    end
+    if from == list then
+      from, to = to, {}
+    else
+      from, to = to, from
+    end
+    width = 2 * width
+  end
+  if from ~= list then
+    for at = 1, n do list[at] = from[at] end
+  end
+end
+local function less(a, b) return a < b end
+
+local tables = {
+  insert = function(list, ...)
+    expect(list, "table", 1, "insert")
+    local given = select("#", ...)
+    if given == 0 then error("wrong number of arguments", 2) end
+    local n = #list
+    if given == 1 then
+      list[n + 1] = ...
+      return
+    end
+    local at, value = ...
+    at = floor(expect(at, "number", 2, "insert"))
+    for i = n, at, -1 do list[i + 1] = list[i] end
+    list[at] = value
+  end,
+  remove = function(list, at)
+    expect(list, "table", 1, "remove")
+    local n = #list
+    if at == nil then at = n end
+    at = floor(expect(at, "number", 2, "remove"))
+    if n == 0 or at < 1 or at > n then return nil end
+    local removed = list[at]
+    for i = at, n - 1 do list[i] = list[i + 1] end
+    list[n] = nil
+    return removed
+  end,
+  concat = function(list, separator, first, last)
+    expect(list, "table", 1, "concat")
+    separator = separator == nil and "" or text(separator)
+    first = first == nil and 1 or expect(first, "number", 3, "concat")
+    last = last == nil and #list or expect(last, "number", 4, "concat")
+    local parts, size = {}, 0
+    for i = first, last do
+      local kind = type(list[i])
+      if kind ~= "string" and kind ~= "number" then
+        error("invalid value (" .. kind .. ") at index " .. i .. " in table for concat", 2)
+      end
+      local part = text(list[i])
+      parts[#parts + 1] = part
+      size = size + #part + #separator
+      if size > host.longest then error("not enough memory", 2) end
+    end
+    if size > LONG then host.measure(size) charge(size / 64) end
+    return native_concat(parts, separator)
+  end,
+  sort = function(list, compare)
+    expect(list, "table", 1, "sort")
+    if compare ~= nil then expect(compare, "function", 2, "sort") end
+    sort(list, compare or less)
+  end,
+  getn = function(list) return #expect(list, "table", 1, "getn") end,
+  maxn = function(list)
+    local most = 0
+    for key in pairs(expect(list, "table", 1, "maxn")) do
+      if type(key) == "number" and key > most then most = key end
+    end
+    return most
+  end,
+}
+
+local function find_all(subject, pattern)
+  local step = hosted(host.gmatch)
+  subject, pattern = expect(text(subject), "string", 1, "gmatch"), expect(text(pattern), "string", 2, "gmatch")
+  local from = 1
+  local function captured(next_from, ...)
+    if next_from == nil then return nil end
+    from = next_from
+    return ...
+  end
+  return function() return captured(step(subject, pattern, from)) end
+end
+
+local base = {
+  assert = function(value, ...)
+    if value then return value, ... end
+    local message = ...
+    if message == nil then message = "assertion failed!" end
+    error(message, 2)
+  end,
+  pcall = function(...) return settled(native_pcall(...)) end,
+  xpcall = function(...) return settled(native_xpcall(...)) end,
+  tostring = function(...)
+    if select("#", ...) == 0 then error("bad argument #1 to tostring (value expected)", 2) end
+    return text((...))
+  end,
+  tonumber = hosted(host.tonumber),
+  unpack = function(list, first, last)
+    expect(list, "table", 1, "unpack")
+    first = first == nil and 1 or expect(first, "number", 2, "unpack")
+    last = last == nil and #list or expect(last, "number", 3, "unpack")
+    if last - first >= MANY then error("too many results to unpack", 2) end
+    charge(last - first + 1)
+    return unpack(list, first, last)
+  end,
+  print = function() end,
+}
+
+local blocked = {}
+for _, name in pairs({
+  "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "rawequal",
+  "rawget", "rawset", "setfenv", "setmetatable", "module", "newproxy",
+}) do
+  blocked[name] = refused(name)
+end
+
+local string_library = library(host.string)
+string_library.gmatch, string_library.gfind = find_all, find_all
+for _, name in pairs({ "rep", "gsub", "dump" }) do string_library[name] = refused("string." .. name) end
+local kube_library, os_library = library(host.kube), library(host.os)
+local loadlib = refused("package.loadlib")
+
+-- The same numbers in every run: a plan must not depend on chance.
+local function random_numbers()
+  local state = 1
+  local function random(from, to)
+    state = state * 16807 % 2147483647
+    local part = (state - 1) / 2147483646
+    if from == nil then return part end
+    from = floor(expect(from, "number", 1, "random"))
+    if to == nil then from, to = 1, from end
+    to = floor(expect(to, "number", 2, "random"))
+    if to < from then error("bad argument to random (interval is empty)", 2) end
+    return from + floor(part * (to - from + 1))
+  end
+  local function seed(value)
+    state = floor(expect(value, "number", 1, "randomseed")) % 2147483646 + 1
+  end
+  return random, seed
+end
+
+local function copy(from)
+  local to = {}
+  for key, value in pairs(from) do to[key] = value end
+  return to
+end
+
+local mathematics = copy(math)
+mathematics.huge = 1.7976931348623157e308
+
+local ipairs = ipairs
+return joiner, function()
+  local globals = copy(blocked)
+  globals._G, globals._VERSION = globals, "Lua 5.1"
+  globals.error, globals.type, globals.select, globals.next = error, type, select, next
+  globals.pairs, globals.ipairs = pairs, ipairs
+  for name, f in pairs(base) do globals[name] = f end
+  globals.string, globals.table, globals.math = copy(string_library), copy(tables), copy(mathematics)
+  globals.math.random, globals.math.randomseed = random_numbers()
+  globals.os = copy(os_library)
+  strings.__index = globals.string
+  local loaded = {
+    _G = globals, string = globals.string, table = globals.table, math = globals.math, os = globals.os,
+    kube = copy(kube_library),
+  }
+  local preload = {}
+  globals.package = { loaded = loaded, preload = preload, path = "", cpath = "", loadlib = loadlib }
+  loaded.package = globals.package
+  globals.require = function(name)
+    name = text(name)
+    if loaded[name] ~= nil then return loaded[name] end
+    local loader = preload[name]
+    if type(loader) ~= "function" then error("module " .. name .. " not found", 2) end
+    local module = loader(name)
+    if module == nil then module = true end
+    loaded[name] = module
+    return module
+  end
+  return globals
+end

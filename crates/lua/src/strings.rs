@@ -1,0 +1,184 @@
+//! The string library.
+//!
+//! Facts: bytes, not characters, but `upper` and `lower` change letters of all alphabets; `format` is Go's.
+
+use mlua::{Lua, Value};
+
+use super::arguments::{Arguments, Outcome, string};
+use super::format;
+use super::host::Host;
+use super::pattern::{self, Group, Match};
+
+/// The functions by name. `gmatch` is made of [`next_match`].
+pub(crate) const FUNCTIONS: [(&str, Host); 10] = [
+    ("byte", byte),
+    ("char", char),
+    ("find", find),
+    ("format", format_string),
+    ("len", len),
+    ("lower", lower),
+    ("match", match_string),
+    ("reverse", reverse),
+    ("sub", sub),
+    ("upper", upper),
+];
+
+#[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+fn number(value: usize) -> Value {
+    Value::Number(value as f64)
+}
+
+/// A place counted from 1, or from the end where it is negative, as an offset.
+fn offset(place: i64, length: usize) -> usize {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let place = if place < 0 { place.saturating_add(length).saturating_add(1).max(0) } else { place };
+    usize::try_from(place.max(1) - 1).unwrap_or(usize::MAX)
+}
+
+/// The bytes from one place to another, both included.
+fn range(bytes: &[u8], from: i64, to: i64) -> &[u8] {
+    let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+    let to = if to < 0 { to.saturating_add(length).saturating_add(1) } else { to };
+    let end = usize::try_from(to.max(0)).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.get(offset(from, bytes.len())..end).unwrap_or_default()
+}
+
+fn byte(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let bytes = arguments.bytes(0)?;
+    let from = arguments.integer(1, Some(1))?;
+    let found = range(&bytes, from, arguments.integer(2, Some(from))?);
+    if found.len() > super::limits::DEPTH {
+        return Err("string slice too long".to_owned());
+    }
+    Ok(found.iter().map(|byte| Value::Number(f64::from(*byte))).collect())
+}
+
+fn char(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let codes = (0..arguments.count()).map(|at| arguments.integer(at, None));
+    let bytes: Result<Vec<u8>, String> =
+        codes.map(|code| Ok(u8::try_from(code? & 0xff).unwrap_or_default())).collect();
+    Ok(vec![string(lua, arguments.budget, bytes?)?])
+}
+
+fn len(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    Ok(vec![number(arguments.bytes(0)?.len())])
+}
+
+fn reverse(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let mut bytes = arguments.bytes(0)?;
+    bytes.reverse();
+    Ok(vec![string(lua, arguments.budget, bytes)?])
+}
+
+fn sub(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let bytes = arguments.bytes(0)?;
+    let (from, to) = (arguments.integer(1, None)?, arguments.integer(2, Some(-1))?);
+    Ok(vec![string(lua, arguments.budget, range(&bytes, from, to))?])
+}
+
+fn upper(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    Ok(vec![changed_case(lua, arguments, |c| c.to_uppercase().collect())?])
+}
+
+fn lower(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    Ok(vec![changed_case(lua, arguments, |c| c.to_lowercase().collect())?])
+}
+
+/// Each letter with its one counterpart; those with several stay.
+fn changed_case(
+    lua: &Lua,
+    arguments: &Arguments<'_>,
+    change: impl Fn(char) -> Vec<char>,
+) -> Result<Value, String> {
+    let mut changed = String::new();
+    for chunk in arguments.bytes(0)?.utf8_chunks() {
+        changed.extend(chunk.valid().chars().map(|c| match change(c)[..] {
+            [one] => one,
+            _ => c,
+        }));
+        changed.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    string(lua, arguments.budget, changed)
+}
+
+fn format_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let text = format::format(arguments)?;
+    arguments.charge(text.len())?;
+    Ok(vec![string(lua, arguments.budget, text)?])
+}
+
+/// The place from which `find` and `match` look; `None` beyond the end.
+fn beginning(arguments: &Arguments<'_>, length: usize) -> Result<Option<usize>, String> {
+    let from = offset(arguments.integer(2, Some(1))?, length);
+    Ok((from <= length).then_some(from))
+}
+
+fn find(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
+    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+    let plain = !matches!(arguments.get(3), Value::Nil | Value::Boolean(false));
+    if plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte)) {
+        let Some(at) = plain_find(arguments, &subject[from..], &wanted)? else { return Ok(vec![Value::Nil]) };
+        return Ok(vec![number(from + at + 1), number(from + at + wanted.len())]);
+    }
+    let Some(found) = pattern::find(&subject, &wanted, from, arguments.budget)? else {
+        return Ok(vec![Value::Nil]);
+    };
+    let mut results = vec![number(found.start + 1), number(found.end)];
+    if !found.groups.is_empty() {
+        results.extend(caught(lua, arguments, &subject, &found)?);
+    }
+    Ok(results)
+}
+
+fn plain_find(arguments: &Arguments<'_>, subject: &[u8], wanted: &[u8]) -> Result<Option<usize>, String> {
+    if wanted.is_empty() {
+        return Ok(Some(0));
+    }
+    for (at, window) in subject.windows(wanted.len()).enumerate() {
+        if at % 16 == 0 {
+            arguments.charge(wanted.len())?;
+        }
+        if window == wanted {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+fn match_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
+    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+    match pattern::find(&subject, &wanted, from, arguments.budget)? {
+        Some(found) => caught(lua, arguments, &subject, &found),
+        None => Ok(vec![Value::Nil]),
+    }
+}
+
+/// What comes next of all matches: the place to go on from, and what was caught.
+pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+    let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
+    let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
+    let Some(found) = pattern::find(&subject, &wanted, from, arguments.budget)? else {
+        return Ok(vec![Value::Nil]);
+    };
+    // An empty match is found once in each place.
+    let next = found.end + 1 + usize::from(found.start == found.end);
+    let mut results = vec![number(next)];
+    results.extend(caught(lua, arguments, &subject, &found)?);
+    Ok(results)
+}
+
+/// What the groups have caught; without groups, the whole match.
+fn caught(lua: &Lua, arguments: &Arguments<'_>, subject: &[u8], found: &Match) -> Outcome {
+    let text = |start: usize, end: usize| string(lua, arguments.budget, &subject[start..end]);
+    if found.groups.is_empty() {
+        return Ok(vec![text(found.start, found.end)?]);
+    }
+    let groups = found.groups.iter().map(|group| match *group {
+        Group::Text(start, end) => text(start, end),
+        Group::Position(at) => Ok(number(at + 1)),
+        Group::Open(_) => Err("unfinished capture".to_owned()),
+    });
+    groups.collect()
+}

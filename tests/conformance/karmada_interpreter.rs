@@ -1,0 +1,71 @@
+//! Karmada's cases of customizations: what the interpreter answers to each operation.
+
+use federate_karmada::interpreter::{Asked, Interpreter, Rule};
+use federate_kubernetes::Object;
+use federate_kubernetes::quantity::Quantity;
+use serde_json::{Map, Value, json};
+
+use crate::diff::compare;
+use crate::run::observed;
+
+/// The operations, by their names in the cases.
+const OPERATIONS: [(&str, Rule); 8] = [
+    ("replicas", Rule::Replicas),
+    ("components", Rule::Components),
+    ("revise", Rule::Revision),
+    ("retain", Rule::Retention),
+    ("health", Rule::Health),
+    ("dependencies", Rule::Dependencies),
+    ("status", Rule::StatusReflection),
+    ("aggregate", Rule::StatusAggregation),
+];
+
+pub(crate) fn judge(case: &Value) -> Result<(), String> {
+    let files: Vec<Object> = case["files"].as_array().expect("a list").iter().map(observed).collect();
+    let (customizations, objects): (Vec<&Object>, Vec<&Object>) =
+        files.iter().partition(|file| file.id.kind == "ResourceInterpreterCustomization");
+    let interpreter = Interpreter::of(customizations.into_iter(), None);
+    let live = case.get("observed").map(observed);
+    let asked = Asked {
+        live: live.as_ref(),
+        replicas: case["replicas"].as_i64().unwrap_or_default(),
+        items: case.get("statusItems").filter(|items| !items.is_null()),
+    };
+    let mut got = Map::new();
+    for (name, rule) in OPERATIONS {
+        if case["expect"].get(name).is_some() {
+            let answer = interpreter.answer(rule, objects[0], &asked);
+            let answer =
+                answer.map(|answer| answer.unwrap_or_else(|failed| json!({"error": failed.category})));
+            got.insert(name.to_owned(), answer.unwrap_or(Value::Null));
+        }
+    }
+    compare(&comparable(case["expect"].clone()), &comparable(Value::Object(got)))
+}
+
+/// Amounts by value, integers as the floats that scripts see.
+fn comparable(mut value: Value) -> Value {
+    fn amounts(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    match value {
+                        Value::Object(request) if key == "resourceRequest" => {
+                            for amount in request.values_mut() {
+                                if let Some(quantity) = Quantity::from_json(amount) {
+                                    *amount = Value::from(quantity.nanos().to_string());
+                                }
+                            }
+                        }
+                        value => amounts(value),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(amounts),
+            Value::Number(number) => *value = json!(number.as_f64()),
+            _ => {}
+        }
+    }
+    amounts(&mut value);
+    value
+}
