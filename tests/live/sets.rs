@@ -113,7 +113,7 @@ fn a_set_of_another_repo_is_left_alone() {
     }
     // The same repo by another address.
     git(&sandbox, "remote set-url origin git@git.test:team/deploy");
-    sandbox.apply(&format!("{set} --dry-run=client")).code(0);
+    sandbox.apply(&format!("{set} --dry-run=client --prune-limit 100")).code(0);
     git(&sandbox, "remote set-url origin git@git.test:team/other");
     sandbox.apply(&format!("{set} --move-from shop/set --prune-limit 100")).code(0);
     assert!(!sandbox.has("m1", WEB));
