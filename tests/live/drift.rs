@@ -83,7 +83,7 @@ fn field_culprit_and_time_are_told_and_nothing_is_written() {
     sandbox.wrote("m1", 0);
     if !sandbox.is_real() {
         let verbs: Vec<String> = sandbox.fleet.cluster("m1").counts().keys().cloned().collect();
-        assert!(verbs.iter().all(|verb| ["get", "list"].contains(&verb.as_str())), "{verbs:?}");
+        assert!(verbs.iter().all(|verb| ["get", "list", "dry run"].contains(&verb.as_str())), "{verbs:?}");
     }
     // The rights do not allow anything else.
     let refused = sandbox.run("drift", &format!("--correct --cluster m1 {reader}")).code(2);

@@ -293,6 +293,7 @@ fn the_rights_for_the_hub_suffice_and_no_more_are_used() {
         };
         assert_eq!(hub.create(&path, &body).status, 201, "{path}");
     }
+    sandbox.forget("hub");
     sandbox.apply("--hub-context hub").code(0);
     let verbs = sandbox.fleet.cluster("hub").answered().iter().any(|request| request.method != "GET");
     assert!(!verbs, "the hub is only read");

@@ -97,7 +97,7 @@ fn what_is_about_to_go_is_neither_there_nor_free_of_drift() {
     assert!(
         ran.action("m1", "ConfigMap", "a")["reason"].as_str().unwrap().starts_with("it is being deleted")
     );
-    sandbox.edit("m1", "test", path, &json!({"metadata": {"$patch": "merge", "finalizers": null}}));
+    sandbox.edit("m1", "test", path, &json!({"metadata": {"finalizers": null}}));
 }
 
 #[test]

@@ -97,6 +97,13 @@ fn pod(sandbox: &Sandbox) -> serde_json::Value {
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
     if !sandbox.has("m1", POD) {
+        // Without a controller manager a namespace has no account for its pods.
+        let accounts = "/api/v1/namespaces/shop/serviceaccounts";
+        if !sandbox.has("m1", &format!("{accounts}/default")) {
+            let account =
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+            sandbox.create("m1", accounts, "test", &account);
+        }
         let uid = sandbox.get("m1", SET)["metadata"]["uid"].clone();
         let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": uid, "controller": true});
         let body = json!({

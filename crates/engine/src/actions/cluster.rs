@@ -260,6 +260,7 @@ impl Deciding<'_> {
             kind,
             fresh: &desired.fresh,
             autoscalers,
+            read: there.map(|object| &object.body),
             act: &act,
         };
         decide(&wanted, there.map(|object| &object.body), self.rules)

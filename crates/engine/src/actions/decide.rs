@@ -110,6 +110,8 @@ pub struct Wanted<'w> {
     pub fresh: &'w Fresh,
     /// Who scales what in the cluster.
     pub(super) autoscalers: &'w Autoscalers,
+    /// The live object as it was read, with fields that are not known here.
+    pub read: Option<&'w Value>,
     /// What its control plane does about it, if the live object is its own (or is not known to be).
     pub act: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
 }
@@ -219,7 +221,9 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
-        Err(_) if rules.server && deed == Deed::Update && is_applied(live, &body) => live.clone(),
+        Err(_) if rules.server && deed == Deed::Update && is_applied(wanted.read.unwrap_or(live), &body) => {
+            live.clone()
+        }
         // The API server says what it comes to; until then this is as good as it gets.
         Err(_) if rules.server => overlaid(before, &body),
         Err(failure) if deed == Deed::Update => return replaced(wanted, live, body, &failure, rules),
