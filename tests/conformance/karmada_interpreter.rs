@@ -67,5 +67,9 @@ fn comparable(mut value: Value) -> Value {
         }
     }
     amounts(&mut value);
+    // What is built in names dependencies in an order of its own.
+    if let Some(references) = value.get_mut("dependencies").and_then(Value::as_array_mut) {
+        references.sort_by_key(|one| crate::diff::normal(one).to_string());
+    }
     value
 }

@@ -40,7 +40,8 @@ pub(super) fn revise(manifest: &mut Value, replicas: i64) {
     let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let all = replicas;
     let replicas = Value::from(replicas);
-    match (text("apiVersion").as_str(), text("kind").as_str()) {
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    match (version.as_str(), kind.as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => replace(manifest, "replicas", replicas),
         ("batch/v1", "Job") => replace(manifest, "parallelism", replicas),
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
@@ -49,6 +50,24 @@ pub(super) fn revise(manifest: &mut Value, replicas: i64) {
             set(manifest, "parallelism", replicas);
         }
         ("ray.io/v1", "RayService") => share_workers(manifest, all),
+        _ => return,
+    }
+    if !matches!(version.as_str(), "apps/v1" | "batch/v1") {
+        without_nulls(manifest);
+    }
+}
+
+/// Third-party kinds are revised by scripts, to which null is nothing.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => {
+            items.retain(|item| !item.is_null());
+            items.iter_mut().for_each(without_nulls);
+        }
         _ => {}
     }
 }

@@ -15,6 +15,9 @@ use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 /// A script is known by this name in messages.
 const NAME: &str = "=script";
 
+/// What it costs to count the functions of a deep stack.
+const COUNTING: u64 = 2000;
+
 /// Scripts that a machine keeps; more come from a long life.
 const MOST_SCRIPTS: usize = 500;
 
@@ -52,6 +55,11 @@ impl Machine {
         let triggers = HookTriggers::new().on_calls().every_nth_instruction(STRIDE);
         lua.set_hook(triggers, move |lua, debug| match debug.event() {
             DebugEvent::Count if !watched.step(u64::from(STRIDE)) => {
+                Err(mlua::Error::runtime("the script takes too long"))
+            }
+            DebugEvent::Call if lua.inspect_stack(DEPTH, |_| ()).is_none() => Ok(VmState::Continue),
+            // Whoever comes here by calls in tail position, which do not count, pays for the counting.
+            DebugEvent::Call if !watched.charge(COUNTING) => {
                 Err(mlua::Error::runtime("the script takes too long"))
             }
             DebugEvent::Call if is_too_deep(lua) => Err(mlua::Error::runtime("stack overflow")),

@@ -93,6 +93,13 @@ local function expect(value, kind, at, name)
   error("bad argument #" .. at .. " to " .. name .. " (" .. kind .. " expected, got " .. type(value) .. ")", 3)
 end
 
+local function string_of(value, at, name)
+  local kind = type(value)
+  if kind == "string" then return value end
+  if kind == "number" then return number_text(value) end
+  error("bad argument #" .. at .. " to " .. name .. " (string expected, got " .. kind .. ")", 3)
+end
+
 local function sort(list, less)
   local n = #list
   local from, to, width = list, {}, 1
@@ -153,7 +160,7 @@ local tables = {
   end,
   concat = function(list, separator, first, last)
     expect(list, "table", 1, "concat")
-    separator = separator == nil and "" or text(separator)
+    separator = separator == nil and "" or string_of(separator, 2, "concat")
     first = first == nil and 1 or expect(first, "number", 3, "concat")
     last = last == nil and #list or expect(last, "number", 4, "concat")
     local parts, size = {}, 0
@@ -187,7 +194,7 @@ local tables = {
 
 local function find_all(subject, pattern)
   local step = hosted(host.gmatch)
-  subject, pattern = expect(text(subject), "string", 1, "gmatch"), expect(text(pattern), "string", 2, "gmatch")
+  subject, pattern = string_of(subject, 1, "gmatch"), string_of(pattern, 2, "gmatch")
   local from = 1
   local function captured(next_from, ...)
     if next_from == nil then return nil end
@@ -283,7 +290,7 @@ return joiner, function()
   globals.package = { loaded = loaded, preload = preload, path = "", cpath = "", loadlib = loadlib }
   loaded.package = globals.package
   globals.require = function(name)
-    name = text(name)
+    name = string_of(name, 1, "require")
     if loaded[name] ~= nil then return loaded[name] end
     local loader = preload[name]
     if type(loader) ~= "function" then error("module " .. name .. " not found", 2) end

@@ -125,7 +125,10 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
 fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Position> {
     let mut lines = repo.texts.get(file)?.split(|b| *b == b'\n').skip(at.line.checked_sub(1)? as usize);
     let head = String::from_utf8_lossy(lines.next()?);
-    if head.chars().nth(at.column.checked_sub(1)? as usize)? != '|' {
+    let text: String = head.chars().skip(at.column.checked_sub(1)? as usize).collect();
+    // The place is that of the value, or of its key.
+    let value = text.split_once(": ").map_or(text.as_str(), |(_, value)| value);
+    if !value.trim_start().starts_with('|') {
         return None;
     }
     let found = lines.nth(line.checked_sub(1)? as usize)?;

@@ -107,6 +107,9 @@ pub(super) fn components(value: &Value) -> Checked {
         if kept.get("replicas").and_then(Value::as_i64).is_some_and(|n| i32::try_from(n).is_err()) {
             return Err(wrong("`replicas` of a component must be a number of 32 bits"));
         }
+        // These two are always written.
+        kept.entry("name").or_insert_with(|| Value::from(""));
+        kept.entry("replicas").or_insert_with(|| Value::from(0));
         if let Some(needed) = map.get("replicaRequirements") {
             kept.insert("replicaRequirements".to_owned(), requirements(needed)?);
         }
