@@ -25,7 +25,7 @@ fn customization(name: &str, rules: &[(&str, &str)]) -> Value {
     })
 }
 
-/// Two clusters, a Set and a ConfigMap that go everywhere.
+/// Two clusters, a Set and a `ConfigMap` that go everywhere.
 fn session(customizations: &[Value], more: Vec<File>) -> Session {
     let cluster = |name: &str| json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
     let set = json!({

@@ -17,9 +17,9 @@ use federate_session::DIALECTS;
 
 /// Keep what a control plane knows, as an inventory and as a plan's memory
 ///
-/// -f reads what `kubectl get -o yaml` prints on the control plane's API server: inventory objects (Cluster,
-/// FederatedCluster, MemberCluster, KubeFedCluster) and what the scheduler remembers (ResourceBinding and
-/// ClusterResourceBinding of Karmada; federated objects of KubeAdmiral and KubeFed; bindings, placements and policy
+/// -f reads what `kubectl get -o yaml` prints on the control plane's API server: inventory objects (`Cluster`,
+/// `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers (`ResourceBinding` and
+/// `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed; bindings, placements and policy
 /// snapshots of KubeFleet). Objects of other kinds are ignored.
 ///
 /// DIR gets `clusters/<control plane>/<cluster>.yaml`, `placements.yaml`, and `snapshot.yaml`, which says what the

@@ -164,7 +164,7 @@ spec:
 #[test]
 fn a_cluster_has_only_so_much_time() {
     let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
-    let slow = Fault::new("patch", Mishap::Slow(Duration::from_secs(60))).on("deployments");
+    let slow = Fault::new("patch", Mishap::Slow(Duration::from_mins(1))).on("deployments");
     sandbox.fleet.cluster("m1").fault(slow);
     let start = Instant::now();
     let ran = sandbox.apply("--timeout 2s -o json").code(2);

@@ -1,4 +1,4 @@
-//! The seam between the engine and the control planes: what a dialect is asked, and what it answers.
+//! The traits between the engine and the control planes: what a dialect is asked, and what it answers.
 //!
 //! A [`Dialect`] knows which kinds are its own and reads its inventory into the neutral
 //! [`Cluster`]. Opened on a repo it becomes a [`ControlPlane`], which holds its policies compiled
@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use federate_kubernetes::kinds::{self, GroupKinds, Scope};
+use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Claims, Config, Declared, Repo, Role};
+use federate_repo::{Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
+mod dialects;
 pub mod goduration;
 pub mod gojson;
 pub mod health;
@@ -26,80 +27,12 @@ pub mod probe;
 pub mod release;
 pub mod served;
 
+pub use dialects::Dialects;
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Memory, Placement, Plan, Unschedulable};
 pub use release::Release;
-
-/// The control planes that a run knows. Where several have a row for one object, rows stand in this order.
-#[derive(Clone, Copy, Default)]
-pub struct Dialects(&'static [&'static dyn Dialect]);
-
-impl Dialects {
-    /// These, in this order; names must differ.
-    pub const fn new(dialects: &'static [&'static dyn Dialect]) -> Self {
-        Self(dialects)
-    }
-
-    /// All of them.
-    pub fn iter(self) -> impl Iterator<Item = &'static dyn Dialect> {
-        self.0.iter().copied()
-    }
-
-    /// The one of that name.
-    pub fn get(self, name: &str) -> Option<&'static dyn Dialect> {
-        self.iter().find(|dialect| dialect.name() == name)
-    }
-
-    /// Where objects of a control plane's own kind live.
-    pub fn scope(self, group: &str, kind: &str) -> Option<Scope> {
-        self.iter().find_map(|dialect| dialect.scope(group, kind))
-    }
-
-    /// Whether a kind of that name is one of Kubernetes or of a control plane, whatever its group.
-    pub fn is_known(self, kind: &str) -> bool {
-        let own = |dialect: &dyn Dialect| dialect.kinds().iter().any(|group| group.scope(kind).is_some());
-        kinds::is_known(kind) || self.iter().any(own)
-    }
-
-    /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
-    /// control plane, or to federate itself.
-    pub fn own(self, domain: &str) -> bool {
-        let within =
-            |own: &&str| domain.strip_suffix(*own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        self.iter().flat_map(Dialect::domains).chain(&["federate.dev"]).any(within)
-    }
-
-    /// Their names.
-    pub fn names(self) -> Vec<&'static str> {
-        self.iter().map(Dialect::name).collect()
-    }
-}
-
-impl std::fmt::Debug for Dialects {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.names()).finish()
-    }
-}
-
-impl Claims for Dialects {
-    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
-        self.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
-    }
-
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
-        Self::scope(*self, group, kind)
-    }
-
-    fn own(&self, domain: &str) -> bool {
-        Self::own(*self, domain)
-    }
-
-    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
-        self.iter().find_map(|d| Some((d.name(), d.declares(object)?)))
-    }
-}
 
 /// A control plane's way of writing policies.
 pub trait Dialect: Sync {

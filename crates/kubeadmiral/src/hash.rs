@@ -123,7 +123,9 @@ fn each(list: Option<&Value>, made: impl Fn(&Value) -> Value) -> Value {
 /// Those fields that are not empty, in this order.
 fn fields(value: &Value, keys: &[&str]) -> Value {
     let mut map = Map::new();
-    keys.iter().for_each(|key| put(&mut map, key, value.get(*key)));
+    for key in keys {
+        put(&mut map, key, value.get(*key));
+    }
     Value::Object(map)
 }
 

@@ -85,10 +85,14 @@ pub fn cluster_status(
     let threshold = if ready(&conditions) { thresholds.success } else { thresholds.failure };
     if before.run < threshold {
         conditions.clone_from(&before.conditions);
-        conditions.iter_mut().for_each(|condition| condition.last_probe_time = Some(now));
+        for condition in &mut conditions {
+            condition.last_probe_time = Some(now);
+        }
     } else if ready(&conditions) == before.ready() {
         let since = before.conditions.first().and_then(|first| first.last_transition_time);
-        conditions.iter_mut().for_each(|condition| condition.last_transition_time = since);
+        for condition in &mut conditions {
+            condition.last_transition_time = since;
+        }
     }
     let run = if ready(&conditions) == before.ready() { before.run.saturating_add(1) } else { 1 };
     Memory { conditions, version, run }

@@ -44,7 +44,7 @@ pub(crate) enum VolumeClaims {
 /// What `spec.state` of an update run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunState {
-    /// Nothing: a run begins at once. The values are NotStarted, Started, Stopped, Abandoned.
+    /// Nothing: a run begins at once. The values are `NotStarted`, `Started`, `Stopped`, `Abandoned`.
     IgnoredStarted,
     /// Nothing: a run begins at once. The values are Initialize, Execute, Pause, Abandon.
     IgnoredExecute,

@@ -333,9 +333,10 @@ async fn work(
                 decision.refuse(why);
             }
         }
-        let tried = match how.asked {
-            true => dry_run::ask(client, job, &seen, &mut decided.decisions, (decider, how)).await?,
-            false => BTreeSet::new(),
+        let tried = if how.asked {
+            dry_run::ask(client, job, &seen, &mut decided.decisions, (decider, how)).await?
+        } else {
+            BTreeSet::new()
         };
         let Decided { decisions, stopped } = decider.finish(&job.cluster, &seen, decided);
         let news = decisions.iter().map(|decision| &decision.action);

@@ -175,7 +175,9 @@ fn resize(cluster: &mut Cluster, size: &Size) -> Result<(), String> {
         }
         Size::Resources(resources) => resources.iter().map(|(name, q)| (name.clone(), *q)).collect(),
     };
-    offered.into_iter().for_each(|(name, amount)| offer(capacity, &name, amount));
+    for (name, amount) in offered {
+        offer(capacity, &name, amount);
+    }
     Ok(())
 }
 

@@ -107,17 +107,12 @@ impl Event {
 /// A cluster's name, or a selector in parentheses, and what comes after the `=` behind it.
 fn target<'t>(text: &'t str, what: &str) -> Result<(Selection, &'t str), String> {
     let wrong = || format!("`{text}` is not CLUSTER={what}, or (SELECTOR)={what}");
-    match text.strip_prefix('(') {
-        Some(rest) => {
-            let (selector, rest) = rest.split_once(")=").ok_or_else(wrong)?;
-            let selector = Selection::Matching(LabelSelector::parse(selector)?, selector.to_owned());
-            Ok((selector, rest))
-        }
-        None => {
-            let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
-            Ok((Selection::Named(name.to_owned()), rest))
-        }
+    if let Some(rest) = text.strip_prefix('(') {
+        let (selector, rest) = rest.split_once(")=").ok_or_else(wrong)?;
+        return Ok((Selection::Matching(LabelSelector::parse(selector)?, selector.to_owned()), rest));
     }
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((Selection::Named(name.to_owned()), rest))
 }
 
 /// `KEY[=VALUE][:EFFECT]`; no other effects than there are.

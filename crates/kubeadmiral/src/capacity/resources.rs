@@ -91,7 +91,9 @@ fn requests(spec: &Value) -> Amounts {
     for container in list("containers") {
         let mut wanted = of(container, "limits");
         wanted.extend(of(container, "requests"));
-        wanted.into_iter().for_each(|(name, amount)| add(&mut total, name, amount));
+        for (name, amount) in wanted {
+            add(&mut total, name, amount);
+        }
     }
     for container in list("initContainers") {
         for (name, amount) in of(container, "requests") {

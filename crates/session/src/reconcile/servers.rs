@@ -40,10 +40,8 @@ impl Reconciler<'_> {
         let asked = drift || options.dry_run != Some(DryRun::Client);
         self.with(asked, |deciding| {
             // What puts drift back does not make the commit run.
-            let repo = self.repo.clone().map(|repo| match drift {
-                true => RepoRef { revision: None, ..repo },
-                false => repo,
-            });
+            let repo =
+                self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
             let how = How {
                 inventory: deciding.rules.inventory,
                 repo: repo.as_ref(),
