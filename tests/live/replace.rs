@@ -119,6 +119,10 @@ fn pod(sandbox: &Sandbox) -> serde_json::Value {
 #[test]
 fn the_pods_of_a_set_that_is_replaced_run_on() {
     let sandbox = Sandbox::anywhere(&["m1"]).file("more.yaml", POLICY).file("db.yaml", &set("a"));
+    if !sandbox.is_real() {
+        // Nobody collects garbage on the test server, so a set that orphans its pods is never gone there.
+        return;
+    }
     sandbox.apply("").code(0);
     let (before, running) = (sandbox.get("m1", SET), pod(&sandbox));
     sandbox.write("db.yaml", &set("b"));

@@ -167,6 +167,10 @@ fn flux(template: &Object, references: &mut References) {
     ];
     let names = SECRETS.iter().filter_map(|path| object::at(&template.body, path)?.as_str());
     references.secrets.extend(names.map(str::to_owned));
+    let values = template.at(&["spec", "valuesFrom"]).and_then(Value::as_array).into_iter().flatten();
+    let secrets =
+        values.filter(|source| source["kind"] == "Secret").filter_map(|source| source["name"].as_str());
+    references.secrets.extend(secrets.map(str::to_owned));
     references.add_account(template.at(&["spec", "serviceAccountName"]));
 }
 

@@ -4,7 +4,7 @@
 local host = ...
 
 local error, type, select, pairs, next, unpack = error, type, select, pairs, next, unpack
-local native_pcall, native_xpcall, native_tostring = pcall, xpcall, tostring
+local native_pcall, native_tostring = pcall, tostring
 local native_concat, floor = table.concat, math.floor
 local strings = getmetatable("")
 
@@ -212,7 +212,14 @@ local base = {
     error(message, 2)
   end,
   pcall = function(...) return settled(native_pcall(...)) end,
-  xpcall = function(...) return settled(native_xpcall(...)) end,
+  -- The native one runs the handler while the limit's own hook is at work, so that a handler has no limit.
+  xpcall = function(called, handler)
+    local function handled(ok, ...)
+      if ok then return true, ... end
+      return false, handler(...)
+    end
+    return handled(settled(native_pcall(called)))
+  end,
   tostring = function(...)
     if select("#", ...) == 0 then error("bad argument #1 to tostring (value expected)", 2) end
     return text((...))
