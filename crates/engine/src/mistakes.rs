@@ -24,6 +24,9 @@ fn groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
 /// A template that was surely meant for a control plane, and what its author may have meant.
 pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
+    if dialects.scope(group, kind).is_some() {
+        return None;
+    }
     let groups = groups(dialects);
     if let Some(known) = groups.iter().find(|known| known.group == group) {
         return (known.scope(kind).is_none()).then(|| unknown_kind(known, object));

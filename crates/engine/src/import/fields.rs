@@ -27,7 +27,7 @@ const OF_ALL: [&str; 12] = [
 ];
 
 /// What is removed of one kind, and who wrote it.
-const OF_KINDS: [(&str, &str, &str); 10] = [
+const OF_KINDS: [(&str, &str, &str); 11] = [
     ("Namespace", "/spec", "the API server adds the finalizer"),
     ("PersistentVolume", "/spec/claimRef/resourceVersion", "the volume binder"),
     ("PersistentVolume", "/spec/claimRef/uid", "the volume binder"),
@@ -38,6 +38,7 @@ const OF_KINDS: [(&str, &str, &str); 10] = [
     ("Service", "/spec/healthCheckNodePort", "the API server gives out ports"),
     ("Service", "/spec/ports/0/nodePort", "the API server gives out ports"),
     ("ServiceAccount", "/secrets", "the token controller"),
+    ("StatefulSet", "/spec/volumeClaimTemplates/0/status", "the API server adds the phase of claims"),
 ];
 
 /// A value with every field that a type declares.

@@ -91,7 +91,7 @@ mod tests {
     fn chance_decides_where_equals_share_the_remainder() {
         assert_eq!(tied(5, &of(&[1, 1])), [0, 1]);
         assert_eq!(tied(4, &of(&[1, 1])), [0usize; 0]);
-        assert_eq!(tied(8, &of(&[3, 1, 1, 1])), [1, 2, 3]);
+        assert_eq!(tied(10, &of(&[3, 1, 1, 1])), [1, 2, 3]);
         assert_eq!(tied(5, &parties(&[1, 1], |at| [2, 3][at])), [0usize; 0]);
     }
 

@@ -88,7 +88,10 @@ fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Va
     let version = if group.is_empty() { "v1" } else { "v1beta1" };
     let target = json!({"group": group, "version": version, "kind": kind, "name": name});
     let patch = json!({"op": "replace", "path": path, "value": "3"});
-    let spec = json!({"resourceSelectors": [target], "policy": {"overrideRules": [{"jsonPatchOverrides": [patch]}]}});
+    let spec = json!({"resourceSelectors": [target], "policy": {"overrideRules": [{
+        "clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"name": "m1"}}}]},
+        "jsonPatchOverrides": [patch],
+    }]}});
     let rule = [object(FLEET, "ResourceOverride", Some("a"), "o", &spec)];
     let (overrides, findings) = Overrides::new(rule.iter());
     assert!(findings.is_empty());
