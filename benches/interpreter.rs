@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 
 use divan::Bencher;
-use federate_karmada::interpreter::{Asked, Interpreter, Rule};
+use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn thousand_objects(bencher: Bencher<'_, '_>) {
     let objects: Vec<Object> = (0..1000).map(object).collect();
     bencher.bench_local(|| {
         for object in &objects {
-            let asked = Asked { live: Some(object), replicas: 5, items: None };
+            let asked = OperationInput { live: Some(object), replicas: 5, items: None };
             for (rule, _) in RULES {
                 let answer = interpreter.answer(rule, object, &asked).expect("there is a script");
                 divan::black_box(answer.expect("it succeeds"));

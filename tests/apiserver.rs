@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto};
 
-use federate_test_apiserver::{Cluster, Fault, Fleet, Mishap, User};
+use federate_test_apiserver::{Cluster, Fault, FaultKind, Fleet, User};
 
 type Tls = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -166,19 +166,19 @@ fn things_go_wrong_on_demand() {
     let fleet = Fleet::start(&["member-1"]);
     let client = Client::new(&fleet.kubeconfig());
     let fault = |fault: Fault| fleet.cluster("member-1").fault(fault);
-    fault(Fault::new("get", Mishap::TooMany { seconds: 3 }).times(2));
+    fault(Fault::new("get", FaultKind::TooMany { seconds: 3 }).times(2));
     for _ in 0..2 {
         let (status, head, _) = client.get("member-1", MAP);
         assert_eq!(status, 429);
         assert!(head.to_lowercase().contains("retry-after: 3"), "{head}");
     }
     assert_eq!(client.get("member-1", MAP).0, 404);
-    fault(Fault::new("*", Mishap::Status(503)).on("configmaps"));
+    fault(Fault::new("*", FaultKind::Status(503)).on("configmaps"));
     assert_eq!(client.get("member-1", "/version").0, 200);
     assert_eq!(client.get("member-1", MAP).0, 503);
-    fault(Fault::new("get", Mishap::Drop));
+    fault(Fault::new("get", FaultKind::Drop));
     assert!(client.ask("member-1", "GET", MAP, "", &Value::Null).is_err());
-    fault(Fault::new("get", Mishap::Slow(Duration::from_millis(200))));
+    fault(Fault::new("get", FaultKind::Slow(Duration::from_millis(200))));
     let start = Instant::now();
     assert_eq!(client.get("member-1", MAP).0, 404);
     assert!(start.elapsed() >= Duration::from_millis(200));

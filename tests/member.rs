@@ -8,14 +8,14 @@
     reason = "tests fail loudly"
 )]
 
-use federate_dialect::{Action, Deed};
+use federate_dialect::{Action, SyncOp};
 use federate_kubernetes::{Live, Object};
 use federate_repo::{Config, File};
 use federate_session::{Options, Session};
 use serde_json::{Value, json};
 
 /// What is done in `cluster` about the object of `kind`, of which `live` is there.
-fn act(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Action> {
+fn reconcile(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Action> {
     act_among(repo, kind, cluster, live, Live::default())
 }
 
@@ -27,12 +27,12 @@ fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: L
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
     let cluster = session.clusters().iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
     let live = live.map(|body| Object::of(body.clone(), "live"));
-    session.engine().act(row, cluster, live.as_ref())
+    session.engine().reconcile(row, cluster, live.as_ref())
 }
 
 fn created(action: Option<Action>) -> Value {
-    match action.map(|action| action.deed) {
-        Some(Deed::Create(body)) => body,
+    match action.map(|action| action.op) {
+        Some(SyncOp::Create(body)) => body,
         other => panic!("not created: {other:?}"),
     }
 }
@@ -55,38 +55,40 @@ spec:
 
 #[test]
 fn karmada_creates_updates_and_deletes_its_own() {
-    let sent = created(act(KARMADA, "ConfigMap", "m1", None));
+    let sent = created(reconcile(KARMADA, "ConfigMap", "m1", None));
     assert_eq!(sent["metadata"]["labels"]["karmada.io/managed"], "true");
     assert_eq!(
         sent["metadata"]["annotations"]["resourcetemplate.karmada.io/managed-labels"],
         "karmada.io/managed"
     );
     assert_eq!(sent["metadata"]["annotations"]["resourcebinding.karmada.io/name"], "c-configmap");
-    let again = act(KARMADA, "ConfigMap", "m1", Some(&sent)).unwrap();
-    assert_eq!((again.deed, again.status), (Deed::Nothing, "OK"));
+    let again = reconcile(KARMADA, "ConfigMap", "m1", Some(&sent)).unwrap();
+    assert_eq!((again.op, again.status), (SyncOp::Nothing, "OK"));
     let mut drifted = sent.clone();
     drifted["data"]["k"] = json!("w");
     drifted["metadata"]["labels"]["own"] = json!("1");
-    let Some(Deed::Update(mended)) = act(KARMADA, "ConfigMap", "m1", Some(&drifted)).map(|a| a.deed) else {
+    let Some(SyncOp::Update(mended)) = reconcile(KARMADA, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
+    else {
         panic!("not updated")
     };
     assert_eq!((&mended["data"]["k"], &mended["metadata"]["labels"]["own"]), (&json!("v"), &json!("1")));
-    let gone = act(KARMADA, "ConfigMap", "m2", Some(&sent)).unwrap();
-    assert!(matches!(gone.deed, Deed::Delete(options) if options["propagationPolicy"] == "Background"));
+    let gone = reconcile(KARMADA, "ConfigMap", "m2", Some(&sent)).unwrap();
+    assert!(matches!(gone.op, SyncOp::Delete(options) if options["propagationPolicy"] == "Background"));
 }
 
 #[test]
 fn karmada_resolves_conflicts_as_its_policy_says() {
     let foreign =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}});
-    let refused = act(KARMADA, "ConfigMap", "m1", Some(&foreign)).unwrap();
-    assert_eq!((refused.deed, refused.status), (Deed::Nothing, "AlreadyExists"));
-    assert_eq!(act(KARMADA, "ConfigMap", "m2", Some(&foreign)), None);
+    let refused = reconcile(KARMADA, "ConfigMap", "m1", Some(&foreign)).unwrap();
+    assert_eq!((refused.op, refused.status), (SyncOp::Nothing, "AlreadyExists"));
+    assert_eq!(reconcile(KARMADA, "ConfigMap", "m2", Some(&foreign)), None);
     let overwrite = KARMADA.replace("Abort", "Overwrite\n  preserveResourcesOnDeletion: true");
-    let taken = act(&overwrite, "ConfigMap", "m1", Some(&foreign)).unwrap();
-    assert!(taken.adopts && matches!(taken.deed, Deed::Update(_)));
-    let sent = created(act(&overwrite, "ConfigMap", "m1", None));
-    let Some(Deed::Release(left)) = act(&overwrite, "ConfigMap", "m2", Some(&sent)).map(|a| a.deed) else {
+    let taken = reconcile(&overwrite, "ConfigMap", "m1", Some(&foreign)).unwrap();
+    assert!(taken.adopts && matches!(taken.op, SyncOp::Update(_)));
+    let sent = created(reconcile(&overwrite, "ConfigMap", "m1", None));
+    let Some(SyncOp::Release(left)) = reconcile(&overwrite, "ConfigMap", "m2", Some(&sent)).map(|a| a.op)
+    else {
         panic!("not released")
     };
     assert_eq!(left["metadata"]["labels"], json!({}));
@@ -112,19 +114,20 @@ spec:
 
 #[test]
 fn kubefleet_applies_and_leaves_what_others_added() {
-    let sent = created(act(KUBEFLEET, "ConfigMap", "m1", None));
+    let sent = created(reconcile(KUBEFLEET, "ConfigMap", "m1", None));
     assert!(sent["metadata"]["annotations"]["kubernetes-fleet.io/spec-hash"].is_string());
-    assert_eq!(act(KUBEFLEET, "ConfigMap", "m1", Some(&sent)).unwrap().deed, Deed::Nothing);
+    assert_eq!(reconcile(KUBEFLEET, "ConfigMap", "m1", Some(&sent)).unwrap().op, SyncOp::Nothing);
     let mut drifted = sent.clone();
     drifted["data"] = json!({"k": "w", "own": "1"});
-    let Some(Deed::Update(mended)) = act(KUBEFLEET, "ConfigMap", "m1", Some(&drifted)).map(|a| a.deed) else {
+    let Some(SyncOp::Update(mended)) = reconcile(KUBEFLEET, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
+    else {
         panic!("not updated")
     };
     assert_eq!(mended["data"], json!({"k": "v", "own": "1"}));
     let server_side = KUBEFLEET.replace("ClientSideApply", "ServerSideApply");
-    let applied = act(&server_side, "ConfigMap", "m1", Some(&drifted)).unwrap();
-    assert!(matches!(applied.deed, Deed::Apply { manager: "work-api-agent", force: true, .. }));
-    assert!(matches!(act(KUBEFLEET, "ConfigMap", "m2", Some(&sent)).unwrap().deed, Deed::Delete(_)));
+    let applied = reconcile(&server_side, "ConfigMap", "m1", Some(&drifted)).unwrap();
+    assert!(matches!(applied.op, SyncOp::Apply { manager: "work-api-agent", force: true, .. }));
+    assert!(matches!(reconcile(KUBEFLEET, "ConfigMap", "m2", Some(&sent)).unwrap().op, SyncOp::Delete(_)));
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn kubefleet_names_its_owner_where_the_member_has_one() {
     owned["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}]);
     let refused = among(Some(&owned)).unwrap();
-    assert_eq!((refused.deed, refused.status), (Deed::Nothing, "CoOwnershipDisallowed"));
+    assert_eq!((refused.op, refused.status), (SyncOp::Nothing, "CoOwnershipDisallowed"));
 }
 
 const FEDERATION: &str = "
@@ -162,10 +165,13 @@ data: {k: v}
 
 #[test]
 fn federation_v1_deletes_whatever_has_the_name() {
-    let sent = created(act(FEDERATION, "ConfigMap", "m1", None));
-    assert_eq!(act(FEDERATION, "ConfigMap", "m1", Some(&sent)).unwrap().deed, Deed::Nothing);
+    let sent = created(reconcile(FEDERATION, "ConfigMap", "m1", None));
+    assert_eq!(reconcile(FEDERATION, "ConfigMap", "m1", Some(&sent)).unwrap().op, SyncOp::Nothing);
     let foreign =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}});
-    assert_eq!(act(FEDERATION, "ConfigMap", "m1", Some(&foreign)).unwrap().deed, Deed::Update(sent));
-    assert!(matches!(act(FEDERATION, "ConfigMap", "m2", Some(&foreign)).unwrap().deed, Deed::Delete(_)));
+    assert_eq!(reconcile(FEDERATION, "ConfigMap", "m1", Some(&foreign)).unwrap().op, SyncOp::Update(sent));
+    assert!(matches!(
+        reconcile(FEDERATION, "ConfigMap", "m2", Some(&foreign)).unwrap().op,
+        SyncOp::Delete(_)
+    ));
 }

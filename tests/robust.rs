@@ -112,7 +112,7 @@ proptest! {
                 session.explain(&placement.object);
                 for cluster in session.clusters() {
                     let template = session.repo().template(&placement.object);
-                    engine.act(placement, cluster, template.map(|t| &t.object));
+                    engine.reconcile(placement, cluster, template.map(|t| &t.object));
                 }
             }
             previous = session.plan().clone();

@@ -8,7 +8,7 @@ use super::{Exit, Fault, look, print, print_value, say};
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::Finding;
-use federate_repo::{Nothing, Source};
+use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
 use federate_session::{Comparison, Session};
@@ -77,7 +77,7 @@ impl Diff {
         let opened = self.from.as_ref().map(|rev| self.args.open_before(rev)).transpose()?;
         let earlier: &dyn Source = match &opened {
             Some(Some(opened)) => opened.source(),
-            Some(None) => &Nothing,
+            Some(None) => &EmptySource,
             None => later.source(),
         };
         let memory = self.args.memory(None)?;

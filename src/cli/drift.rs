@@ -6,7 +6,7 @@ use super::access::AccessArgs;
 use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
 use super::{Exit, Fault, look, print, print_value};
-use federate_engine::actions::{Action, Actions, Deed};
+use federate_engine::actions::{Action, ActionKind, Actions};
 use federate_report::actions;
 use federate_session::Purpose;
 
@@ -111,7 +111,7 @@ impl Drift {
 
     /// Whether there is drift when the run is over.
     fn remains(&self, actions: &[Action]) -> bool {
-        let stays = |action: &Action| matches!(action.action, Deed::Skip | Deed::Conflict);
+        let stays = |action: &Action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
         !actions.is_empty() && (!self.correct || actions.iter().any(stays))
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, styled};
-use federate_dialect::import::{Edit, Import as Wish, Imported, Importer, PolicyName};
+use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
 use federate_engine::import::{self, Taken, TakenObject};
 use federate_publish::file;
@@ -117,7 +117,7 @@ impl Import {
             return self.live(context, &importer);
         }
         let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-        let mut taken = import::import(&files, &importer, &self.wish());
+        let mut taken = import::import(&files, &importer, &self.options());
         self.report(&files, &mut taken);
         if any_error(&taken.findings) {
             return Ok(Exit::Error);
@@ -183,10 +183,10 @@ impl Import {
         }
     }
 
-    fn wish(&self) -> Wish {
+    fn options(&self) -> ImportOptions {
         let beside = self.policy.clone().map(PolicyName::Beside);
         let policy = beside.or_else(|| self.cluster_policy.clone().map(PolicyName::OfCluster));
-        Wish { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
+        ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
     fn report(&self, files: &[File], taken: &mut Taken) {

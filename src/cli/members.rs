@@ -189,7 +189,7 @@ fn stopped(purpose: Purpose) -> &'static str {
 impl Servers<'_> {
     #[cfg(feature = "live")]
     fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Actions, Fault> {
-        let lines = progress::Lines::new(self.quiet);
+        let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {
                 DryRun::Client => federate_live::DryRun::Client,

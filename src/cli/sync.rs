@@ -20,8 +20,8 @@ use federate_sync::listen::{self, Addresses, hook_path};
 use federate_sync::metrics::Metrics;
 use federate_sync::read::{self, Invalid, Loaded};
 use federate_sync::round::Environment;
-use federate_sync::round::{MemberAccess, World};
-use federate_sync::run::{self, Done};
+use federate_sync::round::{MemberAccess, RoundContext};
+use federate_sync::run::{self, RoundResult};
 use federate_sync::state::StateFolder;
 use federate_sync::watch::watch;
 
@@ -156,7 +156,7 @@ impl Sync {
     }
 
     /// Prints what became of each Sync.
-    fn show(&self, done: &[Done]) -> Result<Exit, Fault> {
+    fn show(&self, done: &[RoundResult]) -> Result<Exit, Fault> {
         if self.output == Format::Table {
             print(&done.iter().map(line).collect::<String>())?;
         } else {
@@ -186,7 +186,7 @@ impl Sync {
 /// What rounds of Syncs in files need: clusters by the kubeconfig, and git as the user has it.
 struct Files<'s>(&'s AccessArgs);
 
-impl World for Files<'_> {
+impl RoundContext for Files<'_> {
     fn access(&self, _: &Loaded, session: &Session) -> Result<MemberAccess, String> {
         Ok(MemberAccess { access: self.0.access(session), kept: Vec::new() })
     }
@@ -206,14 +206,14 @@ fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Fault {
     Fault::Failed(error.into().to_string())
 }
 
-fn line(done: &Done) -> String {
+fn line(done: &RoundResult) -> String {
     match &done.outcome {
         None => format!("{}: suspended\n", done.name),
         Some(outcome) => format!("{}: {}: {}\n", done.name, outcome.reason.name(), outcome.message),
     }
 }
 
-fn exit(done: &Done) -> Exit {
+fn exit(done: &RoundResult) -> Exit {
     match &done.outcome {
         Some(outcome) if !outcome.is_ready() => Exit::Error,
         Some(outcome) if outcome.drifted => Exit::Findings,

@@ -9,7 +9,7 @@ use federate_apiserver::Kind;
 use serde_json::{Value, json};
 
 use crate::diff;
-use federate_test_apiserver::{Body, Cluster, Credentials, Fault, Mishap, Request, Response, User};
+use federate_test_apiserver::{Body, Cluster, Credentials, Fault, FaultKind, Request, Response, User};
 
 mod names;
 
@@ -79,7 +79,7 @@ fn prepared(case: &Value) -> Cluster {
         cluster.compact();
     }
     if case["note"].as_str().is_some_and(|note| note.contains("limit of requests in flight")) {
-        cluster.fault(Fault::new("list", Mishap::TooMany { seconds: 1 }));
+        cluster.fault(Fault::new("list", FaultKind::TooMany { seconds: 1 }));
     }
     cluster
 }

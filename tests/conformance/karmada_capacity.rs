@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use federate_karmada::capacity::ready::{self, Damper, Grace, Health, Monitor, Thresholds};
 use federate_karmada::capacity::taints::{self, ClusterTaint};
-use federate_karmada::capacity::{Answer, Seen, cluster_status};
+use federate_karmada::capacity::{Answer, Observed, cluster_status};
 use federate_karmada::quota::{self, Verdict};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{Finding, Object};
@@ -53,7 +53,7 @@ fn collected(case: &Value) -> Result<(), String> {
     let discovery: BTreeMap<String, Option<Vec<Value>>> =
         discovery.map(|(version, resources)| (version.clone(), resources.as_array().cloned())).collect();
     let (nodes, pods) = (of_kind(&all, "Node"), of_kind(&all, "Pod"));
-    let seen = Seen {
+    let seen = Observed {
         readyz: answer("readyz"),
         healthz: answer("healthz"),
         version: case["version"].as_str(),

@@ -1,6 +1,6 @@
 //! Karmada's cases of customizations: what the interpreter answers to each operation.
 
-use federate_karmada::interpreter::{Asked, Interpreter, Rule};
+use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
 use federate_kubernetes::Object;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
         files.iter().partition(|file| file.id.kind == "ResourceInterpreterCustomization");
     let interpreter = Interpreter::of(customizations.into_iter(), None);
     let live = case.get("observed").map(observed);
-    let asked = Asked {
+    let asked = OperationInput {
         live: live.as_ref(),
         replicas: case["replicas"].as_i64().unwrap_or_default(),
         items: case.get("statusItems").filter(|items| !items.is_null()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Previous;
-use federate_dialect::{Action, Deed, Placement, Plan};
+use federate_dialect::{Action, Placement, Plan, SyncOp};
 use federate_engine::{Engine, Settings};
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_repo::Config;
@@ -56,7 +56,7 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
                 let ObjectRef { kind, namespace, name, .. } = &placement.object;
                 let group = placement.object.group();
                 let there = live.get(&cluster.name, group, kind, namespace.as_deref(), name);
-                let action = engine.act(placement, cluster, there);
+                let action = engine.reconcile(placement, cluster, there);
                 all.extend(action.map(|action| (placement.object.clone(), cluster.name.to_string(), action)));
             }
         }
@@ -69,7 +69,7 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
             "placements" => ran.plan.placements.iter().map(|p| row(p, want)).collect(),
             "manifests" => sent(&actions),
             "actions" => done(&ran, &actions),
-            "update" => json!(actions.iter().any(|(_, _, a)| matches!(a.deed, Deed::Update(_)))),
+            "update" => json!(actions.iter().any(|(_, _, a)| matches!(a.op, SyncOp::Update(_)))),
             "status" => json!(actions.first().map(|(_, _, a)| a.status)),
             "decision" => actions.first().map_or(json!("skip"), |(_, _, a)| json!(decision(a))),
             "decisions" => decisions(&want["decisions"], &actions),
@@ -90,7 +90,7 @@ fn inventory(case: &Value) -> Vec<Cluster> {
 fn sent(actions: &[Acted]) -> Value {
     let mut manifests: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for (_, cluster, action) in actions {
-        if let Deed::Create(body) | Deed::Update(body) = &action.deed {
+        if let SyncOp::Create(body) | SyncOp::Update(body) = &action.op {
             manifests.entry(cluster).or_default().push(body);
         }
     }
@@ -98,12 +98,12 @@ fn sent(actions: &[Acted]) -> Value {
 }
 
 fn op(action: &Action) -> &'static str {
-    match action.deed {
-        Deed::Create(_) => "create",
-        Deed::Update(_) | Deed::Apply { .. } => "update",
-        Deed::Delete(_) => "delete",
-        Deed::Release(_) => "release",
-        Deed::Nothing => "none",
+    match action.op {
+        SyncOp::Create(_) => "create",
+        SyncOp::Update(_) | SyncOp::Apply { .. } => "update",
+        SyncOp::Delete(_) => "delete",
+        SyncOp::Release(_) => "release",
+        SyncOp::Nothing => "none",
     }
 }
 
@@ -119,11 +119,11 @@ fn done(ran: &Ran, actions: &[Acted]) -> Value {
 }
 
 fn decision(action: &Action) -> &'static str {
-    match (action.status, &action.deed) {
+    match (action.status, &action.op) {
         ("AlreadyExists", _) => "conflict",
         ("ManagedLabelFalse", _) => "unmanaged",
-        (_, Deed::Update(_)) if action.adopts => "adopt",
-        (_, Deed::Nothing) => "skip",
+        (_, SyncOp::Update(_)) if action.adopts => "adopt",
+        (_, SyncOp::Nothing) => "skip",
         _ => op(action),
     }
 }

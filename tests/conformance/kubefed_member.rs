@@ -1,7 +1,7 @@
 //! `KubeFed`'s cases of what is done in the member clusters, given what is there: what is kept, what is
 //! adopted, whether anything drifted, and how a removal goes on.
 
-use federate_dialect::{Action, Deed, Dialect, Input, Placement, Plan, Progress};
+use federate_dialect::{Action, Dialect, Input, Placement, Plan, Progress, SyncOp};
 use federate_engine::Settings;
 use federate_kubefed::KubeFed;
 use federate_kubernetes::ObjectRef;
@@ -25,7 +25,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
             let cluster = clusters.iter().find(|c| c.name.as_ref() == name)?;
             let id = &row.object;
             let there = live.get(name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-            Some((name.to_owned(), engine.act(row, cluster, there)?))
+            Some((name.to_owned(), engine.reconcile(row, cluster, there)?))
         };
         clusters.iter().filter_map(|c| act(&c.name)).collect::<Acted>()
     });
@@ -67,9 +67,9 @@ fn placement(row: &Placement, acted: &Acted) -> Value {
 }
 
 fn manifests(acted: &Acted) -> Value {
-    let body = |action: &Action| match &action.deed {
-        Deed::Create(body) | Deed::Update(body) | Deed::Release(body) => Some(body.clone()),
-        Deed::Apply { .. } | Deed::Delete(_) | Deed::Nothing => None,
+    let body = |action: &Action| match &action.op {
+        SyncOp::Create(body) | SyncOp::Update(body) | SyncOp::Release(body) => Some(body.clone()),
+        SyncOp::Apply { .. } | SyncOp::Delete(_) | SyncOp::Nothing => None,
     };
     let sent = acted.iter().filter_map(|(name, action)| Some((name.clone(), json!([body(action)?]))));
     sent.collect::<Map<_, _>>().into()
@@ -79,18 +79,18 @@ fn action(cluster: &str, acted: &Acted) -> Value {
     let Some((_, action)) = acted.iter().find(|(name, _)| name == cluster) else {
         return json!({"op": "none"});
     };
-    let op = match &action.deed {
-        Deed::Create(_) => "create",
-        Deed::Update(_) | Deed::Apply { .. } => "update",
-        Deed::Release(_) => "remove-managed-label",
-        Deed::Delete(_) => "delete",
-        Deed::Nothing => "none",
+    let op = match &action.op {
+        SyncOp::Create(_) => "create",
+        SyncOp::Update(_) | SyncOp::Apply { .. } => "update",
+        SyncOp::Release(_) => "remove-managed-label",
+        SyncOp::Delete(_) => "delete",
+        SyncOp::Nothing => "none",
     };
     let mut value = json!({"op": op});
     if action.status != "OK" {
         value["status"] = json!(action.status);
     }
-    if let Deed::Delete(options) = &action.deed
+    if let SyncOp::Delete(options) = &action.op
         && !options.is_empty()
     {
         value["options"] = json!(options);

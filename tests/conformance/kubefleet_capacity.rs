@@ -1,6 +1,6 @@
 //! `KubeFleet`'s cases of what members report.
 
-use federate_kubefleet::capacity::{Azure, Config, Member, Prices, Provider, Seen, Start};
+use federate_kubefleet::capacity::{Azure, Config, Member, Observed, Prices, Provider, Start};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub(crate) fn status(case: &Value) -> Result<(), String> {
         if let (Provider::Azure(azure), Some(prices)) = (member.provider(), prices(step)) {
             azure.set_prices(prices);
         }
-        let outcome = member.look(&Seen {
+        let outcome = member.look(&Observed {
             now: time(&step["at"]),
             nodes: list(&step["nodes"]),
             pods: list(&step["pods"]),

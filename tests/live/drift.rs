@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
 use crate::trouble::granted;
-use federate_test_apiserver::{Fault, Mishap};
+use federate_test_apiserver::{Fault, FaultKind};
 
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
@@ -271,7 +271,7 @@ fn what_fails_is_told() {
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"k": "2"}}));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("deployments"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("deployments"));
     let ran = sandbox.run("drift", "--correct").code(2);
     assert!(ran.err.contains("error: m1: Deployment shop/web: "), "{ran:#?}");
     assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"]["k"], "1");
@@ -285,7 +285,7 @@ fn what_somebody_changes_meanwhile_is_not_lost() {
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     sandbox.forget("m1");
-    let slow = Fault::new("patch", Mishap::Slow(Duration::from_secs(2))).on("deployments");
+    let slow = Fault::new("patch", FaultKind::Slow(Duration::from_secs(2))).on("deployments");
     sandbox.fleet.cluster("m1").fault(slow);
     let running = sandbox.runs("drift", "--correct").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut running = running.unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment, version};
-use federate_test_apiserver::{Fault, Mishap};
+use federate_test_apiserver::{Fault, FaultKind};
 
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -157,7 +157,7 @@ fn a_failure_holds_back_only_what_may_depend_on_it() {
     }
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     sandbox.write("hook.yaml", &hook("Ignore", "pods"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("deployments"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("deployments"));
     let ran = sandbox.apply("").code(2);
     let other = "/api/v1/namespaces/other/configmaps";
     assert!(!sandbox.has("m1", &format!("{other}/a")), "what is elsewhere goes");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Fault, Mishap, Request};
+use federate_test_apiserver::{Fault, FaultKind, Request};
 
 fn clusters(ran: &Ran) -> Value {
     let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
@@ -51,7 +51,7 @@ webhooks:
 ";
     let sandbox = Sandbox::new(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
     sandbox.write("b.yaml", &config("b", "1"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("configmaps/b"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("configmaps/b"));
     let ran = sandbox.apply("-o json").code(2);
     let outcome = |kind: &str, name: &str| ran.action("m1", kind, name)["outcome"].clone();
     assert_eq!(outcome("ConfigMap", "a"), "done");
@@ -68,7 +68,10 @@ webhooks:
 fn rows_that_say_the_same_are_one() {
     let all: String = (0..60).map(|n| config(&format!("c{n:02}"), "1") + "---\n").collect();
     let sandbox = Sandbox::new(&["m1"]).file("many.yaml", &all);
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).times(60).on("configmaps/c"));
+    sandbox
+        .fleet
+        .cluster("m1")
+        .fault(Fault::new("patch", FaultKind::Status(500)).times(60).on("configmaps/c"));
     let ran = sandbox.apply("").code(2);
     let row = "60 objects (ConfigMap shop/c00, ConfigMap shop/c01, …)";
     let line = |text: &str| text.lines().filter(|line| line.contains(row)).count();
@@ -121,7 +124,7 @@ fn whoever_changes_an_object_all_the_time_is_given_time_first() {
         sandbox
             .fleet
             .cluster("m1")
-            .fault(Fault::new("patch", Mishap::Conflict).times(times).on("deployments"));
+            .fault(Fault::new("patch", FaultKind::Conflict).times(times).on("deployments"));
     };
     conflicts(5);
     let start = Instant::now();
@@ -133,7 +136,7 @@ fn whoever_changes_an_object_all_the_time_is_given_time_first() {
 #[test]
 fn nobody_waits_for_what_has_failed_for_good() {
     let job = "apiVersion: batch/v1
-kind: Job
+kind: DesiredState
 metadata: {name: once, namespace: shop}
 spec:
   template:
@@ -143,7 +146,7 @@ spec:
 kind: PropagationPolicy
 metadata: {name: jobs, namespace: shop}
 spec:
-  resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
+  resourceSelectors: [{apiVersion: batch/v1, kind: DesiredState}]
   placement: {clusterAffinity: {}}
 ";
     let sandbox = Sandbox::new(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);
@@ -164,7 +167,7 @@ spec:
 #[test]
 fn a_cluster_has_only_so_much_time() {
     let sandbox = Sandbox::new(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
-    let slow = Fault::new("patch", Mishap::Slow(Duration::from_mins(1))).on("deployments");
+    let slow = Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments");
     sandbox.fleet.cluster("m1").fault(slow);
     let start = Instant::now();
     let ran = sandbox.apply("--timeout 2s -o json").code(2);

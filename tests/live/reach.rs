@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB};
-use federate_test_apiserver::{Fault, Mishap, User};
+use federate_test_apiserver::{Fault, FaultKind, User};
 
 /// What the kubeconfig of a sandbox says of its administrator: certificate, key, authority, in base64.
 pub(crate) fn administrator(sandbox: &Sandbox) -> [Value; 3] {
@@ -70,11 +70,11 @@ fn commands_give_credentials_and_give_them_again() {
     sandbox.apply("").code(0);
     let once = runs(&sandbox);
     sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Stranger));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Stranger));
     sandbox.apply("").code(0);
     assert_eq!(runs(&sandbox), 2 * once, "expired credentials are asked for again");
     sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.29"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Stranger).times(9));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Stranger).times(9));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Unauthorized"), "{ran:#?}");
     assert_eq!(runs(&sandbox), 2 * once, "but not for ever");

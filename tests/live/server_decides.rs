@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Cluster, Fault, Fleet, Mishap};
+use federate_test_apiserver::{Cluster, Fault, FaultKind, Fleet};
 
 /// A Deployment that mounts a volume which it does not have.
 fn mounting(image: &str) -> String {
@@ -166,7 +166,7 @@ fn what_may_succeed_by_the_time_that_it_is_sent_is_sent() {
     let sandbox = Sandbox::new(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("dry run", Mishap::Status(500)));
+    sandbox.fleet.cluster("m1").fault(Fault::new("dry run", FaultKind::Status(500)));
     sandbox.apply("").code(0);
     assert_eq!(sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.28");
 }

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::sandbox::{PARENT, Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Fault, Mishap, Request, User};
+use federate_test_apiserver::{Fault, FaultKind, Request, User};
 
 #[test]
 fn busy_servers_and_broken_connections_are_asked_again() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
     let faults = [
-        Fault::new("list", Mishap::Status(503)),
-        Fault::new("get", Mishap::Drop),
-        Fault::new("patch", Mishap::TooMany { seconds: 1 }).on("configmaps/federate"),
-        Fault::new("patch", Mishap::Drop).times(2).on("deployments"),
-        Fault::new("patch", Mishap::Status(504)).on("configmaps/a"),
+        Fault::new("list", FaultKind::Status(503)),
+        Fault::new("get", FaultKind::Drop),
+        Fault::new("patch", FaultKind::TooMany { seconds: 1 }).on("configmaps/federate"),
+        Fault::new("patch", FaultKind::Drop).times(2).on("deployments"),
+        Fault::new("patch", FaultKind::Status(504)).on("configmaps/a"),
     ];
     for fault in faults {
         sandbox.fleet.cluster("m1").fault(fault);
@@ -30,7 +30,10 @@ fn busy_servers_and_broken_connections_are_asked_again() {
 #[test]
 fn a_server_that_stays_busy_is_given_up() {
     let sandbox = Sandbox::new(&["m1"]);
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(503)).times(100).on("deployments"));
+    sandbox
+        .fleet
+        .cluster("m1")
+        .fault(Fault::new("patch", FaultKind::Status(503)).times(100).on("deployments"));
     let ran = sandbox.apply("").code(2);
     assert!(
         ran.err.contains("error: m1: Deployment shop/web: ") && ran.err.contains("(5 attempts)"),
@@ -59,7 +62,7 @@ fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
     }
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Drop).times(1000).on("shop/"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Drop).times(1000).on("shop/"));
     let ran = sandbox.apply("").code(2);
     assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{ran:#?}");
     assert!(ran.err.contains("the rest was given up at "), "{ran:#?}");
@@ -156,7 +159,7 @@ fn the_rights_in_deploy_suffice() {
 #[test]
 fn somebody_else_may_be_faster() {
     let sandbox = Sandbox::new(&["m1"]).file("a.yaml", &config("a", "1"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Conflict).on("deployments"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).on("deployments"));
     let ran = sandbox.apply("-o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
     assert_eq!(
@@ -166,7 +169,7 @@ fn somebody_else_may_be_faster() {
     );
     assert!(sandbox.has("m1", WEB));
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Conflict).times(99).on("deployments"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).times(99).on("deployments"));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("gave up after 6 conflicts: another client keeps modifying it"), "{ran:#?}");
 }
@@ -177,7 +180,7 @@ fn a_run_that_is_killed_can_be_repeated() {
     sandbox
         .fleet
         .cluster("m1")
-        .fault(Fault::new("patch", Mishap::Slow(Duration::from_mins(1))).on("deployments"));
+        .fault(Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments"));
     let mut killed = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(20);
     while !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a") {
@@ -210,7 +213,7 @@ fn nothing_is_deleted_where_something_failed() {
     sandbox.apply("").code(0);
     sandbox.remove("a.yaml");
     sandbox.write("b.yaml", &config("b", "2"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", Mishap::Status(500)).on("configmaps/b"));
+    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("configmaps/b"));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("ConfigMap shop/a: not deleted"), "{ran:#?}");
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
@@ -236,7 +239,7 @@ fn values_of_secrets_are_told_to_nobody() {
     let ran = sandbox.apply("-v");
     assert!(!ran.err.contains("hunter2"), "{ran:#?}");
     // Nor by the server, where the decision was taken otherwise.
-    let refusal = Fault::new("patch", Mishap::Status(500)).on("secrets/s");
+    let refusal = Fault::new("patch", FaultKind::Status(500)).on("secrets/s");
     sandbox.write("s.yaml", &secret("Opaque").replace("{k:", "{k2: x, k:"));
     sandbox.fleet.cluster("m1").fault(refusal);
     let ran = sandbox.apply("").code(2);
@@ -252,7 +255,7 @@ fn a_storm_of_refusals_is_sat_out() {
     sandbox
         .fleet
         .cluster("m1")
-        .fault(Fault::new("patch", Mishap::TooMany { seconds: 1 }).times(40).on("shop/"));
+        .fault(Fault::new("patch", FaultKind::TooMany { seconds: 1 }).times(40).on("shop/"));
     let start = Instant::now();
     sandbox.apply("").code(0);
     // While the server wants to be left alone nobody asks it: eight at a time are refused.
@@ -267,7 +270,7 @@ fn answers_that_are_lost_are_asked_for_again() {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
     let lose = |verb: &str, path: &str| {
-        sandbox.fleet.cluster("m1").fault(Fault::new(verb, Mishap::Lose).on(path));
+        sandbox.fleet.cluster("m1").fault(Fault::new(verb, FaultKind::Lose).on(path));
     };
     lose("patch", "configmaps/a");
     lose("patch", "configmaps/federate");
@@ -297,7 +300,7 @@ fn lists_whose_pages_expire_are_begun_anew() {
     sandbox.write("many.yaml", &all);
     sandbox.apply("").code(0);
     for times in [1, 2, 9] {
-        sandbox.fleet.cluster("m1").fault(Fault::new("list", Mishap::Gone).times(times).on("continue="));
+        sandbox.fleet.cluster("m1").fault(Fault::new("list", FaultKind::Gone).times(times).on("continue="));
         sandbox.forget("m1");
         let ran = sandbox.apply("-o json").code(0);
         assert!(!ran.out.contains("\"create\""), "{times}");

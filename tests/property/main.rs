@@ -14,7 +14,7 @@ use std::io::Read;
 
 use federate_apiserver::{Kind, Write, applied};
 use federate_engine::import::importer;
-use federate_engine::import::live::{self, Wish};
+use federate_engine::import::live::{self, ImportOptions};
 use federate_kubernetes::Object;
 use federate_repo::{Config, File, Repo};
 use federate_session::{Options, Session};
@@ -142,7 +142,7 @@ fn what_is_imported_changes_nothing_where_it_runs() {
     for (object, kind) in &all {
         let mut sizes = Vec::new();
         for minimal in [false, true] {
-            let wish = Wish { minimal, ..Wish::default() };
+            let wish = ImportOptions { minimal, ..ImportOptions::default() };
             let one = [(object.clone(), kind.clone())];
             let taken = live::take(&one, &importer, &wish, &Repo::default(), &|_| false);
             let made = taken.objects.first().and_then(|taken| taken.made.first());

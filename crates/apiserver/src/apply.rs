@@ -12,7 +12,7 @@ use super::complete::complete;
 use super::failure::{Cause, Failure};
 use super::fields::FieldSet;
 use super::kinds::Kind;
-use super::managed::{Managed, Operation, Owned, Owner};
+use super::managed::{Managed, ManagerEntry, Operation, Owned};
 use super::schema::Type;
 use super::typed::{check, compare, fields, merge, remove, same, separable, with_named};
 
@@ -32,8 +32,8 @@ pub struct Write<'w> {
 }
 
 impl Write<'_> {
-    pub(super) fn owner(&self, operation: Operation) -> Owner {
-        Owner {
+    pub(super) fn owner(&self, operation: Operation) -> ManagerEntry {
+        ManagerEntry {
             manager: self.manager.to_owned(),
             operation,
             api_version: (operation == Operation::Update).then(|| self.kind.api_version()),
@@ -158,11 +158,11 @@ fn track(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>
 /// Takes what an apply changes from everybody else; answers with what is taken.
 fn take(
     managed: &mut Managed,
-    owner: &Owner,
+    owner: &ManagerEntry,
     before: &Value,
     merged: &Value,
     write: &Write<'_>,
-) -> BTreeMap<Owner, FieldSet> {
+) -> BTreeMap<ManagerEntry, FieldSet> {
     let mut conflicts = BTreeMap::new();
     if managed.0.keys().all(|other| other == owner) {
         return conflicts;
@@ -194,7 +194,7 @@ fn prune(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value
     remove(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
 }
 
-fn conflict(conflicts: &BTreeMap<Owner, FieldSet>) -> Failure {
+fn conflict(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
     let mut found: Vec<(String, Vec<String>)> =
         conflicts.iter().map(|(owner, fields)| (owner.described(), fields.paths())).collect();
     found.sort();
@@ -296,7 +296,7 @@ fn blank(kind: &Kind, like: &Value) -> Value {
     }
     let mut blank = json!({ "metadata": metadata });
     if kind.custom.is_none() {
-        super::canonical::canonical(&kind.schema, &mut blank);
+        super::normalize::normalize(&kind.schema, &mut blank);
     }
     blank
 }

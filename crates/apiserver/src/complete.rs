@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::canonical::stored;
 use super::defaults;
 use super::kinds::Kind;
+use super::normalize::stored;
 
 /// Completes an object. What its kind does not declare is dropped.
 pub fn complete(kind: &Kind, object: Value) -> Value {

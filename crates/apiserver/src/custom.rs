@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::canonical::canonical;
-use super::schema::{Field, Relation, Struct, Type, Written};
+use super::normalize::normalize;
+use super::schema::{Field, ListType, Struct, Type, Written};
 
 /// The definition of a custom kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Custom {
             stored.extend(map.shift_remove_entry(key));
         }
         if let Some(metadata) = stored.get_mut("metadata") {
-            canonical(&Type::Named("ObjectMeta"), metadata);
+            normalize(&Type::Named("ObjectMeta"), metadata);
         }
         fill(&self.schema, &mut object);
         for (key, value) in object.as_object_mut().into_iter().flat_map(std::mem::take) {
@@ -108,7 +108,7 @@ pub(super) fn root(schema: &Value) -> Type {
 fn type_of(schema: &Value) -> Type {
     let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
     if flag(schema, "x-kubernetes-int-or-string") {
-        return Type::Port;
+        return Type::IntOrString;
     }
     match text("type") {
         "object" => object_type(schema, text("x-kubernetes-map-type") == "atomic"),
@@ -119,15 +119,15 @@ fn type_of(schema: &Value) -> Type {
                 keys.into_iter().flatten().filter_map(|k| k.as_str().map(str::to_owned)).collect()
             };
             let relation = match text("x-kubernetes-list-type") {
-                "set" => Relation::Set,
-                "map" => Relation::Keys(keys()),
-                _ => Relation::Whole,
+                "set" => ListType::Set,
+                "map" => ListType::Keys(keys()),
+                _ => ListType::Atomic,
             };
             Type::List { item: Box::new(item), relation }
         }
         "string" => Type::Text,
         "integer" | "number" => Type::Number,
-        "boolean" => Type::Truth,
+        "boolean" => Type::Boolean,
         _ => Type::Any,
     }
 }
@@ -140,7 +140,7 @@ fn object_type(schema: &Value, whole: bool) -> Type {
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     if properties.is_none() && open {
-        return if whole { Type::Whole } else { Type::Any };
+        return if whole { Type::Atomic } else { Type::Any };
     }
     let mut fields: BTreeMap<String, Field> = properties
         .into_iter()

@@ -13,7 +13,7 @@
 //!   the manager applied before and nobody else owns, and refuses on conflicts.
 //! - [`update()`] notes who owns what after any other write; [`patches`] computes such writes.
 //! - [`complete()`] writes the object as the server does and fills in defaults.
-//! - [`settle::create`] and [`settle::update`] decide what is stored. The latter answers with the live
+//! - [`strategy::create`] and [`strategy::update`] decide what is stored. The latter answers with the live
 //!   object where nothing changed.
 //! - [`applied`] is all of it at once: the object as it will stand after an apply.
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
@@ -42,21 +42,21 @@
 //! assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"me\": .data.k");
 //! ```
 
-mod amend;
 mod apply;
-pub mod canonical;
 mod complete;
 mod custom;
 mod defaults;
 mod defined;
+mod extract_applied;
 mod failure;
 pub mod fields;
 mod kinds;
 pub mod managed;
+pub mod normalize;
 pub mod patches;
 pub mod schema;
 pub mod services;
-pub mod settle;
+pub mod strategy;
 #[cfg(test)]
 mod tests;
 pub mod typed;
@@ -64,11 +64,11 @@ mod validate;
 
 use serde_json::Value;
 
-pub use amend::{amendment, part};
 pub use apply::{Write, apply, update};
 pub use complete::complete;
 pub use custom::Custom;
 pub use defaults::encode_string_data;
+pub use extract_applied::{extract_applied, part};
 pub use failure::{Cause, Failure};
 pub use kinds::Kind;
 pub use validate::invalid_name;
@@ -78,7 +78,7 @@ pub use validate::invalid_name;
 pub fn applied(live: Option<&Value>, object: &Value, write: &Write<'_>) -> Result<Value, Failure> {
     let merged = apply(live, object, write)?;
     match live {
-        Some(live) => settle::update(live, merged, write),
-        None => settle::create(merged, write),
+        Some(live) => strategy::update(live, merged, write),
+        None => strategy::create(merged, write),
     }
 }

@@ -20,7 +20,7 @@ pub enum Operation {
 
 /// What tells entries apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub struct ManagerEntry {
     /// The manager's name.
     pub manager: String,
     /// What it did.
@@ -31,7 +31,7 @@ pub struct Owner {
     pub subresource: Option<String>,
 }
 
-impl Owner {
+impl ManagerEntry {
     /// As messages about conflicts name it.
     pub fn described(&self) -> String {
         let mut text = format!("{:?}", self.manager);
@@ -58,7 +58,7 @@ pub struct Owned {
 
 /// The owners of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Managed(pub BTreeMap<Owner, Owned>);
+pub struct Managed(pub BTreeMap<ManagerEntry, Owned>);
 
 impl Managed {
     /// Reads `metadata.managedFields`; `None` when an entry is malformed.
@@ -73,7 +73,7 @@ impl Managed {
                 _ => return None,
             };
             let api_version = text("apiVersion").unwrap_or_default().to_owned();
-            let owner = Owner {
+            let owner = ManagerEntry {
                 manager: text("manager").unwrap_or_default().to_owned(),
                 operation,
                 api_version: (operation == Operation::Update).then(|| api_version.clone()),
@@ -88,7 +88,7 @@ impl Managed {
 
     /// The entries, in the server's order. Who owns nothing has none.
     pub fn write(&self) -> Vec<Value> {
-        let mut entries: Vec<(&Owner, &Owned)> =
+        let mut entries: Vec<(&ManagerEntry, &Owned)> =
             self.0.iter().filter(|(_, owned)| !owned.fields.is_empty()).collect();
         entries.sort_by_key(|(owner, owned)| {
             (owner.operation, &owned.time, &owner.manager, &owned.api_version, &owner.subresource)
@@ -110,7 +110,7 @@ impl Managed {
     /// Folds the oldest updates into one entry for each API version, until no more than ten are left.
     pub fn cap(&mut self) {
         const MOST: usize = 10;
-        let mut updates: Vec<(Option<String>, Owner)> = self
+        let mut updates: Vec<(Option<String>, ManagerEntry)> = self
             .0
             .iter()
             .filter(|(owner, _)| owner.operation == Operation::Update)
@@ -118,7 +118,7 @@ impl Managed {
             .collect();
         updates.sort();
         let mut left = updates.len();
-        let mut first: BTreeMap<String, Owner> = BTreeMap::new();
+        let mut first: BTreeMap<String, ManagerEntry> = BTreeMap::new();
         for (_, owner) in updates {
             if left <= MOST {
                 return;
@@ -128,7 +128,7 @@ impl Managed {
                 first.insert(version, owner);
                 continue;
             };
-            let bucket = Owner {
+            let bucket = ManagerEntry {
                 manager: "ancient-changes".to_owned(),
                 operation: Operation::Update,
                 api_version: Some(version),
@@ -150,7 +150,7 @@ impl Managed {
     }
 }
 
-fn entry(owner: &Owner, owned: &Owned) -> Value {
+fn entry(owner: &ManagerEntry, owned: &Owned) -> Value {
     let mut entry = Map::new();
     let operation = match owner.operation {
         Operation::Apply => "Apply",

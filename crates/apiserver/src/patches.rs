@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{Relation, Type};
+use super::schema::{ListType, Type};
 
 /// The document after a merge patch (RFC 7386): null removes, mappings are merged, all else replaces.
 pub fn merge(document: &Value, patch: &Value) -> Value {
@@ -85,11 +85,11 @@ fn replaces(ty: &Type, key: &str) -> bool {
 
 fn field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
     match (ty.resolve(), change) {
-        (Type::List { item, relation: Relation::Keys(keys) }, Value::Array(changes)) => {
+        (Type::List { item, relation: ListType::Keys(keys) }, Value::Array(changes)) => {
             let key = keys.first().map_or("name", String::as_str);
             list(item, key, old, changes, order)
         }
-        (Type::List { relation: Relation::Set, .. }, Value::Array(changes)) => {
+        (Type::List { relation: ListType::Set, .. }, Value::Array(changes)) => {
             let mut items = old.as_array().cloned().unwrap_or_default();
             for change in changes {
                 if !items.contains(change) {

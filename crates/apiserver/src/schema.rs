@@ -18,17 +18,17 @@ pub enum Type {
     /// An integer or a float.
     Number,
     /// `true` or `false`.
-    Truth,
+    Boolean,
     /// A quantity, such as `500m`.
     Quantity,
     /// A number or a string.
-    Port,
+    IntOrString,
     /// A point in time.
     Time,
     /// Anything; mappings in it are merged key by key.
     Any,
     /// Anything, replaced as a whole.
-    Whole,
+    Atomic,
     /// A built-in type, by its name.
     Named(&'static str),
     /// A mapping with fields.
@@ -45,7 +45,7 @@ pub enum Type {
         /// What each item is.
         item: Box<Type>,
         /// How two lists become one.
-        relation: Relation,
+        relation: ListType,
     },
 }
 
@@ -86,9 +86,9 @@ pub enum Written {
 
 /// How two lists become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum ListType {
     /// One replaces the other.
-    Whole,
+    Atomic,
     /// Items are united by their value.
     Set,
     /// Items are united by the values of these fields.
@@ -103,7 +103,7 @@ pub(super) enum Shape<'t> {
     /// Has fields or keys.
     Map(Parts<'t>),
     /// Has items.
-    List(&'t Type, &'t Relation),
+    List(&'t Type, &'t ListType),
 }
 
 /// The types of a mapping's parts.
@@ -129,7 +129,7 @@ impl Type {
     /// The type itself, where this is only its name.
     pub fn resolve(&self) -> &Type {
         match self {
-            Type::Named(name) => builtin(name).unwrap_or(&Type::Whole),
+            Type::Named(name) => builtin(name).unwrap_or(&Type::Atomic),
             other => other,
         }
     }
@@ -145,7 +145,7 @@ impl Type {
             }
             (Type::Any, Value::Object(_)) => Shape::Map(Parts { fields: None, rest: Some(&Type::Any) }),
             (Type::List { item, relation }, Value::Array(_) | Value::Null)
-                if *relation != Relation::Whole =>
+                if *relation != ListType::Atomic =>
             {
                 Shape::List(item, relation)
             }
@@ -220,9 +220,9 @@ fn field(text: &'static str) -> Option<(String, Field)> {
 fn parse(text: &'static str) -> Type {
     if let Some((item, keys)) = text.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
         let relation = match keys {
-            "" => Relation::Whole,
-            "*" => Relation::Set,
-            keys => Relation::Keys(keys.split(',').map(str::to_owned).collect()),
+            "" => ListType::Atomic,
+            "*" => ListType::Set,
+            keys => ListType::Keys(keys.split(',').map(str::to_owned).collect()),
         };
         return Type::List { item: Box::new(parse(item)), relation };
     }
@@ -232,12 +232,12 @@ fn parse(text: &'static str) -> Type {
     match text {
         "s" => Type::Text,
         "n" => Type::Number,
-        "b" => Type::Truth,
+        "b" => Type::Boolean,
         "q" => Type::Quantity,
-        "p" => Type::Port,
+        "p" => Type::IntOrString,
         "t" => Type::Time,
         "x" => Type::Any,
-        "a" => Type::Whole,
+        "a" => Type::Atomic,
         name => Type::Named(name.trim_end_matches('!')),
     }
 }
@@ -273,11 +273,11 @@ mod tests {
         let Some(Type::List { relation, item }) = builtin("Deployment").unwrap().at(&path) else {
             panic!("a list")
         };
-        assert_eq!(*relation, Relation::Keys(vec!["containerPort".into(), "protocol".into()]));
+        assert_eq!(*relation, ListType::Keys(vec!["containerPort".into(), "protocol".into()]));
         let protocol = item.parts().unwrap().field("protocol").unwrap();
         assert_eq!(protocol.default, Some(Value::from("TCP")));
         let finalizers = builtin("ObjectMeta").unwrap().parts().unwrap().field("finalizers").unwrap();
-        assert!(matches!(&finalizers.ty, Type::List { relation: Relation::Set, .. }));
+        assert!(matches!(&finalizers.ty, Type::List { relation: ListType::Set, .. }));
         assert_eq!(finalizers.written, Written::Filled);
     }
 }

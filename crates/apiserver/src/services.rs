@@ -32,7 +32,7 @@ pub(super) fn families(object: &mut Value) {
 
 /// Gives a Service its address and the ports of nodes that it lacks. `address` and `port` are asked
 /// for each that is needed.
-pub fn allot(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
+pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
     if !addressed(object) {
         return;
     }

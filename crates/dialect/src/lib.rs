@@ -182,7 +182,7 @@ pub trait ControlPlane: Sync {
 
     /// What is done about a placement's object in one cluster, given what is there; `None` where the
     /// control plane does nothing and says nothing.
-    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         let _ = (placement, cluster, live);
         None
     }
@@ -304,7 +304,7 @@ pub struct Withheld {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// The deed itself.
-    pub deed: Deed,
+    pub op: SyncOp,
     /// Whether it takes over an object that the control plane did not write.
     pub adopts: bool,
     /// The control plane's own word for the outcome: `OK`, or why nothing is done.
@@ -316,7 +316,7 @@ pub struct Action {
 impl Action {
     /// Nothing is done, for that reason.
     pub fn nothing(status: &'static str) -> Self {
-        Self { deed: Deed::Nothing, adopts: false, status, hint: None }
+        Self { op: SyncOp::Nothing, adopts: false, status, hint: None }
     }
 
     /// The same, with what would have to be set so that the object is taken over.
@@ -328,7 +328,7 @@ impl Action {
 
 /// What is done, with the object as it is sent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum SyncOp {
     /// The object is created.
     Create(Value),
     /// The object that is there is replaced.

@@ -25,7 +25,7 @@ pub mod snapshot;
 pub mod whatif;
 
 pub use decisions::Decisions;
-pub use manifest::{Held, Manifest, Rendering};
+pub use manifest::{HeldBack, Manifest, Rendering};
 pub use plan::Planned;
 
 /// What a run decides from, besides the repo.

@@ -43,14 +43,14 @@ pub struct Rendering {
     /// Sorted by object.
     pub manifests: Vec<Manifest>,
     /// What is not sent, sorted by object.
-    pub withheld: Vec<Held>,
+    pub withheld: Vec<HeldBack>,
     /// Errors and warnings of policies, placements and manifests; not those of reading the repo.
     pub findings: Vec<Finding>,
 }
 
 /// An object that some of its clusters are sent nothing (new) of.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldBack {
     /// Its identity in the plan.
     pub object: ObjectRef,
     /// The clusters concerned, sorted by name.
@@ -139,8 +139,13 @@ impl Engine<'_> {
     }
 
     /// What is done about one object of the plan in a cluster, given what is there.
-    pub fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        self.plane(&placement.dialect)?.act(placement, cluster, live)
+    pub fn reconcile(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<Action> {
+        self.plane(&placement.dialect)?.reconcile(placement, cluster, live)
     }
 
     /// What each cluster receives of one object of the plan, as values rather than text.
@@ -166,7 +171,7 @@ fn written(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> R
                 });
             }
             Err(Withheld { status, finding }) => {
-                all.withheld.push(Held { object: object.clone(), clusters, status });
+                all.withheld.push(HeldBack { object: object.clone(), clusters, status });
                 all.findings.extend(finding);
             }
         }

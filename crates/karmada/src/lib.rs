@@ -251,8 +251,8 @@ impl ControlPlane for Karmadas<'_> {
         }
     }
 
-    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        member::act(self, placement, self.template(&placement.object)?, cluster, live)
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
     }
 
     fn health(&self, live: &Object) -> Option<Health> {

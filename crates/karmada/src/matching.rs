@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::api::PropagationSpec;
-use super::schedule::Screen;
+use super::schedule::Eligibility;
 use super::selector::{Strength, strength};
 use super::version::{Behaviour, HeldApi};
 use federate_kubernetes::{Cluster, Object};
@@ -21,7 +21,7 @@ pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PropagationSpec,
     held_api: HeldApi,
-    screen: OnceLock<Screen>,
+    screen: OnceLock<Eligibility>,
     applied: OnceLock<Value>,
 }
 
@@ -31,8 +31,8 @@ impl<'a> Policy<'a> {
     }
 
     /// Its placement held against the inventory; computed once, when first needed.
-    pub(super) fn screen(&self, clusters: &[Cluster]) -> &Screen {
-        self.screen.get_or_init(|| Screen::new(&self.spec.placement, clusters, self.held_api))
+    pub(super) fn screen(&self, clusters: &[Cluster]) -> &Eligibility {
+        self.screen.get_or_init(|| Eligibility::new(&self.spec.placement, clusters, self.held_api))
     }
 
     /// Its placement as it is remembered, to tell the next time whether it has changed: without what admission

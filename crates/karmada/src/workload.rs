@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use federate_apiserver::canonical;
+use federate_apiserver::normalize;
 use federate_kubernetes::pods;
 use federate_kubernetes::quantity::Quantity;
 
@@ -55,7 +55,7 @@ impl Requirements {
     /// As the API writes them, without what they say of nodes.
     pub(super) fn to_json(&self) -> Value {
         let amount = |(name, amount): (&String, &Quantity)| {
-            (name.clone(), Value::from(canonical::amount(amount.nanos(), false)))
+            (name.clone(), Value::from(normalize::amount(amount.nanos(), false)))
         };
         let requests: Map<String, Value> = self.requests.iter().map(amount).collect();
         if requests.is_empty() { json!({}) } else { json!({"resourceRequest": requests}) }

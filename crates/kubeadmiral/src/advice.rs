@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::decide::Decision;
+use super::effective_policy::unreadable;
 use super::policies::Policy;
-use super::wanted::unreadable;
 use super::{KubeAdmirals, keys};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Finding, Object, Severity, finding};

@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
+use super::effective_policy::EffectivePolicy;
 use super::migration::{self, Estimates, Migration};
 use super::policies::{Policy, Unusable, named};
 use super::profile::Plugins;
 use super::schedule::{self, GPU, Outcome, Trace};
 use super::trigger::{self, Clusters, State, Verdict};
 use super::types::TypeConfig;
-use super::wanted::Wanted;
 use super::{KubeAdmirals, NAME, keys, overrides, podspec};
 use federate_dialect::{Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Object, ObjectRef, pods};
@@ -224,15 +224,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
     }
 
-    fn wanted<'p>(&self, policy: &'p Policy<'_>) -> Wanted<'p> {
+    fn wanted<'p>(&self, policy: &'p Policy<'_>) -> EffectivePolicy<'p> {
         let divisible = !self.config.replicas.is_empty();
-        Wanted::new(self.template, &policy.spec, &policy.wishes, self.plane.clusters, divisible)
+        EffectivePolicy::new(self.template, &policy.spec, &policy.wishes, self.plane.clusters, divisible)
     }
 
     fn subject(
         &self,
         policy: &Policy<'_>,
-        wanted: &Wanted<'_>,
+        wanted: &EffectivePolicy<'_>,
     ) -> Result<schedule::Subject<'_>, Unschedulable> {
         let replicas = self.config.replicas_of(&self.template.body);
         if wanted.divide && replicas.is_none() {
@@ -265,7 +265,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         &self,
         plugins: &Plugins,
         subject: &schedule::Subject<'_>,
-        wanted: &Wanted<'_>,
+        wanted: &EffectivePolicy<'_>,
     ) -> String {
         let mut trace = Trace::new(self.plane.clusters.len());
         schedule::schedule(&self.plane.members, plugins, subject, wanted, Some(&mut trace));

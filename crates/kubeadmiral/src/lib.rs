@@ -26,9 +26,11 @@ mod affinity;
 mod api;
 pub mod capacity;
 mod cluster;
+mod cluster_preferences;
 mod complete;
 mod connection;
 mod decide;
+mod effective_policy;
 mod explain;
 mod followers;
 mod hash;
@@ -49,8 +51,6 @@ mod source;
 mod trigger;
 mod types;
 mod validate;
-mod wanted;
-mod wishes;
 
 use decide::Decision;
 use namespaces::Namespaces;
@@ -277,8 +277,8 @@ impl ControlPlane for KubeAdmirals<'_> {
         }
     }
 
-    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        member::act(self, placement, cluster, live)
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::reconcile(self, placement, cluster, live)
     }
 
     fn explain(

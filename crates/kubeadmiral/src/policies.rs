@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::api::PolicySpec;
+use super::cluster_preferences::ClusterPreferences;
 use super::profile::Plugins;
-use super::wishes::Wishes;
 use super::{hash, keys};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 
@@ -18,7 +18,7 @@ pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PolicySpec,
     /// What its placement list says of the inventory.
-    pub(super) wishes: Wishes,
+    pub(super) wishes: ClusterPreferences,
     /// A digest of what decides about placement in it.
     content: String,
     /// The same of the policy as the API server stores it, with its defaults.
@@ -38,7 +38,13 @@ impl<'a> Policy<'a> {
         })?;
         let raw = object.at(&["spec"]).unwrap_or(&Value::Null);
         let (content, stored_content) = (hash::policy(raw), hash::stored_policy(raw));
-        Ok(Self { object, wishes: Wishes::new(&spec.placement, clusters), spec, content, stored_content })
+        Ok(Self {
+            object,
+            wishes: ClusterPreferences::new(&spec.placement, clusters),
+            spec,
+            content,
+            stored_content,
+        })
     }
 
     /// Takes the policy for one that a hub holds. Its API server has filled in defaults, so that what is absent there

@@ -362,10 +362,10 @@ impl ControlPlane for KubeFeds<'_> {
         }
     }
 
-    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         match self.about(&placement.object)? {
-            Subject::Federated(federated) => member::act(self, placement, federated, cluster, live),
-            Subject::Template(template) => v1::member::act(self, placement, template, cluster, live),
+            Subject::Federated(federated) => member::reconcile(self, placement, federated, cluster, live),
+            Subject::Template(template) => v1::member::reconcile(self, placement, template, cluster, live),
             Subject::Record(_) => None,
         }
     }

@@ -343,8 +343,8 @@ impl ControlPlane for KubeFleets<'_> {
         variants.flatten().collect()
     }
 
-    fn act(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        member::act::act(self, placement, cluster, live)
+    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+        member::reconcile::reconcile(self, placement, cluster, live)
     }
 
     fn explain(

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Client;
 use super::kinds;
 use super::read::parent_path;
-use super::{Access, Error, Job, each, target, within};
+use super::{Access, DesiredState, Error, each, target, within};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -24,7 +24,7 @@ const GROUP: &str = "/apis/authorization.k8s.io/v1";
 
 /// What an apply may not do in a cluster, a line each.
 #[derive(Clone, Debug)]
-pub struct Missing {
+pub struct MissingAccess {
     /// The cluster.
     pub cluster: ClusterName,
     /// What is missing; or why that is not known.
@@ -38,22 +38,22 @@ type Place = (String, String, Option<String>);
 /// longer wanted.
 pub fn check_access(
     access: &Access,
-    jobs: &[Job<'_>],
+    jobs: &[DesiredState<'_>],
     inventory: &Inventory,
     deletes: &(dyn Fn(&str) -> bool + Sync),
-) -> Result<Vec<Missing>, Error> {
+) -> Result<Vec<MissingAccess>, Error> {
     each(access, jobs, |runtime, ways, job| {
         let rights = runtime.block_on(within(access.timeout, async {
             let client = target::to(ways, &job.cluster).await?;
             missing(&client, job, inventory, deletes).await
         }));
-        Missing { cluster: job.cluster.clone(), rights }
+        MissingAccess { cluster: job.cluster.clone(), rights }
     })
 }
 
 async fn missing(
     client: &Client,
-    job: &Job<'_>,
+    job: &DesiredState<'_>,
     inventory: &Inventory,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<String>, Error> {

@@ -8,7 +8,7 @@ use federate_kubernetes::ObjectRef;
 
 /// What came of what was decided to be sent about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SendResult {
     /// The run has not come to it.
     Open,
     /// The API server took it.
@@ -23,19 +23,19 @@ pub(super) enum Sent {
 
 /// What came of it, by object.
 #[derive(Debug, Default)]
-pub(super) struct Carried {
-    pub(super) sent: BTreeMap<ObjectRef, Sent>,
+pub(super) struct SendResults {
+    pub(super) sent: BTreeMap<ObjectRef, SendResult>,
     /// The uid of the inventory's parent.
     pub(super) parent: Option<String>,
 }
 
-impl Carried {
+impl SendResults {
     /// Everything that is to be sent, before anything is.
     pub(super) fn begin(decisions: &[Decision]) -> Self {
         let sent = decisions.iter().filter_map(|decision| match (&decision.send, &decision.action.error) {
-            (Some(_), _) => Some((decision.action.object.clone(), Sent::Open)),
+            (Some(_), _) => Some((decision.action.object.clone(), SendResult::Open)),
             // What depends on it must not go.
-            (None, Some(why)) => Some((decision.action.object.clone(), Sent::Failed(why.clone()))),
+            (None, Some(why)) => Some((decision.action.object.clone(), SendResult::Failed(why.clone()))),
             (None, None) => None,
         });
         Self { sent: sent.collect(), parent: None }
@@ -43,7 +43,9 @@ impl Carried {
 
     /// The objects that could not be changed, or were not because of others.
     pub(super) fn undone(&self) -> impl Iterator<Item = &ObjectRef> {
-        let undone = |sent: &Sent| matches!(sent, Sent::Failed(_) | Sent::Held(_) | Sent::Late);
+        let undone = |sent: &SendResult| {
+            matches!(sent, SendResult::Failed(_) | SendResult::Held(_) | SendResult::Late)
+        };
         self.sent.iter().filter(move |(_, sent)| undone(sent)).map(|(object, _)| object)
     }
 
@@ -51,30 +53,30 @@ impl Carried {
         self.undone().next().is_none()
     }
 
-    pub(super) fn note(&mut self, object: ObjectRef, sent: Sent) {
+    pub(super) fn note(&mut self, object: ObjectRef, sent: SendResult) {
         self.sent.insert(object, sent);
     }
 
     /// The objects that are worth another round: another client was faster, or what they need was held up by that.
     pub(super) fn again(&self) -> BTreeSet<ObjectRef> {
-        let again = self.sent.iter().filter(|(_, sent)| !matches!(sent, Sent::Done));
+        let again = self.sent.iter().filter(|(_, sent)| !matches!(sent, SendResult::Done));
         again.map(|(object, _)| object.clone()).collect()
     }
 
     pub(super) fn any_late(&self) -> bool {
-        self.sent.values().any(|sent| *sent == Sent::Late)
+        self.sent.values().any(|sent| *sent == SendResult::Late)
     }
 
     /// Says of actions what came of them.
     pub(super) fn mark(&self, actions: &mut [Action], tried_only: bool, late: &str, ended: &str) {
         for action in actions {
             let (outcome, why) = match self.sent.get(&action.object) {
-                Some(Sent::Done) if tried_only => continue,
-                Some(Sent::Done) => (Outcome::Done, None),
-                Some(Sent::Failed(why)) => (Outcome::Failed, Some(why.as_str())),
-                Some(Sent::Late) => (Outcome::Failed, Some(late)),
-                Some(Sent::Held(why)) => (Outcome::NotTried, Some(why.as_str())),
-                Some(Sent::Open) => (Outcome::NotTried, Some(ended)),
+                Some(SendResult::Done) if tried_only => continue,
+                Some(SendResult::Done) => (Outcome::Done, None),
+                Some(SendResult::Failed(why)) => (Outcome::Failed, Some(why.as_str())),
+                Some(SendResult::Late) => (Outcome::Failed, Some(late)),
+                Some(SendResult::Held(why)) => (Outcome::NotTried, Some(why.as_str())),
+                Some(SendResult::Open) => (Outcome::NotTried, Some(ended)),
                 None if tried_only || action.outcome != Outcome::Planned => continue,
                 None => (Outcome::Done, None),
             };
@@ -88,7 +90,7 @@ impl Carried {
     }
 }
 
-impl From<Result<(), Error>> for Sent {
+impl From<Result<(), Error>> for SendResult {
     fn from(result: Result<(), Error>) -> Self {
         match result {
             Ok(()) => Self::Done,

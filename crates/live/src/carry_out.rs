@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 
 use tokio::task::JoinSet;
 
-use super::carried::{Carried, Sent};
+use super::carried::{SendResult, SendResults};
 use super::client::Client;
 use super::depends::{Failed, in_the_way, live};
 use super::gates::Gates;
 use super::order::{Phase, phase, phases};
 use super::parent::Parent;
-use super::read::{Seen, finished};
+use super::read::{ClusterState, finished};
 use super::steps::{Steps, steps, take};
-use super::{Decider, DryRun, Error, How, Job, Progress, Step};
-use federate_engine::actions::{Decision, Deed, Send};
+use super::{ApplyOptions, Decider, DesiredState, DryRun, Error, Progress, Step};
+use federate_engine::actions::{ActionKind, Decision, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Tells how many objects are done.
@@ -51,18 +51,22 @@ type Phased = Vec<(Phase, Steps)>;
 /// Everything that carrying out in one cluster needs.
 pub(super) struct Run<'r> {
     pub(super) client: &'r Client,
-    pub(super) job: &'r Job<'r>,
-    pub(super) seen: &'r Seen,
+    pub(super) job: &'r DesiredState<'r>,
+    pub(super) seen: &'r ClusterState,
     pub(super) decisions: &'r [Decision],
-    pub(super) how: &'r How<'r>,
+    pub(super) how: &'r ApplyOptions<'r>,
     /// What the API server would take, by its answer to a dry run of exactly that.
     pub(super) tried: &'r BTreeSet<ObjectRef>,
 }
 
 impl Run<'_> {
     /// Carries out what was decided. `carried` says what came of it also where this ends with an error.
-    pub(super) async fn carry_out(&self, decider: &dyn Decider, carried: &mut Carried) -> Result<(), Error> {
-        *carried = Carried::begin(self.decisions);
+    pub(super) async fn carry_out(
+        &self,
+        decider: &dyn Decider,
+        carried: &mut SendResults,
+    ) -> Result<(), Error> {
+        *carried = SendResults::begin(self.decisions);
         let (applied, deleted) = self.sorted(decider, carried);
         let of = applied.len() + deleted.len();
         let mut tally = Tally { cluster: &self.job.cluster, progress: self.how.progress, done: 0, of };
@@ -101,7 +105,7 @@ impl Run<'_> {
     }
 
     /// The requests about what is applied, and about what is deleted.
-    fn sorted(&self, decider: &dyn Decider, carried: &mut Carried) -> (Phased, Phased) {
+    fn sorted(&self, decider: &dyn Decider, carried: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
             let Some(send) = &decision.send else { continue };
@@ -110,7 +114,7 @@ impl Run<'_> {
             match (steps(self.seen, object, send, self.how), send) {
                 (Some(steps), Send::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), Send::Delete { .. }) => deleted.push((place, steps)),
-                (None, _) => carried.note(object.clone(), Sent::Failed(unknown(object))),
+                (None, _) => carried.note(object.clone(), SendResult::Failed(unknown(object))),
             }
         }
         (applied, deleted)
@@ -132,7 +136,7 @@ impl Run<'_> {
         &self,
         applied: Phased,
         deleted: Phased,
-        carried: &mut Carried,
+        carried: &mut SendResults,
         tally: &mut Tally<'_>,
     ) -> Result<(), Error> {
         let first = in_the_way(self.seen, &self.job.cluster, self.decisions);
@@ -141,8 +145,8 @@ impl Run<'_> {
             let room = first.iter().find(|(_, waiting)| ***waiting == steps.object);
             let room = room.map(|(held, _)| format!("{held} is deleted first, which holds what it asks for"));
             match self.seen.obstacle(self.job, &steps.object).or(room) {
-                Some(why) => carried.note(steps.object, Sent::Held(why)),
-                None if self.tried.contains(&steps.object) => carried.note(steps.object, Sent::Done),
+                Some(why) => carried.note(steps.object, SendResult::Held(why)),
+                None if self.tried.contains(&steps.object) => carried.note(steps.object, SendResult::Done),
                 None => all.push(steps),
             }
         }
@@ -153,7 +157,7 @@ impl Run<'_> {
     async fn delete(
         &self,
         deleted: Phased,
-        carried: &mut Carried,
+        carried: &mut SendResults,
         tally: &mut Tally<'_>,
     ) -> Result<(), Error> {
         let failed =
@@ -164,7 +168,7 @@ impl Run<'_> {
                 None => gone.push((phase, steps)),
                 Some(other) => {
                     let why = format!("not deleted, because {other} could not be applied, which may need it");
-                    carried.note(steps.object, Sent::Held(why));
+                    carried.note(steps.object, SendResult::Held(why));
                 }
             }
         }
@@ -187,7 +191,7 @@ fn unknown(object: &ObjectRef) -> String {
 pub(super) async fn run(
     client: &Client,
     all: Vec<Steps>,
-    carried: &mut Carried,
+    carried: &mut SendResults,
     tally: &mut Tally<'_>,
 ) -> Result<(), Error> {
     // What is under way ends with it.
@@ -213,6 +217,6 @@ pub(super) async fn run(
 }
 
 /// Whether something is there that an apply left there.
-pub(super) fn stands(deed: Deed) -> bool {
-    matches!(deed, Deed::Create | Deed::Update | Deed::Adopt | Deed::Unchanged)
+pub(super) fn stands(deed: ActionKind) -> bool {
+    matches!(deed, ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged)
 }

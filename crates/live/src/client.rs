@@ -41,7 +41,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 8;
 
 /// A way to an API server.
-pub(super) trait Way: Send + Sync {
+pub(super) trait ClientFactory: Send + Sync {
     /// Goes it, with credentials as they are now.
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>>;
 }
@@ -55,7 +55,7 @@ pub(super) struct Client {
 }
 
 struct Server {
-    way: Box<dyn Way>,
+    way: Box<dyn ClientFactory>,
     /// With what was got by the way last, and how often that was.
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
@@ -82,7 +82,10 @@ enum Miss {
 impl Client {
     /// Connects. A cluster takes one of the `places` when it has answered for the first time, and keeps it: those that
     /// cannot be reached hold up nobody.
-    pub(super) async fn new(way: impl Way + 'static, places: Arc<Semaphore>) -> Result<Self, Error> {
+    pub(super) async fn new(
+        way: impl ClientFactory + 'static,
+        places: Arc<Semaphore>,
+    ) -> Result<Self, Error> {
         let inner = way.client().await?;
         let server = Arc::new(Server {
             way: Box::new(way),

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::read::Seen;
+use super::read::ClusterState;
 use federate_engine::actions::{Decision, Send};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The objects that are deleted first, each with the one that is about to be applied and asks for what it holds.
 pub(super) fn in_the_way<'d>(
-    seen: &Seen,
+    seen: &ClusterState,
     cluster: &ClusterName,
     decisions: &'d [Decision],
 ) -> BTreeMap<&'d ObjectRef, &'d ObjectRef> {
@@ -35,7 +35,7 @@ pub(super) fn in_the_way<'d>(
 }
 
 /// An object as it runs.
-pub(super) fn live<'s>(seen: &'s Seen, cluster: &ClusterName, id: &ObjectRef) -> Option<&'s Value> {
+pub(super) fn live<'s>(seen: &'s ClusterState, cluster: &ClusterName, id: &ObjectRef) -> Option<&'s Value> {
     let found = seen.live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
     found.map(|object| &object.body)
 }

@@ -14,20 +14,20 @@ use super::call::Call;
 use super::client::Client;
 use super::depends::{in_the_way, live};
 use super::kinds::path_of;
-use super::read::{Seen, finished};
+use super::read::{ClusterState, finished};
 use super::steps::APPLY;
-use super::{Decider, DryRun, Error, How, Job};
-use federate_engine::actions::{Decision, Deed, MANAGER, Send};
+use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
+use federate_engine::actions::{ActionKind, Decision, MANAGER, Send};
 use federate_kubernetes::ObjectRef;
 
 /// Sends dry runs of what was decided, and has it decided anew by the answers. Returns the objects of which the API
 /// server takes exactly what would be sent.
 pub(super) async fn ask(
     client: &Client,
-    job: &Job<'_>,
-    seen: &Seen,
+    job: &DesiredState<'_>,
+    seen: &ClusterState,
     decisions: &mut [Decision],
-    (decider, how): (&dyn Decider, &How<'_>),
+    (decider, how): (&dyn Decider, &ApplyOptions<'_>),
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
     for (at, call) in calls(job, seen, decisions, how) {
@@ -58,8 +58,13 @@ pub(super) async fn ask(
 }
 
 /// The dry runs, each with the place of its decision.
-fn calls(job: &Job<'_>, seen: &Seen, decisions: &[Decision], how: &How<'_>) -> Vec<(usize, Call)> {
-    let changes = decisions.iter().any(|d| d.send.is_some() && d.action.action != Deed::Create);
+fn calls(
+    job: &DesiredState<'_>,
+    seen: &ClusterState,
+    decisions: &[Decision],
+    how: &ApplyOptions<'_>,
+) -> Vec<(usize, Call)> {
+    let changes = decisions.iter().any(|d| d.send.is_some() && d.action.action != ActionKind::Create);
     let creates = how.dry_run == Some(DryRun::Server) || (changes && how.dry_run.is_none());
     // What another object still holds, the API server would refuse to give.
     let waiting: BTreeSet<&ObjectRef> = in_the_way(seen, &job.cluster, decisions).into_values().collect();
@@ -67,9 +72,9 @@ fn calls(job: &Job<'_>, seen: &Seen, decisions: &[Decision], how: &How<'_>) -> V
         let object = &decision.action.object;
         let Some(Send::Apply { body, replaces: None, .. }) = &decision.send else { return None };
         let asked = match decision.action.action {
-            Deed::Create => creates && seen.obstacle(job, object).is_none(),
-            Deed::Update | Deed::Adopt => true,
-            Deed::Unchanged | Deed::Conflict | Deed::Skip | Deed::Delete => false,
+            ActionKind::Create => creates && seen.obstacle(job, object).is_none(),
+            ActionKind::Update | ActionKind::Adopt => true,
+            ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip | ActionKind::Delete => false,
         };
         let kind = seen.kinds.of(object).filter(|_| asked && !waiting.contains(object))?;
         let call = Call::new(Method::PATCH, path_of(kind, object));

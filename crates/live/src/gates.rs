@@ -14,14 +14,14 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::call::{Call, encoded};
-use super::carried::{Carried, Sent};
+use super::carried::{SendResult, SendResults};
 use super::carry_out::{Tally, run};
 use super::client::Client;
 use super::depends::{Failed, live};
 use super::order::{Phase, is_webhook};
-use super::read::Seen;
+use super::read::ClusterState;
 use super::steps::{Steps, steps};
-use super::{Error, How, Job};
+use super::{ApplyOptions, DesiredState, Error};
 use federate_engine::actions::{Decision, Send};
 use federate_kubernetes::ObjectRef;
 
@@ -37,15 +37,15 @@ type Service = (String, String);
 /// The webhooks and API servers of a run, and what they keep from being done.
 pub(super) struct Gates<'r> {
     pub(super) client: &'r Client,
-    pub(super) job: &'r Job<'r>,
-    pub(super) seen: &'r Seen,
+    pub(super) job: &'r DesiredState<'r>,
+    pub(super) seen: &'r ClusterState,
     pub(super) decisions: &'r [Decision],
-    pub(super) how: &'r How<'r>,
+    pub(super) how: &'r ApplyOptions<'r>,
 }
 
 impl<'r> Gates<'r> {
     /// Those that may be applied: those whose Services work, and those that mend what blocks others now.
-    pub(super) async fn open(&self, all: Vec<Steps>, carried: &mut Carried) -> Result<Vec<Steps>, Error> {
+    pub(super) async fn open(&self, all: Vec<Steps>, carried: &mut SendResults) -> Result<Vec<Steps>, Error> {
         let blocked = carried.unanswered();
         let failed = Failed::of(carried.undone(), self.decisions, |object| self.live(object));
         let patience = self.how.wait.unwrap_or(PATIENCE);
@@ -67,7 +67,7 @@ impl<'r> Gates<'r> {
                 }),
             };
             match held {
-                Some(why) => carried.note(steps.object, Sent::Held(why)),
+                Some(why) => carried.note(steps.object, SendResult::Held(why)),
                 None => open.push(steps),
             }
         }
@@ -79,7 +79,7 @@ impl<'r> Gates<'r> {
     pub(super) async fn unblock(
         &self,
         deleted: Vec<(Phase, Steps)>,
-        carried: &mut Carried,
+        carried: &mut SendResults,
         tally: &mut Tally<'_>,
     ) -> Result<Vec<(Phase, Steps)>, Error> {
         let blocked = carried.unanswered();
@@ -107,7 +107,7 @@ impl<'r> Gates<'r> {
             let object = &decision.action.object;
             let Some(name) = carried.unanswered_of(object).map(str::to_owned) else { continue };
             if let Some(why) = blocker(self.client, &name, self.job).await? {
-                carried.note(object.clone(), Sent::Failed(format!("webhook {name} blocks it: {why}")));
+                carried.note(object.clone(), SendResult::Failed(format!("webhook {name} blocks it: {why}")));
             }
         }
         Ok(deleted)
@@ -133,7 +133,7 @@ impl<'r> Gates<'r> {
     }
 }
 
-impl Carried {
+impl SendResults {
     /// The webhooks that the API server could not ask.
     fn unanswered(&self) -> BTreeSet<String> {
         self.sent.keys().filter_map(|object| self.unanswered_of(object)).map(str::to_owned).collect()
@@ -142,7 +142,7 @@ impl Carried {
     /// The webhook that the API server could not ask about an object.
     fn unanswered_of(&self, object: &ObjectRef) -> Option<&str> {
         match self.sent.get(object) {
-            Some(Sent::Failed(message)) => unanswered(message),
+            Some(SendResult::Failed(message)) => unanswered(message),
             _ => None,
         }
     }
@@ -205,7 +205,7 @@ async fn is_served(client: &Client, (namespace, name): &Service) -> Result<bool,
 }
 
 /// What is known of a webhook that blocks objects: its configuration, and what it needs.
-async fn blocker(client: &Client, name: &str, job: &Job<'_>) -> Result<Option<String>, Error> {
+async fn blocker(client: &Client, name: &str, job: &DesiredState<'_>) -> Result<Option<String>, Error> {
     for (plural, kind) in [
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
@@ -225,7 +225,7 @@ async fn blocker(client: &Client, name: &str, job: &Job<'_>) -> Result<Option<St
 }
 
 /// Why a webhook does not answer, as far as that can be told, and what would mend it.
-fn explained(what: &str, configuration: &Value, name: &str, job: &Job<'_>) -> String {
+fn explained(what: &str, configuration: &Value, name: &str, job: &DesiredState<'_>) -> String {
     let hooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let mut services = hooks
         .filter(|hook| hook.get("name").is_some_and(|own| own == name))
@@ -246,7 +246,7 @@ fn explained(what: &str, configuration: &Value, name: &str, job: &Job<'_>) -> St
 }
 
 /// The workload whose pods a wanted Service selects.
-fn behind<'j>(namespace: &str, service: &str, job: &'j Job<'_>) -> Option<&'j ObjectRef> {
+fn behind<'j>(namespace: &str, service: &str, job: &'j DesiredState<'_>) -> Option<&'j ObjectRef> {
     let is_service = |id: &ObjectRef| id.kind == "Service" && id.group().is_empty() && id.name == service;
     let inside = || job.wanted.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
     let (_, body) = inside().find(|(id, _)| is_service(id))?;

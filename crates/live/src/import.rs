@@ -15,7 +15,7 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ImportScope {
     /// One object.
     One {
         /// Its kind, as a person names it.
@@ -30,7 +30,7 @@ pub enum Asked {
     },
 }
 
-impl Asked {
+impl ImportScope {
     fn kind(&self) -> &str {
         match self {
             Self::One { kind, .. } | Self::All { kind } => kind,
@@ -40,7 +40,7 @@ impl Asked {
 
 /// Where it is asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Where {
+pub struct ImportSource {
     /// The context of the kubeconfig.
     pub context: String,
     /// The namespace; without it that of the context.
@@ -53,7 +53,7 @@ pub struct Where {
 
 /// An object that was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundObject {
     /// The object. Its origin is the context.
     pub object: Object,
     /// Its kind.
@@ -66,13 +66,13 @@ pub struct Found {
 #[derive(Clone, Debug, Default)]
 pub struct Fetched {
     /// Each object once, in the order in which they were asked for, those of a kind by name.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundObject>,
     /// What was asked for by name and is not there.
     pub absent: Vec<ObjectRef>,
 }
 
 /// Reads objects of a cluster.
-pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched, Error> {
+pub fn fetch(access: &Access, place: &ImportSource, asked: &[ImportScope]) -> Result<Fetched, Error> {
     let ways = access.read(1)?;
     let contexts = ways.contexts();
     if !contexts.contains(&place.context.as_str()) {
@@ -88,14 +88,14 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
         let client = target::to(&ways, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
-        let names: Vec<&str> = asked.iter().map(Asked::kind).collect();
+        let names: Vec<&str> = asked.iter().map(ImportScope::kind).collect();
         let kinds = discover::kinds(&client, &names).await?;
         let mut fetched = Fetched::default();
         let mut seen = BTreeSet::new();
         for (asked, kind) in asked.iter().zip(kinds) {
             let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.clone());
             let (mut all, named) = match asked {
-                Asked::One { name, .. } => {
+                ImportScope::One { name, .. } => {
                     let id = ObjectRef {
                         api_version: kind.api_version(),
                         kind: kind.kind.clone(),
@@ -108,8 +108,8 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
                     };
                     (vec![object(&kind, body, &cluster)], true)
                 }
-                Asked::All { .. } if kind.is("Secret") => return Err(unnamed_secrets()),
-                Asked::All { .. } => {
+                ImportScope::All { .. } if kind.is("Secret") => return Err(unnamed_secrets()),
+                ImportScope::All { .. } => {
                     let list = List {
                         kind: kind.clone(),
                         namespace: of_namespace(),
@@ -120,7 +120,11 @@ pub fn fetch(access: &Access, place: &Where, asked: &[Asked]) -> Result<Fetched,
             };
             all.retain(|object| seen.insert(object.id.clone()));
             all.sort_by(|a, b| a.id.cmp(&b.id));
-            fetched.found.extend(all.into_iter().map(|object| Found { object, kind: kind.clone(), named }));
+            fetched.found.extend(all.into_iter().map(|object| FoundObject {
+                object,
+                kind: kind.clone(),
+                named,
+            }));
         }
         Ok(fetched)
     }))

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::call::{Call, encoded};
 use super::client::Client;
-use super::{Error, Job};
+use super::{DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_engine::actions::inventory::Members;
 use federate_kubernetes::ObjectRef;
@@ -77,7 +77,7 @@ pub(super) fn version_path(api_version: &str) -> String {
 }
 
 /// Finds out about the kinds of what is wanted and of what we own.
-pub(super) async fn find(client: &Client, job: &Job<'_>, members: &Members) -> Result<Kinds, Error> {
+pub(super) async fn find(client: &Client, job: &DesiredState<'_>, members: &Members) -> Result<Kinds, Error> {
     let mut kinds = Kinds::default();
     let defined = defined(job);
     let mut foreign: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -112,7 +112,7 @@ pub(super) async fn find(client: &Client, job: &Job<'_>, members: &Members) -> R
 }
 
 /// The kinds that wanted definitions make.
-fn defined(job: &Job<'_>) -> Vec<Kind> {
+fn defined(job: &DesiredState<'_>) -> Vec<Kind> {
     let definitions = job.wanted.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
     definitions.flat_map(|(_, body)| Kind::customs(body)).collect()
 }

@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use federate_dialect::Health;
 use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::{Action, Decision, Deed, Inventory, Outcome, RepoRef};
+use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Outcome, RepoRef};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
@@ -46,17 +46,17 @@ mod steps;
 mod target;
 mod wait;
 
-pub use access::{Missing, check_access};
+pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
-pub use read::Seen;
+pub use read::ClusterState;
 pub use target::Access;
 
-use carried::Carried;
+use carried::SendResults;
 use carry_out::Run;
 use client::Client;
-use target::Ways;
+use target::Connections;
 
 /// How many clusters are asked at a time whether they are there; [`target`] says how many are worked on.
 const ASKED_AT_ONCE: usize = 256;
@@ -67,7 +67,7 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 
 /// What is wanted in a cluster.
 #[derive(Clone, Debug)]
-pub struct Job<'j> {
+pub struct DesiredState<'j> {
     /// The cluster.
     pub cluster: ClusterName,
     /// Its objects, by what they are called there.
@@ -77,19 +77,19 @@ pub struct Job<'j> {
 /// Who decides. Everything it is asked is a function of what it is given.
 pub trait Decider: Sync {
     /// What is to be done in a cluster, as a first step.
-    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided;
+    fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided;
 
     /// Decides anew about an object of which the API server says what an apply makes of it, or why it refuses that.
     fn answered(
         &self,
         decision: &mut Decision,
-        seen: &Seen,
+        seen: &ClusterState,
         live: Option<&Value>,
         answer: Result<Value, String>,
     );
 
     /// What is to be done, after the API server was asked.
-    fn finish(&self, cluster: &ClusterName, seen: &Seen, decided: Decided) -> Decided;
+    fn finish(&self, cluster: &ClusterName, seen: &ClusterState, decided: Decided) -> Decided;
 
     /// The wave in which an object is applied.
     fn wave(&self, object: &ObjectRef) -> u32;
@@ -129,7 +129,7 @@ pub enum Step {
 
 /// How it is done.
 #[derive(Clone)]
-pub struct How<'h> {
+pub struct ApplyOptions<'h> {
     /// What we own.
     pub inventory: &'h Inventory,
     /// Where what is wanted comes from, as far as that is known.
@@ -211,9 +211,9 @@ impl Error {
 /// them from being reached is an error.
 pub fn apply(
     access: &Access,
-    jobs: &[Job<'_>],
+    jobs: &[DesiredState<'_>],
     decider: &dyn Decider,
-    how: &How<'_>,
+    how: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
     each(access, jobs, |runtime, ways, job| one(runtime, ways, job, decider, how))
 }
@@ -221,8 +221,8 @@ pub fn apply(
 /// Works on all clusters, some at a time.
 fn each<'j, T: Send>(
     access: &Access,
-    jobs: &'j [Job<'j>],
-    one: impl Fn(&Runtime, &Arc<Ways>, &'j Job<'j>) -> T + Sync,
+    jobs: &'j [DesiredState<'j>],
+    one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
     let ways = access.read(jobs.len())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -253,14 +253,14 @@ fn each<'j, T: Send>(
 
 fn one(
     runtime: &Runtime,
-    ways: &Arc<Ways>,
-    job: &Job<'_>,
+    ways: &Arc<Connections>,
+    job: &DesiredState<'_>,
     decider: &dyn Decider,
-    how: &How<'_>,
+    how: &ApplyOptions<'_>,
 ) -> ClusterOutcome {
     let mut outcome =
         ClusterOutcome { cluster: job.cluster.clone(), actions: Vec::new(), error: None, notes: Vec::new() };
-    let mut carried = Carried::default();
+    let mut carried = SendResults::default();
     let worked = runtime.block_on(within(ways.timeout(), async {
         let client = target::to(ways, &job.cluster).await?.dry_run(how.dry_run.is_some());
         work(&client, job, decider, how, (&mut outcome, &mut carried)).await
@@ -284,13 +284,18 @@ async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, 
 }
 
 /// Leaves an Event that says what was done, if anything was.
-async fn tell(client: &Client, how: &How<'_>, carried: &Carried, actions: &[Action]) {
-    let mut counts: BTreeMap<Deed, usize> = BTreeMap::new();
+async fn tell(client: &Client, how: &ApplyOptions<'_>, carried: &SendResults, actions: &[Action]) {
+    let mut counts: BTreeMap<ActionKind, usize> = BTreeMap::new();
     let mut failed = 0;
     for action in actions {
         match action.outcome {
             Outcome::Failed => failed += 1,
-            Outcome::Done if !matches!(action.action, Deed::Unchanged | Deed::Conflict | Deed::Skip) => {
+            Outcome::Done
+                if !matches!(
+                    action.action,
+                    ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip
+                ) =>
+            {
                 *counts.entry(action.action).or_default() += 1;
             }
             _ => {}
@@ -302,9 +307,9 @@ async fn tell(client: &Client, how: &How<'_>, carried: &Carried, actions: &[Acti
     };
     let done = counts.iter().map(|(deed, count)| {
         let word = match deed {
-            Deed::Create => "created",
-            Deed::Update => "updated",
-            Deed::Adopt => "adopted",
+            ActionKind::Create => "created",
+            ActionKind::Update => "updated",
+            ActionKind::Adopt => "adopted",
             _ => "deleted",
         };
         format!("{count} {word}")
@@ -316,10 +321,10 @@ async fn tell(client: &Client, how: &How<'_>, carried: &Carried, actions: &[Acti
 
 async fn work(
     client: &Client,
-    job: &Job<'_>,
+    job: &DesiredState<'_>,
     decider: &dyn Decider,
-    how: &How<'_>,
-    (outcome, carried): (&mut ClusterOutcome, &mut Carried),
+    how: &ApplyOptions<'_>,
+    (outcome, carried): (&mut ClusterOutcome, &mut SendResults),
 ) -> Result<(), Error> {
     // What a round before was too late for; everything in the first.
     let mut open: Option<BTreeSet<ObjectRef>> = None;

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::client::Client;
-use super::read::{Seen, parent_path};
+use super::read::{ClusterState, parent_path};
 use super::steps::{APPLY, deletion};
-use super::{Error, How};
+use super::{ApplyOptions, Error};
 use federate_engine::actions::inventory::Members;
 use federate_engine::actions::{Decision, Inventory, MANAGER, RepoRef, Send};
 use federate_kubernetes::ObjectRef;
@@ -32,7 +32,7 @@ impl Said {
 
 /// The inventory's parent.
 pub(super) struct Parent<'p> {
-    how: How<'p>,
+    how: ApplyOptions<'p>,
     /// As the server has it.
     there: Option<Said>,
     /// What it says when all is done.
@@ -44,7 +44,7 @@ pub(super) struct Parent<'p> {
 }
 
 /// Refuses a set of another repo, and says of sets of this one that are left.
-pub(super) fn check(seen: &Seen, how: &How<'_>) -> Result<Vec<String>, Error> {
+pub(super) fn check(seen: &ClusterState, how: &ApplyOptions<'_>) -> Result<Vec<String>, Error> {
     let set = how.inventory;
     let recorded = seen.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
     if let Some(recorded) = recorded
@@ -74,7 +74,7 @@ pub(super) fn check(seen: &Seen, how: &How<'_>) -> Result<Vec<String>, Error> {
 }
 
 impl<'p> Parent<'p> {
-    pub(super) fn new(seen: &Seen, decisions: &[Decision], how: &How<'p>) -> Self {
+    pub(super) fn new(seen: &ClusterState, decisions: &[Decision], how: &ApplyOptions<'p>) -> Self {
         let inventory = how.inventory;
         let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
         let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
@@ -142,7 +142,12 @@ impl<'p> Parent<'p> {
 }
 
 /// Leaves an Event on the parent that says what an apply did.
-pub(super) async fn report(client: &Client, how: &How<'_>, uid: &str, (failed, message): (bool, String)) {
+pub(super) async fn report(
+    client: &Client,
+    how: &ApplyOptions<'_>,
+    uid: &str,
+    (failed, message): (bool, String),
+) {
     use super::call::encoded;
     let set = how.inventory;
     let now = jiff::Timestamp::now();

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::call::Call;
 use super::client::Client;
 use super::kinds::{self, Kinds, path, path_of};
-use super::{Error, How, Job};
+use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver::Kind;
 use federate_engine::actions::Inventory;
 use federate_engine::actions::inventory::Members;
@@ -27,7 +27,7 @@ const LISTS: usize = 3;
 
 /// What was found in a cluster.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ClusterState {
     /// What is wanted, and what we own, as far as it is there.
     pub live: Live,
     /// The kinds of all of them.
@@ -46,9 +46,9 @@ pub struct Seen {
     pub unreadable: BTreeMap<ObjectRef, String>,
 }
 
-impl Seen {
+impl ClusterState {
     /// Why an API server cannot try an object before others are there, if it cannot.
-    pub(super) fn obstacle(&self, job: &Job<'_>, object: &ObjectRef) -> Option<String> {
+    pub(super) fn obstacle(&self, job: &DesiredState<'_>, object: &ObjectRef) -> Option<String> {
         if !self.kinds.serves(object) {
             return Some(format!(
                 "its CustomResourceDefinition is not there yet, so that {} {} is not served",
@@ -71,7 +71,11 @@ fn key(object: &ObjectRef) -> Key {
 }
 
 /// Reads a cluster.
-pub(super) async fn read(client: &Client, job: &Job<'_>, how: &How<'_>) -> Result<Seen, Error> {
+pub(super) async fn read(
+    client: &Client,
+    job: &DesiredState<'_>,
+    how: &ApplyOptions<'_>,
+) -> Result<ClusterState, Error> {
     let sets = how.moved.into_iter().filter(|moved| *moved != how.inventory).chain([how.inventory]);
     let sets: Vec<&Inventory> = sets.collect();
     let mut parents = Vec::new();
@@ -112,7 +116,7 @@ pub(super) async fn read(client: &Client, job: &Job<'_>, how: &How<'_>) -> Resul
     let mut live = Live::default();
     live.insert(job.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(Seen { live, kinds, parent, moved, others, members, partial, unreadable })
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable })
 }
 
 /// The parents of all `ApplySets` of a cluster; none where they may not be listed.
@@ -130,7 +134,7 @@ async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
 }
 
 /// The namespaces that a run is about.
-fn namespaces(job: &Job<'_>, inventory: &Inventory, members: &Members) -> BTreeSet<String> {
+fn namespaces(job: &DesiredState<'_>, inventory: &Inventory, members: &Members) -> BTreeSet<String> {
     let wanted = job.wanted.iter().filter_map(|(object, _)| object.namespace.clone());
     wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
 }
@@ -144,7 +148,7 @@ pub(super) fn parent_path(inventory: &Inventory) -> String {
 /// What is wanted and was not found: alone it is asked for by name, with others by their namespace.
 async fn missing(
     client: &Client,
-    job: &Job<'_>,
+    job: &DesiredState<'_>,
     kinds: &Kinds,
     found: &BTreeSet<Key>,
 ) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {

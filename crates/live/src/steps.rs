@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::call::{Call, encoded};
 use super::client::Client;
 use super::kinds::path_of;
-use super::read::Seen;
-use super::{Error, How};
+use super::read::ClusterState;
+use super::{ApplyOptions, Error};
 use federate_engine::actions::{MANAGER, Replaced, Send};
 use federate_kubernetes::ObjectRef;
 
@@ -37,7 +37,12 @@ pub(super) struct Steps {
 }
 
 /// The requests for a decision; `None` where the kind is not known.
-pub(super) fn steps(seen: &Seen, object: &ObjectRef, send: &Send, how: &How<'_>) -> Option<Steps> {
+pub(super) fn steps(
+    seen: &ClusterState,
+    object: &ObjectRef,
+    send: &Send,
+    how: &ApplyOptions<'_>,
+) -> Option<Steps> {
     let kind = seen.kinds.of(object)?;
     let path = path_of(kind, object);
     let patch = || {

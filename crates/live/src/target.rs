@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::answer::Fault;
 use super::call::Call;
-use super::client::{Client, Way};
+use super::client::{Client, ClientFactory};
 use super::hub::{self, Hub};
 use super::{Error, proxy};
 
@@ -49,7 +49,7 @@ pub struct Access {
 }
 
 /// An [`Access`] whose files have been read.
-pub(super) struct Ways {
+pub(super) struct Connections {
     access: Access,
     source: Arc<Source>,
     /// The hub, or why it cannot be reached: found out once, for all clusters.
@@ -66,7 +66,7 @@ pub(super) enum Source {
 impl Access {
     /// Reads the files. Without a kubeconfig the cluster that this runs in is the only one that can be
     /// reached, so there must be only one that is `wanted`.
-    pub(super) fn read(&self, wanted: usize) -> Result<Arc<Ways>, Error> {
+    pub(super) fn read(&self, wanted: usize) -> Result<Arc<Connections>, Error> {
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
@@ -90,7 +90,7 @@ impl Access {
             }
             Err(_) => pod(wanted)?,
         };
-        Ok(Arc::new(Ways {
+        Ok(Arc::new(Connections {
             access: self.clone(),
             source: Arc::new(source),
             hub: OnceCell::new(),
@@ -139,7 +139,7 @@ fn is_missing(error: &KubeconfigError) -> bool {
 
 /// The way to a member cluster.
 struct Member {
-    ways: Arc<Ways>,
+    ways: Arc<Connections>,
     cluster: String,
 }
 
@@ -149,7 +149,7 @@ struct ToHub {
     context: String,
 }
 
-impl Way for Member {
+impl ClientFactory for Member {
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async {
             let mut config = self.ways.member(&self.cluster).await?;
@@ -165,14 +165,14 @@ impl Way for Member {
     }
 }
 
-impl Way for ToHub {
+impl ClientFactory for ToHub {
     fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async { connect(self.source.context(&self.context, "").await?).await })
     }
 }
 
 /// The API server of a cluster.
-pub(super) async fn to(ways: &Arc<Ways>, cluster: &str) -> Result<Client, Error> {
+pub(super) async fn to(ways: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };
     Client::new(way, ways.places.clone()).await
 }
@@ -191,7 +191,7 @@ impl Source {
     }
 }
 
-impl Ways {
+impl Connections {
     /// How long all that is done with a cluster may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.access.timeout

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use super::carry_out::stands;
 use super::client::Client;
-use super::read::{List, Seen, listed};
-use super::{Decider, Error, How, Step};
+use super::read::{ClusterState, List, listed};
+use super::{ApplyOptions, Decider, Error, Step};
 use federate_dialect::{Health, HealthState};
 use federate_engine::actions::Decision;
 use federate_engine::actions::ownership::PART_OF;
@@ -26,10 +26,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// then, and why.
 pub(super) async fn wait(
     client: &Client,
-    seen: &Seen,
+    seen: &ClusterState,
     decisions: &[Decision],
     decider: &dyn Decider,
-    how: &How<'_>,
+    how: &ApplyOptions<'_>,
     patience: Duration,
 ) -> Result<Vec<(ObjectRef, String)>, Error> {
     let end = Instant::now() + patience;

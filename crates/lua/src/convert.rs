@@ -64,7 +64,7 @@ pub(crate) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
 
 /// What was seen of one result.
 #[derive(Debug, Default)]
-struct Seen {
+struct ResultShape {
     tables: BTreeSet<usize>,
     size: usize,
     depth: usize,
@@ -88,7 +88,7 @@ pub(crate) fn answer(value: &LuaValue) -> Answer {
 
 /// A table as JSON, for functions of the host.
 pub(crate) fn from_table(table: &Table) -> Result<Value, String> {
-    Seen::default().table(table)
+    ResultShape::default().table(table)
 }
 
 /// The string with a replacement character for each byte that is not UTF-8.
@@ -109,7 +109,7 @@ fn json_number(number: f64) -> Option<Value> {
     }
 }
 
-impl Seen {
+impl ResultShape {
     fn value(&mut self, value: &LuaValue) -> Result<Value, String> {
         self.grow(EACH)?;
         match value {

@@ -15,12 +15,12 @@ fn visit(ty: &Type, value: &Value, path: &mut String) -> Result<(), String> {
         return Ok(());
     }
     let (expected, holds) = match ty.resolve() {
-        Type::Any | Type::Whole | Type::Named(_) => return Ok(()),
+        Type::Any | Type::Atomic | Type::Named(_) => return Ok(()),
         Type::Text | Type::Time => ("a string", value.is_string()),
         Type::Number => ("an integer", value.is_i64()),
-        Type::Truth => ("true or false", value.is_boolean()),
+        Type::Boolean => ("true or false", value.is_boolean()),
         Type::Quantity => ("a quantity", Quantity::from_json(value).is_some()),
-        Type::Port => ("an integer or a string", value.is_i64() || value.is_string()),
+        Type::IntOrString => ("an integer or a string", value.is_i64() || value.is_string()),
         Type::Struct(fields) => match value.as_object() {
             Some(map) => {
                 for (key, value) in map {

@@ -4,7 +4,7 @@
 //! of cpu in thousandths, of memory, ephemeral storage and huge pages in binary units, of anything else in
 //! decimal ones; whoever requires nothing, or refers to nothing, gets nil.
 
-use federate_apiserver::canonical;
+use federate_apiserver::normalize;
 use federate_apiserver::schema::Type;
 use federate_kubernetes::pods::{self, References};
 use federate_kubernetes::quantity::Quantity;
@@ -46,7 +46,7 @@ fn resource_add(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
         }
         sum = sum + amount;
     }
-    Ok(vec![string(lua, arguments.budget, canonical::amount(sum.nanos(), binary))?])
+    Ok(vec![string(lua, arguments.budget, normalize::amount(sum.nanos(), binary))?])
 }
 
 fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
@@ -95,7 +95,7 @@ pub fn pod_requirements(spec: &Value) -> Option<Value> {
         let amounts = requests.into_iter().map(|(name, amount)| {
             let binary =
                 matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            let text = canonical::amount(amount.nanos(), binary);
+            let text = normalize::amount(amount.nanos(), binary);
             (name, Value::String(text))
         });
         requirements.insert("resourceRequest".to_owned(), Value::Object(amounts.collect()));

@@ -126,7 +126,7 @@ pub enum Error {
 /// Writes whatever of `tree` the repository does not have yet. Gives the tree of the commit that is to
 /// be made, and what it changes; where nothing differs, nothing is written, and it is the base's own.
 pub fn build(repository: &Repository, base: &Base, tree: &Tree) -> Result<(Oid, Summary), Error> {
-    let wanted = objects::Wanted::of(tree)?;
+    let wanted = objects::DesiredTree::of(tree)?;
     let (summary, new) = compare::compare(repository, base, &wanted)?;
     if !summary.is_unchanged() {
         pack::store(repository, &new)?;

@@ -26,8 +26,8 @@ pub mod walk;
 
 pub use config::Config;
 pub use live::{live, objects_of};
-pub use source::{File, Nothing, Source};
-pub use update::{Anew, ChangedFile};
+pub use source::{EmptySource, File, Source};
+pub use update::{ChangedFile, NeedsReload};
 
 /// What an object is to a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

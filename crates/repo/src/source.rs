@@ -17,9 +17,9 @@ pub trait Source: Sync {
 
 /// A tree without files.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub struct EmptySource;
 
-impl Source for Nothing {
+impl Source for EmptySource {
     fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
         Ok(Vec::new())
     }

@@ -2,7 +2,7 @@
 //!
 //! That works where nothing but plain templates is concerned, which is what people edit most. Everything else
 //! (policies, inventory, definitions of kinds, `*.j2` files, files with errors) can change what other files mean:
-//! then the repo is read anew, and [`Anew`] says why.
+//! then the repo is read anew, and [`NeedsReload`] says why.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,14 +24,14 @@ pub struct ChangedFile {
 
 /// Why a repo has to be read anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anew {
+pub struct NeedsReload {
     /// The file.
     pub path: String,
     /// What is special about it.
     pub why: &'static str,
 }
 
-impl fmt::Display for Anew {
+impl fmt::Display for NeedsReload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.why)
     }
@@ -52,18 +52,18 @@ impl Repo {
         &mut self,
         files: &[ChangedFile],
         claims: &dyn Claims,
-    ) -> Result<BTreeSet<ObjectRef>, Anew> {
+    ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let mut new = Vec::new();
         {
             let meaning = Meaning::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
                 let read = meaning.templates(file);
-                new.extend(read.map_err(|why| Anew { path: file.path.to_string(), why })?);
+                new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
             if let Some(twice) = meaning.twice(&new, &paths) {
                 let path = twice.origin.file.to_string();
-                return Err(Anew { path, why: "it holds an object that the repo has already" });
+                return Err(NeedsReload { path, why: "it holds an object that the repo has already" });
             }
         }
         Ok(self.replace(files, new))

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::table::{Look, counted};
-use federate_engine::actions::{Action, Actions, ClusterReport, Deed, FieldDiff, Outcome};
+use federate_engine::actions::{Action, ActionKind, Actions, ClusterReport, FieldDiff, Outcome};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// How many objects with the same to say of them are shown one by one.
@@ -25,7 +25,7 @@ pub fn table(actions: &Actions, look: Look) -> String {
         .iter()
         .filter(|action| {
             look.full
-                || action.action != Deed::Unchanged
+                || action.action != ActionKind::Unchanged
                 || action.reason.is_some()
                 || action.outcome > Outcome::Done
         })
@@ -95,7 +95,7 @@ fn several<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String 
 fn said(action: &Action) -> Option<String> {
     match action.outcome {
         Outcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
-        Outcome::NotTried if !matches!(action.action, Deed::Conflict | Deed::Skip) => {
+        Outcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
             Some(format!("not tried: {}", action.reason.as_deref().unwrap_or_default()))
         }
         _ => action.reason.clone(),
@@ -117,7 +117,7 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
         let why = match action.outcome {
             Outcome::Failed => action.error.as_deref(),
             // What could not be taken over, and is as it is rendered, is not wrong.
-            Outcome::NotTried if action.action == Deed::Conflict && action.diffs.is_empty() => None,
+            Outcome::NotTried if action.action == ActionKind::Conflict && action.diffs.is_empty() => None,
             Outcome::NotTried if everything => action.reason.as_deref(),
             _ => None,
         };
@@ -146,7 +146,7 @@ pub fn notes(actions: &Actions) -> Vec<String> {
 
 /// How many objects of each deed there are and what came of them, in how many clusters.
 pub fn summary(actions: &Actions) -> String {
-    let mut counts: BTreeMap<Deed, BTreeMap<Outcome, usize>> = BTreeMap::new();
+    let mut counts: BTreeMap<ActionKind, BTreeMap<Outcome, usize>> = BTreeMap::new();
     for action in &actions.actions {
         *counts.entry(action.action).or_default().entry(action.outcome).or_default() += 1;
     }
@@ -173,11 +173,11 @@ pub fn summary(actions: &Actions) -> String {
 }
 
 /// How many objects of a deed, and how many of them failed or were not tried.
-fn tally(deed: Deed, outcomes: &BTreeMap<Outcome, usize>) -> String {
+fn tally(deed: ActionKind, outcomes: &BTreeMap<Outcome, usize>) -> String {
     let all: usize = outcomes.values().sum();
     let part = |outcome: Outcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
     // Of a conflict the word itself says that nothing was tried.
-    let untried = part(Outcome::NotTried, "not tried").filter(|_| deed != Deed::Conflict);
+    let untried = part(Outcome::NotTried, "not tried").filter(|_| deed != ActionKind::Conflict);
     let parts: Vec<String> = part(Outcome::Failed, "failed").into_iter().chain(untried).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{all} {}{parts}", word(deed))
@@ -291,24 +291,24 @@ fn value(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-fn word(deed: Deed) -> &'static str {
+fn word(deed: ActionKind) -> &'static str {
     match deed {
-        Deed::Create => "create",
-        Deed::Update => "update",
-        Deed::Adopt => "adopt",
-        Deed::Unchanged => "unchanged",
-        Deed::Conflict => "conflict",
-        Deed::Skip => "skip",
-        Deed::Delete => "delete",
+        ActionKind::Create => "create",
+        ActionKind::Update => "update",
+        ActionKind::Adopt => "adopt",
+        ActionKind::Unchanged => "unchanged",
+        ActionKind::Conflict => "conflict",
+        ActionKind::Skip => "skip",
+        ActionKind::Delete => "delete",
     }
 }
 
-fn color(deed: Deed) -> AnsiColor {
+fn color(deed: ActionKind) -> AnsiColor {
     match deed {
-        Deed::Create | Deed::Adopt => AnsiColor::Green,
-        Deed::Update => AnsiColor::Yellow,
-        Deed::Delete | Deed::Conflict => AnsiColor::Red,
-        Deed::Unchanged | Deed::Skip => AnsiColor::BrightBlack,
+        ActionKind::Create | ActionKind::Adopt => AnsiColor::Green,
+        ActionKind::Update => AnsiColor::Yellow,
+        ActionKind::Delete | ActionKind::Conflict => AnsiColor::Red,
+        ActionKind::Unchanged | ActionKind::Skip => AnsiColor::BrightBlack,
     }
 }
 

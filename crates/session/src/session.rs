@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use federate_dialect::{Dialects, Hosts, Plan, Previous, Variant};
 use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
 use federate_kubernetes::{Cluster, Finding, Live, ObjectRef, Severity};
-use federate_repo::{Anew, ChangedFile, Config, File, Loaded, Repo, Source};
+use federate_repo::{ChangedFile, Config, File, Loaded, NeedsReload, Repo, Source};
 use federate_report::findings;
 
 use crate::DIALECTS;
@@ -83,7 +83,7 @@ pub enum Update {
     /// Only these templates, which are new, gone or changed.
     Templates(BTreeSet<ObjectRef>),
     /// Everything, and why.
-    Everything(Anew),
+    Everything(NeedsReload),
 }
 
 impl Session {
@@ -152,7 +152,7 @@ impl Session {
         };
         let files: Vec<ChangedFile> = changed.iter().map(file).collect();
         let folder = changed.iter().find(|path| source.list(path).is_ok());
-        let folder = folder.map(|path| Anew { path: path.clone(), why: "it is a folder" });
+        let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "it is a folder" });
         let update = match folder.or_else(|| self.unsettled(&files)) {
             Some(anew) => Err(anew),
             None => self.repo.update(&files, &self.dialects),
@@ -187,10 +187,10 @@ impl Session {
     }
 
     /// Why some findings of reading keep changed files from being read on their own.
-    fn unsettled(&self, files: &[ChangedFile]) -> Option<Anew> {
+    fn unsettled(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
         let twice = self.read.iter().find(|finding| finding.code == "duplicate-object");
         if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
-            return Some(Anew {
+            return Some(NeedsReload {
                 path: origin.file.to_string(),
                 why: "it holds an object that is written twice",
             });
@@ -199,7 +199,7 @@ impl Session {
             finding.origin.as_ref().is_some_and(|origin| origin.file == file.path)
         };
         let file = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding)))?;
-        Some(Anew { path: file.path.to_string(), why: "something was wrong in it" })
+        Some(NeedsReload { path: file.path.to_string(), why: "something was wrong in it" })
     }
 
     fn options(&self) -> Options {

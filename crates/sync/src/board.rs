@@ -18,7 +18,7 @@ pub(crate) enum Wake {
 
 /// The Syncs, by namespace and name.
 #[derive(Default)]
-pub(crate) struct Board(Mutex<BTreeMap<String, Seat>>);
+pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, Seat>>);
 
 struct Seat {
     wake: Sender<Wake>,
@@ -27,7 +27,7 @@ struct Seat {
     wanted: Option<Loaded>,
 }
 
-impl Board {
+impl SyncRegistry {
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Seat>) -> T) -> T {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::SessionCache;
 use crate::api::Spec;
 use crate::backoff;
-use crate::board::{Board, Wake};
+use crate::board::{SyncRegistry, Wake};
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
 use crate::read::Loaded;
@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What threads are made of.
-pub(crate) struct Lanes<'scope, 'env> {
+pub(crate) struct Workers<'scope, 'env> {
     pub(crate) scope: &'scope Scope<'scope, 'env>,
     pub(crate) world: Shared<'env>,
 }
@@ -35,12 +35,12 @@ pub(crate) struct Shared<'l> {
     pub(crate) states: &'l dyn States,
     pub(crate) env: &'l Environment<'l>,
     pub(crate) metrics: &'l Metrics,
-    pub(crate) board: &'l Board,
+    pub(crate) board: &'l SyncRegistry,
     /// The API server that holds the Syncs, if one does.
     pub(crate) hub: Option<&'l Hub>,
 }
 
-impl Lanes<'_, '_> {
+impl Workers<'_, '_> {
     /// Makes these the Syncs that are run.
     pub(crate) fn set(&self, syncs: Vec<Loaded>) {
         self.world.metrics.expect(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{self, Action, Actions, Deed, Inventory, Outcome};
+use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome};
 use federate_kubernetes::ClusterName;
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
@@ -14,7 +14,7 @@ use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Ses
 use crate::api::{Adopt, Apply, DriftMode};
 use crate::backoff::{Backoffs, Cause};
 use crate::read::Loaded;
-use crate::round::{Environment, PRUNE_LIMIT, Stop};
+use crate::round::{Environment, PRUNE_LIMIT, RoundError};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
 
 /// The clusters of a session.
@@ -32,7 +32,7 @@ impl Members<'_> {
         only: Option<&BTreeSet<String>>,
         backoffs: &mut Backoffs,
         status: &mut Status,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, RoundError> {
         let purpose =
             Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
@@ -46,13 +46,14 @@ impl Members<'_> {
     }
 
     /// Reports what drifted, or puts it back. Says how many objects stay as they are.
-    pub(crate) fn drift(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<usize, Stop> {
+    pub(crate) fn drift(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<usize, RoundError> {
         let correct = self.loaded.sync.spec.drift.mode == DriftMode::Correct;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
         let clusters = self.due(backoffs, |_| true);
         let actions = self.reconcile(purpose, &clusters, dry_run, None)?;
-        let stays = |action: &&Action| !correct || matches!(action.action, Deed::Skip | Deed::Conflict);
+        let stays =
+            |action: &&Action| !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
         let left: Vec<&Action> = actions.actions.iter().filter(stays).collect();
         self.log(&actions, if correct { "put back" } else { "drifted" });
         self.note(&actions, backoffs, false);
@@ -64,7 +65,7 @@ impl Members<'_> {
     }
 
     /// Deletes everything.
-    pub(crate) fn remove(&self, status: &mut Status) -> Result<(), Stop> {
+    pub(crate) fn remove(&self, status: &mut Status) -> Result<(), RoundError> {
         let mut backoffs = Backoffs::default();
         let clusters = self.due(&backoffs, |_| true);
         let actions = self.reconcile(Purpose::Remove, &clusters, None, None)?;
@@ -86,7 +87,7 @@ impl Members<'_> {
         clusters: &[String],
         dry_run: Option<DryRun>,
         wait: Option<Duration>,
-    ) -> Result<Actions, Stop> {
+    ) -> Result<Actions, RoundError> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
         }
@@ -107,15 +108,15 @@ impl Members<'_> {
             clusters,
             key: &self.env.key,
         };
-        let failed = |why: String| Stop::new(Reason::ReconciliationFailed, why);
+        let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
         let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
         let actions = Reconciler::new(self.session, &reconcile).servers(&reached.access, &options);
-        actions.map_err(|error| Stop::new(Reason::ReconciliationFailed, error.to_string()))
+        actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
     }
 
     fn log(&self, actions: &Actions, what: &str) {
         let sync = self.loaded.sync.metadata.full_name();
-        for action in actions.actions.iter().filter(|action| action.action != Deed::Unchanged) {
+        for action in actions.actions.iter().filter(|action| action.action != ActionKind::Unchanged) {
             let Action { cluster, object, .. } = action;
             let deed = format!("{:?}", action.action).to_lowercase();
             let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
@@ -151,7 +152,7 @@ impl Members<'_> {
     }
 
     /// Counts the clusters, and fails if any of them does.
-    fn end(&self, backoffs: &Backoffs, modified: usize, status: &mut Status) -> Result<(), Stop> {
+    fn end(&self, backoffs: &Backoffs, modified: usize, status: &mut Status) -> Result<(), RoundError> {
         let failing: Vec<(&String, &Cause)> = backoffs.causes().collect();
         let failed = failing.iter().filter(|(_, cause)| cause.failed).count();
         let total = self.session.clusters().len();
@@ -170,7 +171,7 @@ impl Members<'_> {
             0 => String::new(),
             more => format!(" (and {} more)", count(more, "cluster")),
         };
-        Err(Stop::new(Reason::ReconciliationFailed, format!("{cluster}: {message}{more}")))
+        Err(RoundError::new(Reason::ReconciliationFailed, format!("{cluster}: {message}{more}")))
     }
 }
 

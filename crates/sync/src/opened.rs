@@ -12,7 +12,7 @@ use federate_source::WorkTree;
 use federate_source::git::{self, Place, Revision};
 
 use crate::backoff::Backoffs;
-use crate::round::Stop;
+use crate::round::RoundError;
 use crate::state::digest;
 use crate::status::Reason;
 
@@ -49,9 +49,9 @@ struct Cached {
 
 impl Opened {
     /// Reads a folder as it is at this moment; with the digest of its files.
-    pub(crate) fn folder(path: &Path, cache: &mut SessionCache) -> Result<(Self, String), Stop> {
+    pub(crate) fn folder(path: &Path, cache: &mut SessionCache) -> Result<(Self, String), RoundError> {
         let tree = WorkTree::open(path).map_err(|finding| {
-            Stop::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
+            RoundError::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
         })?;
         let session = Session::open(&tree, Options::default());
         let texts = &session.repo().texts;

@@ -37,18 +37,18 @@ impl Outcome {
 /// Why a round ends before its end.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Stop {
+pub(crate) struct RoundError {
     pub(crate) reason: Reason,
     pub(crate) message: String,
 }
 
-impl Stop {
+impl RoundError {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
-impl From<StateError> for Stop {
+impl From<StateError> for RoundError {
     fn from(error: StateError) -> Self {
         Self::new(reason(&error), error.to_string())
     }
@@ -62,7 +62,7 @@ fn reason(error: &StateError) -> Reason {
     }
 }
 
-impl From<SourceError> for Stop {
+impl From<SourceError> for RoundError {
     fn from(error: SourceError) -> Self {
         let reason = match &error {
             SourceError::Refused(verify::Refused::Program(_)) => Reason::GitOperationFailed,

@@ -24,7 +24,7 @@ use crate::guard;
 use crate::members::Members;
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
-pub(crate) use crate::outcome::{Stop, plain};
+pub(crate) use crate::outcome::{RoundError, plain};
 use crate::read::Loaded;
 use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
 use crate::state::{Accepted, SyncState};
@@ -42,7 +42,7 @@ pub struct MemberAccess {
 }
 
 /// What rounds need of the world.
-pub trait World: std::marker::Sync {
+pub trait RoundContext: std::marker::Sync {
     /// How a Sync's clusters are reached.
     fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String>;
 
@@ -65,7 +65,7 @@ pub trait World: std::marker::Sync {
 /// What rounds need besides a Sync and its state.
 pub struct Environment<'e> {
     /// The world outside.
-    pub world: &'e dyn World,
+    pub world: &'e dyn RoundContext,
     /// The keys that may sign; those of git's configuration by default.
     pub allowed_signers: Option<PathBuf>,
     /// The key of the digests that stand for values of Secrets.
@@ -133,7 +133,7 @@ struct Round<'r> {
 }
 
 impl Round<'_> {
-    fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
+    fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         let read = match &self.loaded.address {
             Address::Git(address) => self.revision(address, state)?,
             Address::Folder(path) => Some(self.folder(path, sessions)?),
@@ -157,7 +157,7 @@ impl Round<'_> {
     }
 
     /// Deletes what the Sync manages in all clusters of its source's inventory.
-    fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, Stop> {
+    fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
         // Nothing has changed for this round.
         state.record.accepted = None;
         let read = match &self.loaded.address {
@@ -177,7 +177,7 @@ impl Round<'_> {
     }
 
     /// The revision that the source is at; `None` where nothing has changed and nobody asks about the clusters.
-    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Read>, Stop> {
+    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Read>, RoundError> {
         let cache = state.cache();
         let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
         let remote = Remote {
@@ -212,7 +212,7 @@ impl Round<'_> {
     }
 
     /// The keys that the Sync itself names, in a file.
-    fn signers(&self) -> Result<Option<NamedTempFile>, Stop> {
+    fn signers(&self) -> Result<Option<NamedTempFile>, RoundError> {
         let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
         let text = keys.values().fold(Vec::new(), |mut text, lines| {
             text.extend_from_slice(lines);
@@ -223,18 +223,18 @@ impl Round<'_> {
     }
 
     /// A folder as it is.
-    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Read, Stop> {
+    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Read, RoundError> {
         let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
         Ok(Read { opened, tip, branches: None, name })
     }
 
     /// Another process may have taken over while this one stood still.
-    fn must_lead(&self) -> Result<(), Stop> {
+    fn must_lead(&self) -> Result<(), RoundError> {
         if self.env.world.leads() {
             return Ok(());
         }
-        Err(Stop::new(Reason::ReconciliationFailed, "another process may lead: nothing is written"))
+        Err(RoundError::new(Reason::ReconciliationFailed, "another process may lead: nothing is written"))
     }
 
     fn name(&self) -> String {
@@ -253,7 +253,7 @@ impl Round<'_> {
         opened: &Opened,
         tip: &str,
         name: &str,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Outcome, RoundError> {
         let kept = state.memory()?;
         self.must_lead()?;
         let (session, branches) = match &self.spec.commit {
@@ -310,7 +310,7 @@ impl Round<'_> {
         opened: &Opened,
         pending: &BTreeSet<String>,
         name: &str,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Outcome, RoundError> {
         let session = match sessions.accepted(opened) {
             Some(session) => session,
             None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
@@ -341,7 +341,7 @@ impl Round<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         opened: &Opened,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<Outcome, RoundError> {
         if !self.looks_for_drift() {
             return Ok(unchanged(state));
         }
@@ -362,7 +362,7 @@ impl Round<'_> {
         opened: &Opened,
         kept: Option<&Plan>,
         limit: Option<u8>,
-    ) -> Result<Session, Stop> {
+    ) -> Result<Session, RoundError> {
         let session = sessions.take(opened, kept);
         match Self::refuses(&session, kept, limit) {
             None => Ok(session),
@@ -375,7 +375,7 @@ impl Round<'_> {
     }
 
     /// Why what is rendered is neither committed nor applied.
-    fn refuses(session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<Stop> {
+    fn refuses(session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<RoundError> {
         let errors: Vec<_> =
             session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
         if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
@@ -384,12 +384,12 @@ impl Round<'_> {
                 0 => String::new(),
                 more => format!(" (and {more} more errors)"),
             };
-            return Some(Stop::new(Reason::BuildFailed, format!("{place}{}{more}", first.message)));
+            return Some(RoundError::new(Reason::BuildFailed, format!("{place}{}{more}", first.message)));
         }
         let clusters: BTreeSet<&str> =
             session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
         let why = guard::refuses(kept?, session.plan(), &clusters, limit)?;
-        Some(Stop::new(Reason::PruneFailed, why))
+        Some(RoundError::new(Reason::PruneFailed, why))
     }
 
     /// The most that may go from clusters; `None` where nothing is deleted there.
@@ -405,11 +405,11 @@ impl Round<'_> {
         sessions: &mut SessionCache,
         opened: &Opened,
         kept: Option<&Plan>,
-    ) -> Result<(Session, Vec<Branch>), Stop> {
+    ) -> Result<(Session, Vec<Branch>), RoundError> {
         let layout = commit.layout().map_err(|error| invalid(&error))?;
         let place = opened.place().ok_or_else(|| {
             let message = "the folder is in no git repository, so that there is no branch to commit to";
-            Stop::new(Reason::BuildFailed, message)
+            RoundError::new(Reason::BuildFailed, message)
         })?;
         let remote = match &self.loaded.address {
             Address::Git(address) => {
@@ -438,7 +438,7 @@ impl Round<'_> {
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
         let Committed { session, branches } = run.run(open, retrying).map_err(|error| match error {
             commit::Error::Open(stop) => stop,
-            error => Stop::new(Reason::ReconciliationFailed, error.to_string()),
+            error => RoundError::new(Reason::ReconciliationFailed, error.to_string()),
         })?;
         let branches = branches.unwrap_or_default();
         for branch in branches.iter().filter(|branch| branch.commit.is_some()) {
@@ -453,12 +453,12 @@ impl Round<'_> {
 }
 
 /// What the Sync names to get at its source is not there.
-fn unauthorized(why: String) -> Stop {
-    Stop::new(Reason::GitOperationFailed, why)
+fn unauthorized(why: String) -> RoundError {
+    RoundError::new(Reason::GitOperationFailed, why)
 }
 
-fn invalid(error: &branch::Error) -> Stop {
-    Stop::new(Reason::BuildFailed, error.to_string())
+fn invalid(error: &branch::Error) -> RoundError {
+    RoundError::new(Reason::BuildFailed, error.to_string())
 }
 
 /// What is there already is all that is wanted.
@@ -470,7 +470,7 @@ fn unchanged(state: &SyncState<'_>) -> Outcome {
 }
 
 /// Removes the branches of the cache: those of the remote are what counts.
-fn forget_branches(place: &Place) -> Result<(), Stop> {
+fn forget_branches(place: &Place) -> Result<(), RoundError> {
     let forget = || {
         let repository = git2::Repository::open_bare(&place.git_dir)?;
         for branch in repository.references_glob("refs/heads/*")? {
@@ -478,5 +478,5 @@ fn forget_branches(place: &Place) -> Result<(), Stop> {
         }
         Ok(())
     };
-    forget().map_err(|error: git2::Error| Stop::new(Reason::GitOperationFailed, error.message()))
+    forget().map_err(|error: git2::Error| RoundError::new(Reason::GitOperationFailed, error.message()))
 }

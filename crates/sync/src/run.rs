@@ -11,7 +11,7 @@ use crate::status::{Reason, Status};
 
 /// What became of a Sync.
 #[derive(Debug)]
-pub struct Done {
+pub struct RoundResult {
     /// Namespace and name.
     pub name: String,
     /// How its round ended; `None` where it is suspended.
@@ -20,7 +20,7 @@ pub struct Done {
     pub record: Record,
 }
 
-impl Done {
+impl RoundResult {
     /// A Sync object that cannot be carried out.
     pub(crate) fn refused(name: String, invalid: &Invalid) -> Self {
         let outcome =
@@ -33,13 +33,17 @@ impl Done {
 }
 
 /// Does one round of each Sync, those that others depend on first.
-pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Vec<Done>, Error> {
+pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Vec<RoundResult>, Error> {
     each(syncs, state, env)
 }
 
 /// The same with states wherever they are kept. A Sync whose dependency is not there waits for it.
-pub(crate) fn each(syncs: &[Loaded], states: &dyn States, env: &Environment<'_>) -> Result<Vec<Done>, Error> {
-    let mut done: Vec<Done> = Vec::new();
+pub(crate) fn each(
+    syncs: &[Loaded],
+    states: &dyn States,
+    env: &Environment<'_>,
+) -> Result<Vec<RoundResult>, Error> {
+    let mut done: Vec<RoundResult> = Vec::new();
     let mut open: Vec<&Loaded> = syncs.iter().collect();
     while !open.is_empty() {
         let is_over = |on: &String| done.iter().any(|done| done.name == *on);
@@ -57,7 +61,7 @@ pub(crate) fn each(syncs: &[Loaded], states: &dyn States, env: &Environment<'_>)
             None => Some(round::run(next, &mut own, &mut SessionCache::default(), env)),
         };
         log(&next.sync.metadata.full_name(), outcome.as_ref());
-        done.push(Done { name: next.sync.metadata.full_name(), outcome, record: own.record });
+        done.push(RoundResult { name: next.sync.metadata.full_name(), outcome, record: own.record });
     }
     Ok(done)
 }

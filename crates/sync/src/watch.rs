@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 
-use crate::board::Board;
+use crate::board::SyncRegistry;
 use crate::files::FileWatcher;
 use crate::hub::{self, Hub, HubStates, Objects};
-use crate::lane::{Lanes, Shared};
+use crate::lane::{Shared, Workers};
 use crate::metrics::Metrics;
 use crate::read::{self, Invalid, Loaded};
 use crate::round::Environment;
-use crate::run::{self, Done};
+use crate::run::{self, RoundResult};
 use crate::state::{Error as StateError, StateFolder};
 
 /// What happens outside.
@@ -40,9 +40,10 @@ pub fn watch(
 ) -> Result<(), Invalid> {
     let first = read::read(files)?;
     let mut watcher = FileWatcher::start(files, events);
-    let board = Board::default();
+    let board = SyncRegistry::default();
     std::thread::scope(|scope| {
-        let lanes = Lanes { scope, world: Shared { states: state, env, metrics, board: &board, hub: None } };
+        let lanes =
+            Workers { scope, world: Shared { states: state, env, metrics, board: &board, hub: None } };
         lanes.set(first);
         watcher.follow(board.folders());
         while let Ok(event) = happens.recv() {
@@ -73,11 +74,11 @@ pub fn watch_objects(
     metrics: &Metrics,
     happens: &Receiver<Event>,
 ) {
-    let board = Board::default();
+    let board = SyncRegistry::default();
     let mut refused = BTreeMap::new();
     std::thread::scope(|scope| {
         let shared = Shared { states, env, metrics, board: &board, hub: Some(hub) };
-        let lanes = Lanes { scope, world: shared };
+        let lanes = Workers { scope, world: shared };
         lanes.set(valid(objects, states, &mut refused));
         while let Ok(event) = happens.recv() {
             match event {
@@ -97,11 +98,11 @@ pub fn once_objects(
     objects: &Objects,
     states: &HubStates,
     env: &Environment<'_>,
-) -> Result<Vec<Done>, StateError> {
+) -> Result<Vec<RoundResult>, StateError> {
     let mut refused = BTreeMap::new();
     let syncs = valid(objects, states, &mut refused);
     let mut done = run::each(&syncs, states, env)?;
-    done.extend(refused.into_iter().map(|(name, invalid)| Done::refused(name, &invalid)));
+    done.extend(refused.into_iter().map(|(name, invalid)| RoundResult::refused(name, &invalid)));
     Ok(done)
 }
 

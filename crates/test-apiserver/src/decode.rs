@@ -9,7 +9,7 @@ use super::http::Request;
 
 /// An object as it was sent, and what to warn of.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct DecodedObject {
     pub object: Value,
     pub warnings: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub fn option(options: &str, causes: &[Cause]) -> Failure {
 }
 
 /// The object of a POST or PUT.
-pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<Sent, Failure> {
+pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<DecodedObject, Failure> {
     let (object, doubled) = match request.content_type() {
         "application/json" | "" => json(&request.body).map_err(|why| {
             let text = String::from_utf8_lossy(&request.body).into_owned();
@@ -85,8 +85,8 @@ pub fn object(request: &Request, kind: &Kind, strictness: Strictness) -> Result<
         Strictness::Strict if !complaints.is_empty() => {
             Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))))
         }
-        Strictness::Warn => Ok(Sent { object, warnings: complaints }),
-        _ => Ok(Sent { object, warnings: Vec::new() }),
+        Strictness::Warn => Ok(DecodedObject { object, warnings: complaints }),
+        _ => Ok(DecodedObject { object, warnings: Vec::new() }),
     }
 }
 

@@ -15,11 +15,11 @@ pub struct Fault {
     pub path: String,
     /// How many requests it strikes.
     pub times: usize,
-    pub what: Mishap,
+    pub what: FaultKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mishap {
+pub enum FaultKind {
     /// 429 with `Retry-After`, as text.
     TooMany { seconds: u32 },
     /// An answer with this code and an empty-handed Status.
@@ -39,7 +39,7 @@ pub enum Mishap {
 }
 
 impl Fault {
-    pub fn new(verb: &str, what: Mishap) -> Self {
+    pub fn new(verb: &str, what: FaultKind) -> Self {
         Self { verb: verb.to_owned(), path: String::new(), times: 1, what }
     }
 
@@ -67,7 +67,12 @@ impl Faults {
         self.0.push(fault);
     }
 
-    fn take(&mut self, verb: &str, request: &Request, fits: impl Fn(&Mishap) -> bool) -> Option<Mishap> {
+    fn take(
+        &mut self,
+        verb: &str,
+        request: &Request,
+        fits: impl Fn(&FaultKind) -> bool,
+    ) -> Option<FaultKind> {
         if self.0.is_empty() {
             return None;
         }
@@ -81,26 +86,26 @@ impl Faults {
 
     /// How long the answer to a request has to wait.
     pub fn delay(&mut self, verb: &str, request: &Request) -> Option<Duration> {
-        match self.take(verb, request, |what| matches!(what, Mishap::Slow(_)))? {
-            Mishap::Slow(time) => Some(time),
+        match self.take(verb, request, |what| matches!(what, FaultKind::Slow(_)))? {
+            FaultKind::Slow(time) => Some(time),
             _ => None,
         }
     }
 
     /// Whether the right answer is lost on the way.
     pub fn lost(&mut self, verb: &str, request: &Request) -> bool {
-        self.take(verb, request, |what| *what == Mishap::Lose).is_some()
+        self.take(verb, request, |what| *what == FaultKind::Lose).is_some()
     }
 
     /// The answer instead of the right one.
     pub fn strike(&mut self, verb: &str, request: &Request) -> Option<Response> {
-        let what = self.take(verb, request, |what| !matches!(what, Mishap::Slow(_) | Mishap::Lose))?;
+        let what = self.take(verb, request, |what| !matches!(what, FaultKind::Slow(_) | FaultKind::Lose))?;
         Some(match what {
-            Mishap::TooMany { seconds } => {
+            FaultKind::TooMany { seconds } => {
                 Response::text(429, "Too many requests, please try again later.\n")
                     .with("Retry-After", &seconds.to_string())
             }
-            Mishap::Status(code) => {
+            FaultKind::Status(code) => {
                 let reason = match code {
                     503 => "ServiceUnavailable",
                     504 => "Timeout",
@@ -108,15 +113,15 @@ impl Faults {
                 };
                 Failure::new(code, reason, "the server is out of order on demand").into()
             }
-            Mishap::Conflict => {
+            FaultKind::Conflict => {
                 let message = "Operation cannot be fulfilled: the object has been modified; please apply your changes \
                                to the latest version and try again";
                 Failure::new(409, "Conflict", message).into()
             }
-            Mishap::Drop => Response::text(DROPPED, ""),
-            Mishap::Gone => Failure::new(410, "Expired", "too old resource version: 1 (2)").into(),
-            Mishap::Stranger => Failure::new(401, "Unauthorized", "Unauthorized").into(),
-            Mishap::Slow(_) | Mishap::Lose => return None,
+            FaultKind::Drop => Response::text(DROPPED, ""),
+            FaultKind::Gone => Failure::new(410, "Expired", "too old resource version: 1 (2)").into(),
+            FaultKind::Stranger => Failure::new(401, "Unauthorized", "Unauthorized").into(),
+            FaultKind::Slow(_) | FaultKind::Lose => return None,
         })
     }
 }

@@ -44,6 +44,6 @@ mod write;
 
 pub use auth::User;
 pub use cluster::{Cluster, Count};
-pub use faults::{Fault, Mishap};
+pub use faults::{Fault, FaultKind};
 pub use http::{Body, Credentials, Request, Response};
 pub use net::Fleet;

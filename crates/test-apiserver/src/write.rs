@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::{Cause, Failure, Kind, Write, complete, services, settle, update};
+use federate_apiserver::{Cause, Failure, Kind, Write, complete, services, strategy, update};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Target};
@@ -88,7 +88,7 @@ impl Cluster {
         object["metadata"]["uid"] = json!(self.store.uid());
         object["metadata"]["creationTimestamp"] = json!(self.now());
         let dry = request.dry_run();
-        let mut object = settle::create(object, write)?;
+        let mut object = strategy::create(object, write)?;
         if self.store.objects.contains_key(&key) {
             let message = format!("{} \"{}\" already exists", kind.resource(), target.name);
             return Err(Failure::new(409, "AlreadyExists", message).about(
@@ -102,7 +102,7 @@ impl Cluster {
         }
         if kind.is("Service") {
             let (address, store) = (self.store.address(), &mut self.store);
-            services::allot(&mut object, || address, || store.port());
+            services::allocate(&mut object, || address, || store.port());
         }
         if dry {
             object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
@@ -180,7 +180,7 @@ impl Cluster {
         object: Value,
         write: &Write<'_>,
     ) -> Result<Arc<Value>, Failure> {
-        let mut object = settle::update(live, object, write)?;
+        let mut object = strategy::update(live, object, write)?;
         if kind.is("Service") && object != *live {
             self.check_service(kind, target, &object)?;
         }
@@ -190,7 +190,7 @@ impl Cluster {
         }
         if kind.is("Service") {
             let (address, store) = (self.store.address(), &mut self.store);
-            services::allot(&mut object, || address, || store.port());
+            services::allocate(&mut object, || address, || store.port());
         }
         let key = target.key();
         let deleting = object.pointer("/metadata/deletionTimestamp").is_some();

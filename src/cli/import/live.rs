@@ -11,10 +11,10 @@ use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, judge};
 use federate_engine::any_error;
-use federate_engine::import::live::{self, Deed, Taken, TakenObject, Wish};
+use federate_engine::import::live::{self, FileChange, ImportOptions, Taken, TakenObject};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
-use federate_live::import::{Asked, Fetched, Where, fetch};
+use federate_live::import::{Fetched, ImportScope, ImportSource, fetch};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
@@ -29,7 +29,7 @@ impl Import {
         args.fits(&asked)?;
         let session = args.session()?;
         let mut told = Vec::new();
-        let mut import = self.wish();
+        let mut import = self.options();
         if importer.unnamed.is_none() && import.clusters.is_empty() {
             match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
@@ -39,9 +39,9 @@ impl Import {
         let fetched = fetch(&args.access(), &args.place(context), &asked)
             .map_err(|error| Fault::Failed(format!("{context}: {error}")))?;
         let objects = args.judged(context, fetched, &mut told);
-        let wish = Wish { import, minimal: args.minimal, update: args.update };
+        let options = ImportOptions { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
-        let mut taken = live::take(&objects, importer, &wish, session.repo(), &exists);
+        let mut taken = live::take(&objects, importer, &options, session.repo(), &exists);
         told.append(&mut taken.findings);
         findings::sort(&mut told);
         if !self.quiet || any_error(&told) {
@@ -70,8 +70,8 @@ impl Import {
 }
 
 impl LiveArgs {
-    fn fits(&self, asked: &[Asked]) -> Result<(), Fault> {
-        let named = asked.iter().any(|asked| matches!(asked, Asked::One { .. }));
+    fn fits(&self, asked: &[ImportScope]) -> Result<(), Fault> {
+        let named = asked.iter().any(|asked| matches!(asked, ImportScope::One { .. }));
         if named && self.selector.is_some() {
             return Err(Fault::Failed("objects are chosen by name or by -l, not by both".to_owned()));
         }
@@ -98,8 +98,8 @@ impl LiveArgs {
         }
     }
 
-    fn place(&self, context: &str) -> Where {
-        Where {
+    fn place(&self, context: &str) -> ImportSource {
+        ImportSource {
             context: context.to_owned(),
             namespace: self.namespace.clone(),
             everywhere: self.all_namespaces,
@@ -142,14 +142,14 @@ impl LiveArgs {
 }
 
 /// What is asked for: `KINDS/NAME…`, or `KINDS` and then names.
-fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
+fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
     let mut asked = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
         for kind in kinds.split(',') {
             let kind = kind.to_owned();
             asked.push(match name {
-                Some(name) => Asked::One { kind, name: name.to_owned() },
-                None => Asked::All { kind },
+                Some(name) => ImportScope::One { kind, name: name.to_owned() },
+                None => ImportScope::All { kind },
             });
         }
     };
@@ -169,9 +169,9 @@ fn asked(objects: &[String]) -> Result<Vec<Asked>, Fault> {
             }
         }
     }
-    let empty = |asked: &Asked| match asked {
-        Asked::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
-        Asked::All { kind } => kind.is_empty(),
+    let empty = |asked: &ImportScope| match asked {
+        ImportScope::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
+        ImportScope::All { kind } => kind.is_empty(),
     };
     if asked.iter().any(empty) {
         return Err(Fault::Failed(
@@ -210,7 +210,7 @@ fn nowhere(context: &str) -> Finding {
 /// A line for each object.
 fn table(taken: &Taken) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
-    let rows: Vec<_> = made.map(|made| (made.deed.word(), made.id.to_string(), &made.file)).collect();
+    let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
     let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n"));
     lines.fold(String::new(), |all, line| all + &line)
@@ -225,7 +225,7 @@ fn text(taken: &Taken) -> Result<String, Fault> {
         if federate_engine::change::hide(&mut [&mut body], &key) {
             say(&format!("note: the values of {} are not shown; a file has them\n", made.id));
         }
-        let what = if made.deed == Deed::Created { "" } else { ", which has it already" };
+        let what = if made.change == FileChange::Created { "" } else { ", which has it already" };
         out += &format!("---\n# {}{what}\n", made.file);
         federate_yaml::write(&body, &mut out);
     }
@@ -239,7 +239,7 @@ fn summary(taken: &Taken) -> Result<Value, Fault> {
         let made = taken
             .made
             .iter()
-            .map(|made| json!({"object": made.id, "file": made.file, "action": made.deed.word()}));
+            .map(|made| json!({"object": made.id, "file": made.file, "action": made.change.word()}));
         let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
         changes(&taken.edits, &mut row);
         federate_engine::change::hide(&mut [&mut row], &key);
@@ -261,8 +261,8 @@ mod tests {
             Ok(asked) => asked
                 .iter()
                 .map(|asked| match asked {
-                    Asked::One { kind, name } => format!("{kind}/{name}"),
-                    Asked::All { kind } => kind.clone(),
+                    ImportScope::One { kind, name } => format!("{kind}/{name}"),
+                    ImportScope::All { kind } => kind.clone(),
                 })
                 .collect::<Vec<_>>()
                 .join(" "),

@@ -14,13 +14,13 @@ use federate_live::{Progress, Step};
 const MOST: usize = 20;
 
 /// The lines; none where standard error is no terminal, or nobody wants them.
-pub(super) struct Lines {
+pub(super) struct ProgressLines {
     all: MultiProgress,
     bars: Mutex<BTreeMap<ClusterName, ProgressBar>>,
     shown: bool,
 }
 
-impl Lines {
+impl ProgressLines {
     pub(super) fn new(quiet: bool) -> Self {
         let shown = !quiet && std::io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -56,7 +56,7 @@ fn visible(cluster: &str) -> String {
     cluster.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-impl Progress for Lines {
+impl Progress for ProgressLines {
     fn at(&self, cluster: &ClusterName, step: Step) {
         if !self.shown {
             return;

@@ -14,7 +14,7 @@ use federate_sync::hub::{Hub, HubStates, Leader, LeaderOptions, Objects};
 use federate_sync::listen::{self, Addresses};
 use federate_sync::metrics::Metrics;
 use federate_sync::read::Loaded;
-use federate_sync::round::{Environment, MemberAccess, World};
+use federate_sync::round::{Environment, MemberAccess, RoundContext};
 use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Arguments about Sync objects.
@@ -45,7 +45,7 @@ struct ObjectWorld<'s> {
     leader: OnceLock<Leader>,
 }
 
-impl World for ObjectWorld<'_> {
+impl RoundContext for ObjectWorld<'_> {
     fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String> {
         let (context, account) = (self.args.context.as_deref(), self.args.default_service_account.as_deref());
         self.hub.member_access(loaded, session, self.access.access(session), context, account)

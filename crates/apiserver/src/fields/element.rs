@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Relation, Type};
+use crate::schema::{ListType, Type};
 
 /// A step of a path.
 #[derive(Clone, Debug)]
@@ -148,10 +148,10 @@ fn in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering 
 }
 
 /// How an item of a list is told from the others; `Err` says why it cannot be.
-pub(crate) fn element_of(item: &Value, ty: &Type, relation: &Relation) -> Result<Element, String> {
+pub(crate) fn element_of(item: &Value, ty: &Type, relation: &ListType) -> Result<Element, String> {
     match relation {
-        Relation::Whole => Err("a list that is replaced as a whole has no items of its own".to_owned()),
-        Relation::Set => match item {
+        ListType::Atomic => Err("a list that is replaced as a whole has no items of its own".to_owned()),
+        ListType::Set => match item {
             Value::Object(_) => {
                 Err("associative list without keys has an element that's a map type".to_owned())
             }
@@ -161,7 +161,7 @@ pub(crate) fn element_of(item: &Value, ty: &Type, relation: &Relation) -> Result
             }
             _ => Ok(Element::Item(item.clone())),
         },
-        Relation::Keys(names) => {
+        ListType::Keys(names) => {
             if item.is_null() {
                 return Err("associative list with keys may not have a null element".to_owned());
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::fields::element_of;
-use super::super::schema::{Relation, Type};
+use super::super::schema::{ListType, Type};
 
 /// What is wrong with an object, a line each: the path, a colon and the reason.
 pub fn check(ty: &Type, value: &Value) -> Vec<String> {
@@ -20,13 +20,13 @@ fn visit(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
         return;
     }
     let expected = match ty.resolve() {
-        Type::Any | Type::Whole | Type::Named(_) => None,
+        Type::Any | Type::Atomic | Type::Named(_) => None,
         Type::Text => (!value.is_string()).then(|| format!("string, got {}", spelled(value))),
-        Type::Truth => (!value.is_boolean()).then(|| format!("boolean, got {}", spelled(value))),
+        Type::Boolean => (!value.is_boolean()).then(|| format!("boolean, got {}", spelled(value))),
         Type::Number => {
             (!value.is_number()).then(|| format!("numeric (int or float), got {}", type_name(value)))
         }
-        Type::Quantity | Type::Port | Type::Time => {
+        Type::Quantity | Type::IntOrString | Type::Time => {
             let scalar = !value.is_object() && !value.is_array();
             (!scalar).then(|| format!("any scalar, got {value}"))
         }
@@ -63,11 +63,11 @@ fn keys(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<String>) {
     }
 }
 
-fn items(ty: &Type, relation: &Relation, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
+fn items(ty: &Type, relation: &ListType, values: &[Value], path: &mut String, wrong: &mut Vec<String>) {
     let length = path.len();
     let mut seen = BTreeSet::new();
     for (place, value) in values.iter().enumerate() {
-        if *relation == Relation::Whole {
+        if *relation == ListType::Atomic {
             path.push_str(&format!("[{place}]"));
         } else {
             match element_of(value, ty, relation) {
@@ -147,12 +147,12 @@ pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
         let Some(wanted) = ty else { return };
         let fits = match wanted.resolve() {
             _ if value.is_null() => true,
-            Type::Any | Type::Whole | Type::Named(_) => true,
+            Type::Any | Type::Atomic | Type::Named(_) => true,
             Type::Text | Type::Time => value.is_string(),
             Type::Number => value.is_number(),
-            Type::Truth => value.is_boolean(),
-            Type::Quantity => crate::canonical::quantity(value).is_some(),
-            Type::Port => value.is_string() || value.is_number(),
+            Type::Boolean => value.is_boolean(),
+            Type::Quantity => crate::normalize::quantity(value).is_some(),
+            Type::IntOrString => value.is_string() || value.is_number(),
             Type::Struct(_) | Type::Map { .. } => value.is_object(),
             Type::List { .. } => value.is_array(),
         };

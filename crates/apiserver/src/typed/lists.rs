@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::fields::{Element, element_of};
-use super::super::schema::{Relation, Type};
+use super::super::schema::{ListType, Type};
 
 /// The items by what tells them apart, those that are the same one together.
 pub(super) fn indexed<'v>(
     items: Option<&'v [Value]>,
     ty: &Type,
-    relation: &Relation,
+    relation: &ListType,
 ) -> BTreeMap<Element, Vec<&'v Value>> {
     let mut index: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
     for item in items.into_iter().flatten() {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::fields::element_of;
-use super::super::schema::{Parts, Relation, Shape, Type};
+use super::super::schema::{ListType, Parts, Shape, Type};
 use super::hollow;
 use super::lists::{Pick, indexed, interleave};
 
@@ -42,7 +42,7 @@ fn merge_maps(parts: Parts<'_>, live: &Value, mut applied: Map<String, Value>) -
     merged
 }
 
-fn merge_lists(ty: &Type, relation: &Relation, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
+fn merge_lists(ty: &Type, relation: &ListType, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
     // What cannot be told apart was refused for the applied list; in the live one it stays out.
     let marked = |items: &[Value]| {
         let marks = items.iter().map(|item| element_of(item, ty, relation).ok());

@@ -121,9 +121,9 @@ fn step<'t>(ty: &'t Type, element: &Element) -> (&'t Type, bool) {
         (Type::Any, _) => (&Type::Any, false),
         (other, Element::Field(name)) => {
             let parts = other.parts();
-            let child = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Whole);
+            let child = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Atomic);
             (child, parts.is_some_and(|p| p.field(name).is_some()))
         }
-        _ => (&Type::Whole, false),
+        _ => (&Type::Atomic, false),
     }
 }

@@ -32,7 +32,7 @@ fn walk(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Value {
                 .into_iter()
                 .flatten()
                 .filter_map(|(key, value)| {
-                    let ty = parts.get(key).unwrap_or(&Type::Whole);
+                    let ty = parts.get(key).unwrap_or(&Type::Atomic);
                     Some((key.clone(), part(&Element::field(key), ty, value)?))
                 })
                 .collect();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::decide::{Decision, Rules, Send};
 use super::replace::{Replacement, replacement};
 use super::restart::restarts_pods;
-use super::{Deed, Outcome, all_diffs, diffs, unmarked};
+use super::{ActionKind, Outcome, all_diffs, diffs, unmarked};
 use federate_apiserver::{Kind, part};
 
 impl Decision {
@@ -16,8 +16,8 @@ impl Decision {
             self.action.result = rules.shown(answer);
             return;
         };
-        if self.action.action == Deed::Update && *live == answer {
-            (self.send, self.action.action) = (None, Deed::Unchanged);
+        if self.action.action == ActionKind::Update && *live == answer {
+            (self.send, self.action.action) = (None, ActionKind::Unchanged);
         }
         self.action.diffs = if rules.full {
             all_diffs(live, &part(&answer, &rules.write(kind)), rules.key)
@@ -26,7 +26,7 @@ impl Decision {
         };
         self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
         self.action.result = rules.shown(answer);
-        if self.action.action == Deed::Adopt
+        if self.action.action == ActionKind::Adopt
             && let Some(reason) = rules.adopt.and_then(|adopt| adopt.objection(&self.action))
         {
             self.leave(reason);
@@ -36,7 +36,7 @@ impl Decision {
     /// Decides by the refusal of the API server: what cannot be changed is deleted and created anew where that is
     /// allowed, and is a failure otherwise.
     pub(super) fn denied(&mut self, live: Option<&Value>, why: String, kind: &Kind, rules: &Rules<'_>) {
-        let update = self.action.action == Deed::Update;
+        let update = self.action.action == ActionKind::Update;
         let (Some(live), Some(Send::Apply { body, .. }), true) = (live, &self.send, update) else {
             return self.fail(why);
         };
@@ -64,7 +64,7 @@ impl Decision {
     fn leave(&mut self, reason: String) {
         self.send = None;
         let action = &mut self.action;
-        (action.action, action.outcome) = (Deed::Conflict, Outcome::NotTried);
+        (action.action, action.outcome) = (ActionKind::Conflict, Outcome::NotTried);
         action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(unmarked).collect();
         (action.restarts_pods, action.result) = (false, None);
         action.reason = Some(reason);
@@ -74,7 +74,7 @@ impl Decision {
     pub fn refuse(&mut self, why: &str) {
         (self.send, self.refused) = (None, true);
         let action = &mut self.action;
-        action.action = Deed::Skip;
+        action.action = ActionKind::Skip;
         action.outcome = Outcome::Failed;
         action.restarts_pods = false;
         action.diffs.clear();
@@ -86,7 +86,7 @@ impl Decision {
     /// Leaves undone what should be done.
     pub(super) fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
-            self.action.action = Deed::Skip;
+            self.action.action = ActionKind::Skip;
             self.action.outcome = Outcome::NotTried;
             self.action.restarts_pods = false;
             self.action.result = None;

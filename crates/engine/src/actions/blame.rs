@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::ownership::is_ours;
 use super::steps::{Step, steps, text};
 use federate_apiserver::fields::{Element, FieldSet};
-use federate_apiserver::managed::{Managed, Owner};
+use federate_apiserver::managed::{Managed, ManagerEntry};
 
 /// The owners of a live object.
 pub struct Blame {
@@ -29,7 +29,7 @@ impl Blame {
     }
 
     /// The owners of a field itself, or of a thing around it that nobody divides.
-    pub fn owners(&self, path: &str) -> Vec<&Owner> {
+    pub fn owners(&self, path: &str) -> Vec<&ManagerEntry> {
         let steps = steps(path);
         let owns = |fields: &FieldSet| depth(fields, &steps) == steps.len() || atomic(fields, &steps);
         self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
@@ -43,7 +43,7 @@ impl Blame {
     /// Whether a field belongs to others only, and none of them is a person with `kubectl`.
     pub(super) fn taken(&self, path: &str) -> bool {
         let owners = self.owners(path);
-        let other = |owner: &&Owner| !is_ours(owner) && !owner.manager.starts_with("kubectl");
+        let other = |owner: &&ManagerEntry| !is_ours(owner) && !owner.manager.starts_with("kubectl");
         !owners.is_empty() && owners.iter().all(other)
     }
 }

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::autoscaled::Autoscalers;
 use super::controlled::remove_controlled;
-use super::decide::{Decision, Fresh, Rules, Send, Wanted, decide};
+use super::decide::{CachedCreate, Decision, Rules, Send, Target, decide};
 use super::drift::{Drift, Known};
-use super::{Action, Deed, Outcome};
+use super::{Action, ActionKind, Outcome};
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::Kind;
 use federate_dialect::{ClusterNames, Placement};
@@ -32,7 +32,7 @@ pub struct Desired {
     /// Its body.
     pub body: Value,
     /// What it is where it is new.
-    fresh: Fresh,
+    cached_create: CachedCreate,
 }
 
 /// Reads what is rendered, as it is sent, once for all clusters that share it.
@@ -41,7 +41,12 @@ pub fn desired(manifests: &[Manifest]) -> Vec<Desired> {
         let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
         prepare(&mut body);
         let clusters = manifest.clusters.clone();
-        Some(Desired { object: manifest.object.clone(), clusters, body, fresh: Fresh::default() })
+        Some(Desired {
+            object: manifest.object.clone(),
+            clusters,
+            body,
+            cached_create: CachedCreate::default(),
+        })
     };
     manifests.par_iter().filter_map(read).collect()
 }
@@ -252,22 +257,22 @@ impl Deciding<'_> {
         there: Option<&Object>,
         (kind, autoscalers): (&Kind, &Autoscalers),
     ) -> Decision {
-        let act = |ours: bool| self.act(cluster, placement?, there, ours);
-        let wanted = Wanted {
+        let act = |ours: bool| self.reconcile(cluster, placement?, there, ours);
+        let wanted = Target {
             cluster: &cluster.name,
             object: &desired.object,
             body: &desired.body,
             kind,
-            fresh: &desired.fresh,
+            cached_create: &desired.cached_create,
             autoscalers,
             read: there.map(|object| &object.body),
-            act: &act,
+            reconcile: &act,
         };
         decide(&wanted, there.map(|object| &object.body), self.rules)
     }
 
     /// What the control plane does about an object; what is ours it takes for its own.
-    fn act(
+    fn reconcile(
         &self,
         cluster: &Cluster,
         placement: &Placement,
@@ -278,7 +283,7 @@ impl Deciding<'_> {
         if let Some(live) = &mut marked {
             self.engine.mark(placement, live);
         }
-        self.engine.act(placement, cluster, marked.as_ref().or(there))
+        self.engine.reconcile(placement, cluster, marked.as_ref().or(there))
     }
 
     /// What may be deleted of that; nothing where it is too much.
@@ -297,9 +302,9 @@ impl Deciding<'_> {
                 let preserved = surplus
                     .placements
                     .get(&object.id)
-                    .and_then(|row| self.act(cluster, row, Some(object), true));
+                    .and_then(|row| self.reconcile(cluster, row, Some(object), true));
                 let released =
-                    preserved.is_some_and(|action| matches!(action.deed, federate_dialect::Deed::Release(_)));
+                    preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
                 match kept(object, prune) {
                     Some(reason) => stays(cluster, object, reason),
                     None if released => {
@@ -333,7 +338,7 @@ fn kept(object: &Object, prune: &Prune) -> Option<String> {
 }
 
 fn stays(cluster: &Cluster, object: &Object, reason: String) -> Decision {
-    Decision { action: action(cluster, object, Deed::Skip, Some(reason)), send: None, refused: false }
+    Decision { action: action(cluster, object, ActionKind::Skip, Some(reason)), send: None, refused: false }
 }
 
 fn goes(cluster: &Cluster, object: &Object) -> Decision {
@@ -342,10 +347,10 @@ fn goes(cluster: &Cluster, object: &Object) -> Decision {
     }
     let text = |field: &str| object.text(&["metadata", field]).to_owned();
     let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
-    Decision { action: action(cluster, object, Deed::Delete, None), send: Some(send), refused: false }
+    Decision { action: action(cluster, object, ActionKind::Delete, None), send: Some(send), refused: false }
 }
 
-fn action(cluster: &Cluster, object: &Object, deed: Deed, reason: Option<String>) -> Action {
+fn action(cluster: &Cluster, object: &Object, deed: ActionKind, reason: Option<String>) -> Action {
     Action {
         cluster: cluster.name.clone(),
         object: object.id.clone(),

@@ -4,7 +4,7 @@
 //! drifted fields would not; but what a patch writes belongs to federate as one who updates, beside
 //! federate as one who applies, and would stay for ever once it is no longer rendered. So what is applied
 //! is what we have applied before and what runs as it is rendered, with the values that run, and the drifted
-//! fields with those that are rendered ([`amendment`]): no field changes but these, and each is ours afterwards,
+//! fields with those that are rendered ([`extract_applied`]): no field changes but these, and each is ours afterwards,
 //! as after `apply`. The resource version goes with it, so that what somebody changed after it was read is
 //! decided about anew.
 
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 
 use super::decide::{Decision, Rules, Send, refusal};
 use super::restart::restarts_pods;
-use super::{Deed, FieldDiff, Outcome, diffs, unmarked};
-use crate::change::partly;
-use federate_apiserver::{Failure, Kind, amendment, applied};
+use super::{ActionKind, FieldDiff, Outcome, diffs, unmarked};
+use crate::change::overlay_paths;
+use federate_apiserver::{Failure, Kind, applied, extract_applied};
 
 /// Makes a decision about an object of ours one that puts back the fields of its differences only.
 /// `live` is the object as it runs, with all that a server fills in; `whole` says that everything that differs is put
@@ -29,8 +29,8 @@ pub(super) fn corrected(
     let write = rules.write(kind);
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
     let amended = applied(Some(live), body, &write).and_then(|whole| {
-        let target = partly(live, &whole, &|path| drifted.contains(path));
-        let body = amendment(live, &target, &whole, &write);
+        let target = overlay_paths(live, &whole, &|path| drifted.contains(path));
+        let body = extract_applied(live, &target, &whole, &write);
         Ok((applied(Some(live), &body, &write)?, body))
     });
     match amended {
@@ -70,7 +70,7 @@ fn inseparable(mut decision: Decision, path: &str) -> Decision {
 
 /// It stays as it is, which is a failure.
 fn left(mut decision: Decision) -> Decision {
-    decision.action.action = Deed::Skip;
+    decision.action.action = ActionKind::Skip;
     (decision.action.restarts_pods, decision.action.result) = (false, None);
     decision.action.outcome = Outcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);

@@ -7,11 +7,13 @@ use serde_json::Value;
 use super::autoscaled::Autoscalers;
 use super::cluster::prepare;
 use super::overlay::{overlaid, project};
-use super::ownership::{Whose, handed_over, is_member, whose};
+use super::ownership::{Owner, handed_over, is_member, owner};
 use super::replace::{Replaced, Replacement, replacement};
 use super::restart::restarts_pods;
 use super::unchanged::is_applied;
-use super::{Action, Deed, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked, unremembered};
+use super::{
+    Action, ActionKind, Inventory, MANAGER, Outcome, all_diffs, diffs, plain, unmarked, unremembered,
+};
 use crate::change::DigestKey;
 use federate_apiserver::{Failure, Kind, Write, applied, complete, part};
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -97,7 +99,7 @@ impl Rules<'_> {
 }
 
 /// An object that is wanted in a cluster.
-pub struct Wanted<'w> {
+pub struct Target<'w> {
     /// The cluster.
     pub cluster: &'w ClusterName,
     /// Its identity.
@@ -107,24 +109,24 @@ pub struct Wanted<'w> {
     /// Its kind.
     pub kind: &'w Kind,
     /// What it is where it is new.
-    pub fresh: &'w Fresh,
+    pub cached_create: &'w CachedCreate,
     /// Who scales what in the cluster.
     pub(super) autoscalers: &'w Autoscalers,
     /// The live object as it was read, with fields that are not known here.
     pub read: Option<&'w Value>,
     /// What its control plane does about it, if the live object is its own (or is not known to be).
-    pub act: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
+    pub reconcile: &'w dyn Fn(bool) -> Option<federate_dialect::Action>,
 }
 
 /// An object where nothing is yet: computed once for all clusters that know its kind alike.
 #[derive(Clone, Debug, Default)]
-pub struct Fresh(OnceLock<Created>);
+pub struct CachedCreate(OnceLock<Created>);
 
 /// What is applied, and what becomes of it as it is shown.
 type Created = (Arc<Value>, Result<Option<Arc<Value>>, Failure>);
 
-impl Fresh {
-    fn of(&self, wanted: &Wanted<'_>, rules: &Rules<'_>) -> Created {
+impl CachedCreate {
+    fn of(&self, wanted: &Target<'_>, rules: &Rules<'_>) -> Created {
         let create = || {
             let body = rules.inventory.labelled(wanted.body);
             let result = applied(None, &body, &rules.write(wanted.kind));
@@ -169,50 +171,56 @@ pub enum Send {
 }
 
 /// Decides about an object that is wanted, given what is there.
-pub fn decide(wanted: &Wanted<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
+pub fn decide(wanted: &Target<'_>, live: Option<&Value>, rules: &Rules<'_>) -> Decision {
     let Some(live) = live else { return create(wanted, rules) };
     // A dump may lack what a server fills in; what it answers never does.
     let live = &complete(wanted.kind, live.clone());
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        let mut deleting = nothing(wanted, Deed::Skip, DELETING.to_owned());
+        let mut deleting = nothing(wanted, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = Outcome::NotTried;
         return deleting;
     }
-    match whose(live, &rules.inventory.id()) {
-        Whose::Ours => bring(wanted, live, live, Deed::Update, rules),
-        Whose::Other(_) if rules.is_member(live) => bring(wanted, live, live, Deed::Update, rules),
-        Whose::Other(who) if !rules.force => {
+    match owner(live, &rules.inventory.id()) {
+        Owner::Ours => update(wanted, live, live, ActionKind::Update, rules),
+        Owner::Other(_) if rules.is_member(live) => update(wanted, live, live, ActionKind::Update, rules),
+        Owner::Other(who) if !rules.force => {
             let why = format!("it belongs to {who}; take it out of there first, or force it with --force");
             conflict(wanted, live, why, rules)
         }
-        Whose::Other(_) | Whose::Nobodys => take_over(wanted, live, rules),
+        Owner::Other(_) | Owner::Unmanaged => adopt(wanted, live, rules),
     }
 }
 
-fn create(wanted: &Wanted<'_>, rules: &Rules<'_>) -> Decision {
-    if let Some(reason) = held_back((wanted.act)(false).as_ref()) {
-        return nothing(wanted, Deed::Skip, reason);
+fn create(wanted: &Target<'_>, rules: &Rules<'_>) -> Decision {
+    if let Some(reason) = held_back((wanted.reconcile)(false).as_ref()) {
+        return nothing(wanted, ActionKind::Skip, reason);
     }
-    let (body, result) = wanted.fresh.of(wanted, rules);
+    let (body, result) = wanted.cached_create.of(wanted, rules);
     match result {
         Ok(result) => {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
-            Decision { action: Action { result, ..bare(wanted, Deed::Create) }, send, refused: false }
+            Decision { action: Action { result, ..bare(wanted, ActionKind::Create) }, send, refused: false }
         }
         // What it will be, the API server says.
         Err(_) if rules.server => {
             let send = Some(Send::Apply { body, owners: None, replaces: None });
-            Decision { action: bare(wanted, Deed::Create), send, refused: false }
+            Decision { action: bare(wanted, ActionKind::Create), send, refused: false }
         }
         Err(failure) => refused(wanted, &failure),
     }
 }
 
 /// The object is ours, or becomes so: `before` is what it is applied to.
-fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &Rules<'_>) -> Decision {
-    let action = (wanted.act)(true);
+fn update(
+    wanted: &Target<'_>,
+    live: &Value,
+    before: &Value,
+    deed: ActionKind,
+    rules: &Rules<'_>,
+) -> Decision {
+    let action = (wanted.reconcile)(true);
     if let Some(reason) = held_back(action.as_ref()) {
-        return nothing(wanted, Deed::Skip, reason);
+        return nothing(wanted, ActionKind::Skip, reason);
     }
     let mut body = retained(wanted, action.as_ref(), live);
     // A full report shows what autoscalers made of a field, too; nothing is sent by it.
@@ -221,17 +229,21 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
     let body = rules.inventory.labelled(&body);
     let result = match applied(Some(before), &body, &rules.write(wanted.kind)) {
         Ok(result) => result,
-        Err(_) if rules.server && deed == Deed::Update && is_applied(wanted.read.unwrap_or(live), &body) => {
+        Err(_)
+            if rules.server
+                && deed == ActionKind::Update
+                && is_applied(wanted.read.unwrap_or(live), &body) =>
+        {
             live.clone()
         }
         // The API server says what it comes to; until then this is as good as it gets.
         Err(_) if rules.server => overlaid(before, &body),
-        Err(failure) if deed == Deed::Update => return replaced(wanted, live, body, &failure, rules),
+        Err(failure) if deed == ActionKind::Update => return replaced(wanted, live, body, &failure, rules),
         Err(failure) => return refused(wanted, &failure),
     };
     let note = note.or_else(|| address(wanted, live));
-    if deed == Deed::Update && result == *live {
-        return noted(shown(wanted, Deed::Unchanged, live, result, None, rules), note);
+    if deed == ActionKind::Update && result == *live {
+        return noted(shown(wanted, ActionKind::Unchanged, live, result, None, rules), note);
     }
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let entries = before.pointer("/metadata/managedFields").filter(|_| !std::ptr::eq(before, live));
@@ -242,7 +254,7 @@ fn bring(wanted: &Wanted<'_>, live: &Value, before: &Value, deed: Deed, rules: &
 
 /// An API server would refuse the update of an object of ours.
 fn replaced(
-    wanted: &Wanted<'_>,
+    wanted: &Target<'_>,
     live: &Value,
     body: Value,
     failure: &Failure,
@@ -252,7 +264,7 @@ fn replaced(
         Replacement::Done(old, created) => {
             let note = format!("it is deleted and created anew: {}", refusal(wanted.object, failure));
             let send = Some(Send::Apply { body: Arc::new(body), owners: None, replaces: Some(old) });
-            noted(shown(wanted, Deed::Update, live, created, send, rules), Some(note))
+            noted(shown(wanted, ActionKind::Update, live, created, send, rules), Some(note))
         }
         Replacement::Possible(how) if how.is_empty() => refused(wanted, failure),
         Replacement::Possible(how) => {
@@ -266,7 +278,7 @@ fn replaced(
 }
 
 /// A Service keeps the address that it has, whatever is rendered.
-fn address(wanted: &Wanted<'_>, live: &Value) -> Option<String> {
+fn address(wanted: &Target<'_>, live: &Value) -> Option<String> {
     let of = |object: &Value| object.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned);
     let rendered = of(wanted.body).filter(|address| wanted.kind.is("Service") && !address.is_empty())?;
     let keeps = of(live).filter(|address| *address != rendered)?;
@@ -283,16 +295,16 @@ fn noted(mut decision: Decision, note: Option<String>) -> Decision {
 }
 
 /// The object is not ours.
-fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
+fn adopt(wanted: &Target<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
     let handed = handed_over(live);
-    let taken = bring(wanted, live, handed.as_ref().unwrap_or(live), Deed::Adopt, rules);
+    let taken = update(wanted, live, handed.as_ref().unwrap_or(live), ActionKind::Adopt, rules);
     if taken.send.is_none() {
         return taken;
     }
     let refused = match rules.adopt {
         Some(adopt) => adopt.objection(&taken.action),
-        None => match (wanted.act)(false) {
-            Some(action) if action.adopts || !matches!(action.deed, federate_dialect::Deed::Nothing) => None,
+        None => match (wanted.reconcile)(false) {
+            Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(untaken(&action)),
             None => Some("it is there already; --adopt if-no-restart would take it over".to_owned()),
         },
@@ -304,10 +316,10 @@ fn take_over(wanted: &Wanted<'_>, live: &Value, rules: &Rules<'_>) -> Decision {
 }
 
 /// The object is left to whoever has it; told is what differs from what is rendered.
-fn conflict(wanted: &Wanted<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
-    let mut decision = nothing(wanted, Deed::Conflict, reason);
+fn conflict(wanted: &Target<'_>, live: &Value, reason: String, rules: &Rules<'_>) -> Decision {
+    let mut decision = nothing(wanted, ActionKind::Conflict, reason);
     decision.action.outcome = Outcome::NotTried;
-    let taken = bring(wanted, live, live, Deed::Adopt, rules);
+    let taken = update(wanted, live, live, ActionKind::Adopt, rules);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(unmarked).collect();
     decision
 }
@@ -326,30 +338,30 @@ fn untaken(action: &federate_dialect::Action) -> String {
 /// Why the control plane sends nothing now.
 fn held_back(action: Option<&federate_dialect::Action>) -> Option<String> {
     let action = action?;
-    let holds = matches!(action.deed, federate_dialect::Deed::Nothing) && action.status != SETTLED;
+    let holds = matches!(action.op, federate_dialect::SyncOp::Nothing) && action.status != SETTLED;
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
     holds.then(|| format!("its control plane holds it back: {}{hint}", action.status))
 }
 
 /// What is rendered, with what the members own left as it is: where the control plane would send
 /// something else for a field, that is sent.
-fn retained(wanted: &Wanted<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
+fn retained(wanted: &Target<'_>, action: Option<&federate_dialect::Action>, live: &Value) -> Value {
     let Some(action) = action else { return wanted.body.clone() };
-    match &action.deed {
-        federate_dialect::Deed::Update(sent) | federate_dialect::Deed::Create(sent) => {
+    match &action.op {
+        federate_dialect::SyncOp::Update(sent) | federate_dialect::SyncOp::Create(sent) => {
             let mut sent = plain(sent);
             prepare(&mut sent);
             project(wanted.body, &sent)
         }
         // It would send what is there.
-        federate_dialect::Deed::Nothing => project(wanted.body, &plain(live)),
+        federate_dialect::SyncOp::Nothing => project(wanted.body, &plain(live)),
         _ => wanted.body.clone(),
     }
 }
 
 fn shown(
-    wanted: &Wanted<'_>,
-    deed: Deed,
+    wanted: &Target<'_>,
+    deed: ActionKind,
     live: &Value,
     result: Value,
     send: Option<Send>,
@@ -357,16 +369,16 @@ fn shown(
 ) -> Decision {
     let diffs = match deed {
         _ if rules.full => all_diffs(live, &rendered(wanted, &result, rules), rules.key),
-        Deed::Unchanged => Vec::new(),
+        ActionKind::Unchanged => Vec::new(),
         _ => diffs(live, &result, rules.key),
     };
-    let restarts_pods = deed != Deed::Unchanged && restarts_pods(live, &result, rules.rolling);
+    let restarts_pods = deed != ActionKind::Unchanged && restarts_pods(live, &result, rules.rolling);
     let action = Action { restarts_pods, diffs, result: rules.shown(result), ..bare(wanted, deed) };
     Decision { action, send, refused: false }
 }
 
 /// The fields of the result that are rendered.
-fn rendered(wanted: &Wanted<'_>, result: &Value, rules: &Rules<'_>) -> Value {
+fn rendered(wanted: &Target<'_>, result: &Value, rules: &Rules<'_>) -> Value {
     part(result, &rules.write(wanted.kind))
 }
 
@@ -380,8 +392,8 @@ fn readable(mut object: Value, key: &DigestKey) -> Value {
 }
 
 /// An API server would not take the object.
-fn refused(wanted: &Wanted<'_>, failure: &Failure) -> Decision {
-    let mut decision = nothing(wanted, Deed::Skip, refusal(wanted.object, failure));
+fn refused(wanted: &Target<'_>, failure: &Failure) -> Decision {
+    let mut decision = nothing(wanted, ActionKind::Skip, refusal(wanted.object, failure));
     decision.action.outcome = Outcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
     Decision { refused: true, ..decision }
@@ -400,13 +412,13 @@ pub(super) fn refusal(object: &ObjectRef, failure: &Failure) -> String {
     format!("an API server would refuse it: {why}")
 }
 
-fn nothing(wanted: &Wanted<'_>, deed: Deed, reason: String) -> Decision {
+fn nothing(wanted: &Target<'_>, deed: ActionKind, reason: String) -> Decision {
     let action = Action { reason: Some(reason), ..bare(wanted, deed) };
     Decision { action, send: None, refused: false }
 }
 
 /// An action about which nothing more is known.
-fn bare(wanted: &Wanted<'_>, deed: Deed) -> Action {
+fn bare(wanted: &Target<'_>, deed: ActionKind) -> Action {
     Action {
         cluster: wanted.cluster.clone(),
         object: wanted.object.clone(),

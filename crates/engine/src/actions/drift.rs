@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cluster::Kinds;
 use super::correct::corrected;
 use super::decide::{Decision, Rules};
-use super::{Deed, FieldDiff, Outcome, steps, unmarked};
+use super::{ActionKind, FieldDiff, Outcome, steps, unmarked};
 use federate_apiserver::{Kind, complete};
 use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
 use federate_repo::config::Ignore;
@@ -42,25 +42,25 @@ impl Drift<'_> {
     pub(super) fn wanted(&self, decision: Decision, known: &Known<'_>) -> Option<Decision> {
         match decision.action.action {
             _ if decision.refused => Some(decision),
-            Deed::Create => self.whole(decision, "it is missing"),
-            Deed::Update | Deed::Adopt | Deed::Unchanged => self.fields(decision, known),
+            ActionKind::Create => self.whole(decision, "it is missing"),
+            ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => self.fields(decision, known),
             // What is wanted and about to go is as good as missing.
-            Deed::Skip if decision.action.outcome == Outcome::NotTried => {
+            ActionKind::Skip if decision.action.outcome == Outcome::NotTried => {
                 let reason = decision.action.reason.clone().unwrap_or_default();
                 self.whole(decision, &reason)
             }
-            Deed::Delete | Deed::Conflict | Deed::Skip => None,
+            ActionKind::Delete | ActionKind::Conflict | ActionKind::Skip => None,
         }
     }
 
     /// The decision about an object of ours that is not wanted. `may` is what may be done about it.
     pub(super) fn surplus(&self, decision: Decision, may: Option<Decision>) -> Option<Decision> {
-        if decision.action.action != Deed::Delete {
+        if decision.action.action != ActionKind::Delete {
             return None;
         }
         let decision = self.whole(decision, "it is no longer wanted")?;
         let kept = |mut decision: Decision| {
-            decision.action.action = Deed::Skip;
+            decision.action.action = ActionKind::Skip;
             let why = "it is no longer wanted, and --no-prune keeps it";
             decision.action.reason = Some(why.to_owned());
             Decision { send: None, ..decision }
@@ -100,14 +100,14 @@ impl Drift<'_> {
         if decision.action.diffs.is_empty() {
             return None;
         }
-        let ours = decision.action.action != Deed::Adopt;
-        decision.action.action = Deed::Update;
+        let ours = decision.action.action != ActionKind::Adopt;
+        decision.action.action = ActionKind::Update;
         if !self.correct {
             decision.send = None;
             return Some(decision);
         }
         if !ours {
-            decision.action.action = Deed::Conflict;
+            decision.action.action = ActionKind::Conflict;
             decision.action.outcome = Outcome::NotTried;
             decision.action.reason = Some(
                 "it is not ours, so that nothing is put back; `federate apply` says what would take it over"

@@ -5,7 +5,7 @@
 //! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
 
 use super::Inventory;
-use super::ownership::{Whose, whose};
+use super::ownership::{Owner, owner};
 use federate_dialect::Dialects;
 use federate_dialect::import::{maker, refusal};
 use federate_kubernetes::{Finding, Object, Severity};
@@ -41,17 +41,17 @@ pub fn judge(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
         let message = format!("{} is made by {who} in every cluster by itself", object.id);
         return Err(refused("made-by-cluster", message));
     }
-    match whose(&object.body, &rules.inventory.id()) {
-        Whose::Other(who) if rules.force => {
+    match owner(&object.body, &rules.inventory.id()) {
+        Owner::Other(who) if rules.force => {
             let message = format!("{} belongs to {who}, which goes on changing it", object.id);
             Ok(Some(Finding::warning("owned", object, message)))
         }
-        Whose::Other(who) => {
+        Owner::Other(who) => {
             let message = format!("{} belongs to {who}", object.id);
             let help = "take it out of there first, or take it in all the same with --force";
             Err(refused("owned", message).help(help))
         }
-        Whose::Ours | Whose::Nobodys => Ok(None),
+        Owner::Ours | Owner::Unmanaged => Ok(None),
     }
 }
 

@@ -33,7 +33,7 @@ pub mod restart;
 mod steps;
 mod unchanged;
 
-pub use decide::{Adopt, Decision, Fresh, Rules, Send, Wanted, decide};
+pub use decide::{Adopt, CachedCreate, Decision, Rules, Send, Target, decide};
 pub use inventory::Inventory;
 pub use replace::Replaced;
 pub use repo_ref::RepoRef;
@@ -44,7 +44,7 @@ pub const MANAGER: &str = "federate";
 /// What is done about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Deed {
+pub enum ActionKind {
     /// It is not there, and is created.
     Create,
     /// It is ours, and differs.
@@ -85,7 +85,7 @@ pub struct Action {
     /// The object.
     pub object: ObjectRef,
     /// What is done.
-    pub action: Deed,
+    pub action: ActionKind,
     /// Whether pods are replaced by it.
     pub restarts_pods: bool,
     /// The fields that it changes.

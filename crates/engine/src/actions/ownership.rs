@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::MANAGER;
-use federate_apiserver::managed::{Managed, Operation, Owned, Owner};
+use federate_apiserver::managed::{Managed, ManagerEntry, Operation, Owned};
 
 /// The label by which an object says which apply set it belongs to.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
@@ -29,39 +29,39 @@ const ARGO_CD: &str = "argocd-controller";
 
 /// Whose an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Owner {
     /// It belongs to the apply set that we apply, or we have applied it before.
     Ours,
     /// Another tool keeps it, which this names.
     Other(String),
     /// No tool says that it is its own.
-    Nobodys,
+    Unmanaged,
 }
 
 /// Whose a live object is. `set` is the id of our apply set.
-pub fn whose(live: &Value, set: &str) -> Whose {
+pub fn owner(live: &Value, set: &str) -> Owner {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
     match text("/metadata/labels/applyset.kubernetes.io~1part-of") {
-        Some(id) if id == set => return Whose::Ours,
-        Some(id) => return Whose::Other(format!("the ApplySet {id}")),
+        Some(id) if id == set => return Owner::Ours,
+        Some(id) => return Owner::Other(format!("the ApplySet {id}")),
         None => {}
     }
     if let Some(owner) = controller(live) {
-        return Whose::Other(format!("{owner}, its controller"));
+        return Owner::Other(format!("{owner}, its controller"));
     }
     if let Some(id) = text("/metadata/annotations/argocd.argoproj.io~1tracking-id") {
-        return Whose::Other(format!("Argo CD (application {})", id.split(':').next().unwrap_or(id)));
+        return Owner::Other(format!("Argo CD (application {})", id.split(':').next().unwrap_or(id)));
     }
     for controller in ["kustomize", "helm"] {
         if let Some(name) = text(&format!("/metadata/labels/{controller}.toolkit.fluxcd.io~1name")) {
-            return Whose::Other(format!("Flux ({controller} {name})"));
+            return Owner::Other(format!("Flux ({controller} {name})"));
         }
     }
     let release = text("/metadata/annotations/meta.helm.sh~1release-name");
     if text("/metadata/labels/app.kubernetes.io~1managed-by") == Some("Helm")
         && let Some(release) = release
     {
-        return Whose::Other(format!("Helm (release {release})"));
+        return Owner::Other(format!("Helm (release {release})"));
     }
     let managed = Managed::read(live).unwrap_or_default();
     // The label alone is also written by Helm charts.
@@ -69,12 +69,12 @@ pub fn whose(live: &Value, set: &str) -> Whose {
         && managed.0.keys().any(|owner| owner.manager == ARGO_CD)
         && !managed.0.keys().any(is_ours)
     {
-        return Whose::Other(format!("Argo CD (application {name})"));
+        return Owner::Other(format!("Argo CD (application {name})"));
     }
-    if managed.0.keys().any(is_ours) { Whose::Ours } else { Whose::Nobodys }
+    if managed.0.keys().any(is_ours) { Owner::Ours } else { Owner::Unmanaged }
 }
 
-pub(super) fn is_ours(owner: &Owner) -> bool {
+pub(super) fn is_ours(owner: &ManagerEntry) -> bool {
     owner.manager == MANAGER && owner.operation == Operation::Apply
 }
 
@@ -101,7 +101,7 @@ pub fn is_member(live: &Value, set: &str) -> bool {
 /// they would have been; `None` where there is nothing to hand over.
 pub fn handed_over(live: &Value) -> Option<Value> {
     let mut managed = Managed::read(live)?;
-    let theirs: Vec<Owner> = managed
+    let theirs: Vec<ManagerEntry> = managed
         .0
         .keys()
         .filter(|owner| {
@@ -115,7 +115,7 @@ pub fn handed_over(live: &Value) -> Option<Value> {
     if theirs.is_empty() {
         return None;
     }
-    let ours = Owner {
+    let ours = ManagerEntry {
         manager: MANAGER.to_owned(),
         operation: Operation::Apply,
         api_version: None,
@@ -142,19 +142,19 @@ mod tests {
 
     #[test]
     fn other_tools_are_named() {
-        let with = |metadata: Value| whose(&json!({"metadata": metadata}), "applyset-us");
+        let with = |metadata: Value| owner(&json!({"metadata": metadata}), "applyset-us");
         let other = |metadata: Value| match with(metadata) {
-            Whose::Other(who) => who,
+            Owner::Other(who) => who,
             whose => format!("{whose:?}"),
         };
-        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Whose::Ours);
+        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Owner::Ours);
         assert_eq!(other(json!({"labels": {PART_OF: "applyset-x"}})), "the ApplySet applyset-x");
         let argo = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:a/b"}});
         assert_eq!(other(argo), "Argo CD (application shop)");
         assert_eq!(other(json!({"labels": {"helm.toolkit.fluxcd.io/name": "web"}})), "Flux (helm web)");
         let helm = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "r"}});
         assert_eq!(other(helm), "Helm (release r)");
-        assert_eq!(with(json!({"labels": {"app": "web"}})), Whose::Nobodys);
+        assert_eq!(with(json!({"labels": {"app": "web"}})), Owner::Unmanaged);
         let made = json!({"ownerReferences": [{"kind": "Certificate", "name": "web", "controller": true}]});
         assert_eq!(other(made), "Certificate web, its controller");
         let tracked = |manager: &str| {
@@ -162,7 +162,7 @@ mod tests {
                 "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]})
         };
         assert_eq!(other(tracked(ARGO_CD)), "Argo CD (application shop)");
-        assert_eq!(with(tracked("helm")), Whose::Nobodys);
+        assert_eq!(with(tracked("helm")), Owner::Unmanaged);
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(entries[0]["manager"], MANAGER);
         assert_eq!(entries[0]["operation"], "Apply");
         assert_eq!(entries[1]["manager"], "kubectl-edit");
-        assert_eq!(whose(&object, ""), Whose::Ours);
+        assert_eq!(owner(&object, ""), Owner::Ours);
         assert_eq!(handed_over(&object), None);
     }
 }

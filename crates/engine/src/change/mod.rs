@@ -22,16 +22,16 @@ use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 
 mod keys;
 mod objects;
-mod partly;
+mod overlay_paths;
 mod paths;
 mod placements;
 mod pruned;
 mod secret;
 
-pub use objects::{ObjectChange, ObjectDeed};
-pub use partly::partly;
+pub use objects::{ObjectChange, ObjectChangeKind};
+pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, paths};
-pub use placements::{Pair, PlacementChange, PlacementDeed, Share, Shift};
+pub use placements::{Pair, PlacementChange, PlacementChangeKind, ReplicaShift, Share};
 pub use pruned::Pruned;
 pub use secret::{DigestKey, hide};
 

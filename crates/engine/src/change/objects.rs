@@ -25,7 +25,7 @@ pub struct ObjectChange {
     /// The object.
     pub object: ObjectRef,
     /// What happened to it.
-    pub kind: ObjectDeed,
+    pub kind: ObjectChangeKind,
     /// The clusters, sorted by name.
     #[schemars(with = "Vec<String>")]
     pub clusters: Vec<ClusterName>,
@@ -45,7 +45,7 @@ pub struct ObjectChange {
 /// What happened to an object in some clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ObjectDeed {
+pub enum ObjectChangeKind {
     /// They had none.
     Added,
     /// They had another.
@@ -97,12 +97,12 @@ fn changes(
     key: &DigestKey,
 ) -> Vec<ObjectChange> {
     // By which change it is: fields and values, or else the texts themselves.
-    let mut groups: BTreeMap<(ObjectDeed, String), (Both, ObjectChange)> = BTreeMap::new();
+    let mut groups: BTreeMap<(ObjectChangeKind, String), (Both, ObjectChange)> = BTreeMap::new();
     for (texts, clusters) in pairs(sides) {
         let kind = match texts {
-            (None, _) => ObjectDeed::Added,
-            (_, None) => ObjectDeed::Removed,
-            _ => ObjectDeed::Changed,
+            (None, _) => ObjectChangeKind::Added,
+            (_, None) => ObjectChangeKind::Removed,
+            _ => ObjectChangeKind::Changed,
         };
         let both = match texts {
             (None, Some(to)) => nearest(&sides[0], to, key),
@@ -111,9 +111,9 @@ fn changes(
         let paths = both.paths();
         let same = if paths.is_empty() { both.diff() } else { format!("{paths:?}") };
         let elsewhere = match kind {
-            ObjectDeed::Added => !sides[0].is_empty(),
-            ObjectDeed::Changed => true,
-            ObjectDeed::Removed => !sides[1].is_empty(),
+            ObjectChangeKind::Added => !sides[0].is_empty(),
+            ObjectChangeKind::Changed => true,
+            ObjectChangeKind::Removed => !sides[1].is_empty(),
         };
         let replicas_at = replicas_at(&paths, &clusters, placement);
         let (object, diff) = (object.clone(), String::new());

@@ -17,7 +17,7 @@ pub struct PlacementChange {
     /// The dialect that decides, or that did.
     pub dialect: String,
     /// What happened to it.
-    pub kind: PlacementDeed,
+    pub kind: PlacementChangeKind,
     /// The policies that decide.
     pub policy: Pair<ObjectRef>,
     /// The objects that need it where it is, or that did; they decide where no policy does.
@@ -26,7 +26,7 @@ pub struct PlacementChange {
     /// All replicas together, where the dialect decides them.
     pub replicas: Pair<i64>,
     /// The clusters where something differs, sorted by name.
-    pub clusters: Vec<Shift>,
+    pub clusters: Vec<ReplicaShift>,
     /// Why it cannot be (newly) scheduled.
     pub unschedulable: Pair<Unschedulable>,
     /// Clusters to which nothing new may be sent from now on, though it might before.
@@ -42,7 +42,7 @@ pub struct PlacementChange {
 /// What happened to a placement; the first that is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum PlacementDeed {
+pub enum PlacementChangeKind {
     /// It was nowhere.
     Appeared,
     /// It is nowhere.
@@ -77,7 +77,7 @@ impl<T: PartialEq> Pair<T> {
 
 /// One cluster of a placement that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Shift {
+pub struct ReplicaShift {
     /// The cluster.
     #[schemars(with = "String")]
     pub name: ClusterName,
@@ -113,9 +113,9 @@ fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>)
     names.sort_unstable();
     names.dedup();
     let share = |of: &BTreeMap<&ClusterName, Share>, name| of.get(name).copied();
-    let clusters: Vec<Shift> = names
+    let clusters: Vec<ReplicaShift> = names
         .into_iter()
-        .map(|name| Shift { name: name.clone(), from: share(&had, name), to: share(&has, name) })
+        .map(|name| ReplicaShift { name: name.clone(), from: share(&had, name), to: share(&has, name) })
         .filter(|shift| shift.from != shift.to)
         .collect();
     let policy = Pair { from: from.and_then(|p| p.policy.clone()), to: to.and_then(|p| p.policy.clone()) };
@@ -132,17 +132,17 @@ fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>)
     let dialect = |row: Option<&Placement>| row.map(|p| p.dialect.clone()).filter(|name| !name.is_empty());
     let other_dialect = from.is_some() && to.is_some() && dialect(from) != dialect(to);
     let kind = if had.is_empty() && !has.is_empty() {
-        PlacementDeed::Appeared
+        PlacementChangeKind::Appeared
     } else if has.is_empty() && !had.is_empty() {
-        PlacementDeed::Disappeared
+        PlacementChangeKind::Disappeared
     } else if clusters.iter().any(|shift| shift.from.is_none() || shift.to.is_none()) {
-        PlacementDeed::Moved
+        PlacementChangeKind::Moved
     } else if !clusters.is_empty() {
-        PlacementDeed::Scaled
+        PlacementChangeKind::Scaled
     } else if !unschedulable.is_same() || !suspended.is_empty() || !resumed.is_empty() {
-        PlacementDeed::Status
+        PlacementChangeKind::Status
     } else if (!policy.is_same() || other_dialect) && from.is_some() && to.is_some() {
-        PlacementDeed::Policy
+        PlacementChangeKind::Policy
     } else {
         return None;
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::objects::{ObjectChange, ObjectDeed};
+use super::objects::{ObjectChange, ObjectChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Objects that the same clusters would lose.
@@ -24,7 +24,7 @@ pub struct Pruned {
 /// What is no longer sent, by the clusters concerned; `gone` have left the inventory.
 pub(super) fn group(objects: &[ObjectChange], gone: &[ClusterName]) -> Vec<Pruned> {
     let mut lost: BTreeMap<&ObjectRef, Vec<&ClusterName>> = BTreeMap::new();
-    for change in objects.iter().filter(|change| change.kind == ObjectDeed::Removed) {
+    for change in objects.iter().filter(|change| change.kind == ObjectChangeKind::Removed) {
         lost.entry(&change.object).or_default().extend(&change.clusters);
     }
     let mut groups: BTreeMap<(bool, Vec<&ClusterName>), Vec<ObjectRef>> = BTreeMap::new();

@@ -93,9 +93,9 @@ fn what_comes_and_goes_is_told_with_its_clusters() {
     assert_eq!(
         told,
         [
-            (ObjectDeed::Added, vec!["m3"], true),
-            (ObjectDeed::Removed, vec!["m1"], true),
-            (ObjectDeed::Added, vec!["m2"], false)
+            (ObjectChangeKind::Added, vec!["m3"], true),
+            (ObjectChangeKind::Removed, vec!["m1"], true),
+            (ObjectChangeKind::Added, vec!["m2"], false)
         ]
     );
     assert_eq!(changes.pruned.len(), 1);
@@ -111,7 +111,7 @@ fn replicas_told_of_as_placement_are_marked() {
     let changes = between((&before, &from), (&after, &to));
     assert_eq!(changes.objects[0].replicas_at.as_deref(), Some("/spec/replicas"));
     assert_eq!(changes.objects[0].paths.len(), 1);
-    assert_eq!(changes.placements[0].kind, PlacementDeed::Scaled);
+    assert_eq!(changes.placements[0].kind, PlacementChangeKind::Scaled);
     assert_eq!((changes.placements[0].replicas.from, changes.placements[0].replicas.to), (Some(2), Some(4)));
     let also = [web(&["m1"], "b", 3), web(&["m2"], "a", 1)];
     let also = between((&before, &from), (&after, &also));
@@ -140,19 +140,19 @@ fn placements_appear_move_and_disappear() {
         changes.placements.first().map(|change| change.kind)
     };
     let (none, one, two) = (json!([]), row(&json!([{"name": "m1"}])), row(&json!([{"name": "m2"}])));
-    assert_eq!(kind(&none, &one), Some(PlacementDeed::Appeared));
-    assert_eq!(kind(&one, &two), Some(PlacementDeed::Moved));
-    assert_eq!(kind(&one, &row(&json!([]))), Some(PlacementDeed::Disappeared));
+    assert_eq!(kind(&none, &one), Some(PlacementChangeKind::Appeared));
+    assert_eq!(kind(&one, &two), Some(PlacementChangeKind::Moved));
+    assert_eq!(kind(&one, &row(&json!([]))), Some(PlacementChangeKind::Disappeared));
     assert_eq!(kind(&one, &one), None);
     let mut by_policy = one.clone();
     by_policy[0]["policy"] = json!({"apiVersion": "p/v1", "kind": "P", "name": "p"});
-    assert_eq!(kind(&one, &by_policy), Some(PlacementDeed::Policy));
+    assert_eq!(kind(&one, &by_policy), Some(PlacementChangeKind::Policy));
     let mut refused = one.clone();
     refused[0]["unschedulable"] = json!({"reason": "NoClusterFit"});
-    assert_eq!(kind(&one, &refused), Some(PlacementDeed::Status));
+    assert_eq!(kind(&one, &refused), Some(PlacementChangeKind::Status));
     let mut withdrawn = row(&json!([]));
     withdrawn[0]["withdrawn"] = json!(["m1"]);
-    assert_eq!(kind(&one, &withdrawn), Some(PlacementDeed::Scaled));
+    assert_eq!(kind(&one, &withdrawn), Some(PlacementChangeKind::Scaled));
 }
 
 #[test]

@@ -54,9 +54,9 @@ fn filled(ty: &Type, around: &mut Vec<&'static str>) -> Value {
         Type::Text => json!("x"),
         Type::Quantity => json!("7"),
         Type::Time => json!("2026-01-01T00:00:00Z"),
-        Type::Number | Type::Port => json!(7),
-        Type::Truth => json!(false),
-        Type::Any | Type::Whole => json!({"k": "x"}),
+        Type::Number | Type::IntOrString => json!(7),
+        Type::Boolean => json!(false),
+        Type::Any | Type::Atomic => json!({"k": "x"}),
         Type::Struct(known) => {
             let fields = known.fields.iter().map(|(key, field)| (key.clone(), filled(&field.ty, around)));
             Value::Object(fields.collect())

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::minimal::{minimal, stored};
-use super::place::Places;
+use super::place::RepoLayout;
 use federate_apiserver::Kind;
 use federate_dialect::import::{Edit, Import, Imported, Importer, apply};
 use federate_dialect::{Dialects, clean};
@@ -19,7 +19,7 @@ use federate_repo::{File, Repo};
 
 /// How live objects are to be taken in.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct ImportOptions {
     /// By what, and where.
     pub import: Import,
     /// Whether what a server would fill in again is left out.
@@ -34,14 +34,14 @@ pub struct Taken {
     /// In the order in which they were given.
     pub objects: Vec<TakenObject>,
     /// The files to be written, by their paths.
-    pub files: BTreeMap<String, NewText>,
+    pub files: BTreeMap<String, NewFile>,
     /// What went wrong or is worth knowing.
     pub findings: Vec<Finding>,
 }
 
 /// What a file is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewText {
+pub struct NewFile {
     /// All of it.
     pub text: Vec<u8>,
     /// Whether there must be no such file yet.
@@ -56,12 +56,12 @@ pub struct TakenObject {
     /// What of the live object was left out, and what was added to it.
     pub edits: Vec<Edit>,
     /// What it became: itself, or what holds it.
-    pub made: Vec<Made>,
+    pub made: Vec<NewObject>,
 }
 
 /// An object for the repo.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct NewObject {
     /// What it is called.
     pub id: ObjectRef,
     /// All of it.
@@ -69,12 +69,12 @@ pub struct Made {
     /// Where it is written.
     pub file: String,
     /// What is done there.
-    pub deed: Deed,
+    pub change: FileChange,
 }
 
 /// What is done about an object in the repo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum FileChange {
     /// It gets a file of its own.
     Created,
     /// It is changed where it stands.
@@ -85,7 +85,7 @@ pub enum Deed {
     Kept,
 }
 
-impl Deed {
+impl FileChange {
     /// As it is shown.
     pub fn word(self) -> &'static str {
         match self {
@@ -101,11 +101,11 @@ impl Deed {
 pub fn take(
     live: &[(Object, Kind)],
     importer: &Importer,
-    wish: &Wish,
+    wish: &ImportOptions,
     repo: &Repo,
     exists: &dyn Fn(&str) -> bool,
 ) -> Taken {
-    let mut taking = Taking { repo, places: Places::of(repo, exists), wish, taken: Taken::default() };
+    let mut taking = Taking { repo, places: RepoLayout::of(repo, exists), wish, taken: Taken::default() };
     for (object, kind) in live {
         taking.take(object, kind, importer);
     }
@@ -114,8 +114,8 @@ pub fn take(
 
 struct Taking<'t> {
     repo: &'t Repo,
-    places: Places<'t>,
-    wish: &'t Wish,
+    places: RepoLayout<'t>,
+    wish: &'t ImportOptions,
     taken: Taken,
 }
 
@@ -149,7 +149,7 @@ impl Taking<'_> {
         self.taken.objects.push(TakenObject { live: live.id.clone(), edits, made });
     }
 
-    fn place(&mut self, live: &Object, kind: &Kind, body: Value) -> Option<Made> {
+    fn place(&mut self, live: &Object, kind: &Kind, body: Value) -> Option<NewObject> {
         let mut text = String::new();
         federate_yaml::write(&body, &mut text);
         // What is written is what the loader will read; names that it refuses are refused here.
@@ -167,8 +167,8 @@ impl Taking<'_> {
         }
         match self.places.choose(&id) {
             Ok(file) => {
-                self.taken.files.insert(file.clone(), NewText { text: text.into_bytes(), is_new: true });
-                Some(Made { id, body, file, deed: Deed::Created })
+                self.taken.files.insert(file.clone(), NewFile { text: text.into_bytes(), is_new: true });
+                Some(NewObject { id, body, file, change: FileChange::Created })
             }
             Err(file) => {
                 let message = format!("{id} would be written to {file}, where something else is");
@@ -191,23 +191,23 @@ impl Taking<'_> {
     }
 
     /// The repo has the object already.
-    fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> Made {
+    fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
         differences(&known.body, &body, "", self.wish.import.dialects, &mut edits);
-        let deed = if edits.is_empty() || self.agree(kind, known, &id, &body) {
-            Deed::Unchanged
+        let change = if edits.is_empty() || self.agree(kind, known, &id, &body) {
+            FileChange::Unchanged
         } else if self.wish.update && self.edit(known, edits) {
-            Deed::Updated
+            FileChange::Updated
         } else {
-            Deed::Kept
+            FileChange::Kept
         };
-        if deed == Deed::Kept && !self.wish.update {
+        if change == FileChange::Kept && !self.wish.update {
             let message = format!("{id} is in the repo already, and says something else than what runs");
             let help = "it stays as it is; --update makes it what runs";
             self.taken.findings.push(Finding::warning("in-the-repo", known, message).help(help));
         }
-        Made { id, body, file, deed }
+        NewObject { id, body, file, change }
     }
 
     /// Changes an object where it stands.
@@ -233,7 +233,7 @@ impl Taking<'_> {
                     let message = format!("{} was written anew, without its comments", known.id);
                     self.taken.findings.push(Finding::warning("rewritten", known, message));
                 }
-                self.taken.files.insert(file.to_owned(), NewText { text: edited.text, is_new: false });
+                self.taken.files.insert(file.to_owned(), NewFile { text: edited.text, is_new: false });
                 true
             }
             Err(why) => {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use federate_apiserver::{Kind, Write, complete, settle};
+use federate_apiserver::{Kind, Write, complete, strategy};
 use federate_dialect::import::Edit;
 use federate_kubernetes::patch::escape;
 
@@ -32,7 +32,7 @@ pub(super) fn minimal(kind: &Kind, body: &Value) -> Vec<Edit> {
 /// The object as it would be stored anew; `None` where the server would refuse it.
 pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
-    settle::create(complete(kind, body.clone()), &write).ok()
+    strategy::create(complete(kind, body.clone()), &write).ok()
 }
 
 /// A volume without a source is an empty folder, but reads like a mistake.

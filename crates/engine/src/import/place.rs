@@ -13,7 +13,7 @@ use federate_repo::{Repo, Role};
 const CLUSTER_SCOPED: &str = "_cluster";
 
 /// The places of a repo.
-pub(super) struct Places<'r> {
+pub(super) struct RepoLayout<'r> {
     objects: Vec<&'r Object>,
     /// Whether there is a file, whatever it holds.
     exists: &'r dyn Fn(&str) -> bool,
@@ -25,7 +25,7 @@ fn same(a: &ObjectRef, b: &ObjectRef) -> bool {
     (a.group(), &a.kind, &a.namespace, &a.name) == (b.group(), &b.kind, &b.namespace, &b.name)
 }
 
-impl<'r> Places<'r> {
+impl<'r> RepoLayout<'r> {
     pub(super) fn of(repo: &'r Repo, exists: &'r dyn Fn(&str) -> bool) -> Self {
         let templates = repo.templates.iter().map(|template| &template.object);
         let bundles = repo.claimed.iter().filter(|c| c.role == Role::Bundle).map(|c| &c.object);
@@ -113,7 +113,7 @@ mod tests {
             ("y/b.yaml", &(b + &c)),
             ("root.yaml", &object("Service", "top", "a")),
         ]);
-        let place = |id: &ObjectRef| Places::of(&repo, &|_| false).choose(id).unwrap();
+        let place = |id: &ObjectRef| RepoLayout::of(&repo, &|_| false).choose(id).unwrap();
         assert_eq!(place(&id("v1", "Service", Some("shop"), "n")), "z/service_n.yaml");
         assert_eq!(
             place(&id("apps/v1", "Deployment", Some("shop"), "n")),
@@ -129,7 +129,7 @@ mod tests {
     fn no_file_is_taken_twice() {
         let repo = Repo::default();
         let exists = |path: &str| path == "shop/service_a.yaml" || path.starts_with("shop/secret");
-        let mut places = Places::of(&repo, &exists);
+        let mut places = RepoLayout::of(&repo, &exists);
         assert_eq!(
             places.choose(&id("v1", "Service", Some("shop"), "a")),
             Err("shop/service_a.yaml".to_owned())
@@ -143,7 +143,7 @@ mod tests {
     fn an_object_is_known_in_any_version() {
         let text = "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: shop}\n";
         let repo = repo(&[("a.yaml", text)]);
-        let places = Places::of(&repo, &|_| false);
+        let places = RepoLayout::of(&repo, &|_| false);
         let hpa = |name: &str| id("autoscaling/v2", "HorizontalPodAutoscaler", Some("shop"), name);
         assert!(places.known(&hpa("a")).is_some() && places.known(&hpa("b")).is_none());
     }

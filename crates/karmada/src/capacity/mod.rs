@@ -31,7 +31,7 @@ pub enum Answer {
 
 /// What is seen of a member.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'o> {
+pub struct Observed<'o> {
     /// The answer of `/readyz`.
     pub readyz: Answer,
     /// The answer of `/healthz`, which is asked where there is no `/readyz`.
@@ -131,7 +131,7 @@ pub struct Modeling {
 }
 
 /// The status of a cluster that is looked at for the first time.
-pub fn cluster_status(cluster: &Object, seen: &Seen<'_>) -> ClusterStatus {
+pub fn cluster_status(cluster: &Object, seen: &Observed<'_>) -> ClusterStatus {
     let answer = if seen.readyz == Answer::Status(404) { seen.healthz } else { seen.readyz };
     let health = match answer {
         Answer::None | Answer::Status(400..) => ready::Health::Unreachable,

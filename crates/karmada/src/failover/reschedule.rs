@@ -4,7 +4,7 @@ use federate_kubernetes::{Cluster, ClusterName, Object};
 use serde_json::json;
 
 use super::binding::Binding;
-use crate::schedule::{self, Applied, Estimator, Reason, Scheduler, Screen, Subject, Trace};
+use crate::schedule::{self, Applied, Eligibility, Estimator, Reason, Scheduler, Subject, Trace};
 use crate::version::Behaviour;
 use crate::{decide, defaults};
 
@@ -60,7 +60,7 @@ impl Binding {
         };
         let estimator = Estimator::new(clusters, behaviour.room_on_models);
         let scheduler = Scheduler { behaviour: &behaviour, clusters, estimator: &estimator };
-        let screen = Screen::new(&placement, clusters, behaviour.held_api);
+        let screen = Eligibility::new(&placement, clusters, behaviour.held_api);
         match scheduler.schedule(&subject, &placement, &screen, &mut Trace::default()) {
             Ok(scheduled) => {
                 let name = |at: usize| schedule::named(clusters, &departed, at).to_string();

@@ -4,7 +4,7 @@ use federate_dialect::HealthState;
 use federate_kubernetes::Object;
 use serde_json::{Value, json};
 
-use super::{Asked, Rule};
+use super::{OperationInput, Rule};
 use crate::dependencies::{self, Dependency};
 use crate::member::retain;
 use crate::version::Behaviour;
@@ -62,7 +62,12 @@ pub(super) fn serves(rule: Rule, object: &Object) -> bool {
 }
 
 /// The answer to an operation; `None` where there is none.
-pub(super) fn answer(rule: Rule, object: &Object, asked: &Asked<'_>, behaviour: &Behaviour) -> Option<Value> {
+pub(super) fn answer(
+    rule: Rule,
+    object: &Object,
+    asked: &OperationInput<'_>,
+    behaviour: &Behaviour,
+) -> Option<Value> {
     if !serves(rule, object) {
         return None;
     }

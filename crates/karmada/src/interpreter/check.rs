@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use federate_kubernetes::{Finding, Object, Severity};
 
-use super::{Asked, Interpreter, Rule, Script};
+use super::{Interpreter, OperationInput, Rule, Script};
 
 /// The finding of scripts that are not run.
 fn not_run(customization: &Object) -> Finding {
@@ -27,7 +27,7 @@ impl Interpreter<'_> {
     /// those that are asked about what runs over what is known of it.
     pub(crate) fn examine(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut run = |rule: Rule, object: &Object, asked: &Asked<'_>| {
+        let mut run = |rule: Rule, object: &Object, asked: &OperationInput<'_>| {
             if self.who(&object.id, rule).is_empty() {
                 return;
             }
@@ -39,19 +39,23 @@ impl Interpreter<'_> {
         let replicas =
             self.workload(template).ok().and_then(Result::ok).map_or(1, |workload| workload.replicas.max(1));
         for rule in [Rule::Replicas, Rule::Components, Rule::Revision, Rule::Dependencies] {
-            run(rule, template, &Asked { replicas, ..Asked::default() });
+            run(rule, template, &OperationInput { replicas, ..OperationInput::default() });
         }
         for live in running {
             for rule in [Rule::Health, Rule::StatusReflection] {
-                run(rule, live, &Asked::default());
+                run(rule, live, &OperationInput::default());
             }
-            run(Rule::Retention, template, &Asked { live: Some(live), ..Asked::default() });
+            run(Rule::Retention, template, &OperationInput { live: Some(live), ..OperationInput::default() });
         }
         if running.is_empty() {
-            run(Rule::Retention, template, &Asked { live: Some(template), ..Asked::default() });
+            run(
+                Rule::Retention,
+                template,
+                &OperationInput { live: Some(template), ..OperationInput::default() },
+            );
             // Without a status there is nothing to say of an object's health.
             if template.at(&["status"]).is_some() {
-                run(Rule::Health, template, &Asked::default());
+                run(Rule::Health, template, &OperationInput::default());
             }
         }
         findings

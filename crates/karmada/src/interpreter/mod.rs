@@ -152,7 +152,12 @@ impl<'a> Interpreter<'a> {
     /// The answer to an operation, whoever gives it; `None` where nobody does. `other` is the object that runs
     /// (`retention`), `replicas` the number for `replicaRevision`, and `items` what members report
     /// (`statusAggregation`).
-    pub fn answer(&self, rule: Rule, object: &Object, asked: &Asked<'_>) -> Option<Result<Value, Failed>> {
+    pub fn answer(
+        &self,
+        rule: Rule,
+        object: &Object,
+        asked: &OperationInput<'_>,
+    ) -> Option<Result<Value, Failed>> {
         let scripted = match rule {
             Rule::Replicas => self.replicas(object),
             Rule::Components => self.components(object),
@@ -169,7 +174,7 @@ impl<'a> Interpreter<'a> {
 
 /// What an operation is asked about, besides the object.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct OperationInput<'a> {
     /// The object that runs.
     pub live: Option<&'a Object>,
     /// The number of replicas.

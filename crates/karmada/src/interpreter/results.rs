@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use federate_apiserver::canonical;
-use federate_apiserver::schema::{Relation, Type};
+use federate_apiserver::normalize;
+use federate_apiserver::schema::{ListType, Type};
 use federate_kubernetes::selector::LabelSelector;
 use federate_lua::{Category, Failure, fits};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ static NODE_CLAIM: LazyLock<[(&str, Type); 3]> = LazyLock::new(|| {
     [
         ("hardNodeAffinity", Type::Named("NodeSelector")),
         ("nodeSelector", Type::Map { value: Box::new(Type::Text), whole: false }),
-        ("tolerations", Type::List { item: Box::new(Type::Named("Toleration")), relation: Relation::Whole }),
+        ("tolerations", Type::List { item: Box::new(Type::Named("Toleration")), relation: ListType::Atomic }),
     ]
 });
 
@@ -89,7 +89,7 @@ pub(super) fn requirements(value: &Value) -> Checked {
     }
     if let Some(amounts) = map.get("resourceRequest") {
         let read = |(name, amount): (&String, &Value)| {
-            let text = canonical::quantity(amount);
+            let text = normalize::quantity(amount);
             let text = text.ok_or_else(|| wrong(format!("`resourceRequest.{name}` must be a quantity")))?;
             Ok((name.clone(), Value::String(text)))
         };

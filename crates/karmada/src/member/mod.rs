@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Karmadas, manifest, prune};
 use federate_dialect::release::Release;
-use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
 
@@ -27,7 +27,7 @@ const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 const DONE: &str = "OK";
 
 /// What is done in a cluster.
-pub(super) fn act(
+pub(super) fn reconcile(
     plane: &Karmadas<'_>,
     placement: &Placement,
     template: &Template,
@@ -59,12 +59,12 @@ fn withdraw(plane: &Karmadas<'_>, placement: &Placement, live: &Object) -> Optio
     if !is_managed(live) {
         return None;
     }
-    let deed = if manifest::preserves(plane, placement) {
-        Deed::Release(stamp::removed(&live.body))
+    let op = if manifest::preserves(plane, placement) {
+        SyncOp::Release(stamp::removed(&live.body))
     } else {
-        Deed::Delete(DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())]))
+        SyncOp::Delete(DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())]))
     };
-    Some(Action { deed, adopts: false, status: DONE, hint: None })
+    Some(Action { op, adopts: false, status: DONE, hint: None })
 }
 
 /// Whether Karmada has marked a member cluster's object as its own.
@@ -84,7 +84,7 @@ fn decide_by(
     retain: impl FnOnce(Value, &Object) -> Result<Value, retain::Unretained>,
 ) -> Action {
     let Some(live) = live else {
-        return Action { deed: Deed::Create(desired), adopts: false, status: DONE, hint: None };
+        return Action { op: SyncOp::Create(desired), adopts: false, status: DONE, hint: None };
     };
     let resolution = desired.pointer("/metadata/annotations").and_then(|a| a.get(CONFLICT_RESOLUTION));
     let adopts = !is_managed(live);
@@ -98,8 +98,8 @@ fn decide_by(
         Ok(body) => body,
         Err(unretained) => return Action { hint: unretained.why, ..Action::nothing("RetainFailed") },
     };
-    let deed = if changes(&body, live) { Deed::Update(body) } else { Deed::Nothing };
-    Action { deed, adopts, status: DONE, hint: None }
+    let op = if changes(&body, live) { SyncOp::Update(body) } else { SyncOp::Nothing };
+    Action { op, adopts, status: DONE, hint: None }
 }
 
 /// Whether an update changes anything, besides what is never sent.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{Unretained, object};
 use federate_apiserver::Kind;
-use federate_apiserver::canonical::canonical;
+use federate_apiserver::normalize::normalize;
 use federate_kubernetes::Object;
 
 /// Brings what stays of the member's pod into what is sent.
@@ -28,7 +28,7 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
     }
     let kind = Kind::builtin("v1", "Pod").ok_or_else(Unretained::default)?;
     let mut typed = body.clone();
-    canonical(&kind.schema, &mut typed);
+    normalize(&kind.schema, &mut typed);
     let written = object(&mut typed, &[]).ok_or_else(Unretained::default)?;
     for key in ["apiVersion", "kind"] {
         written.insert(key.to_owned(), body[key].clone());

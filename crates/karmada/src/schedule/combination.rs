@@ -24,7 +24,7 @@ pub(super) struct Region<'s> {
 
 /// What a combination must have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RequiredGroups {
     /// Regions at least.
     pub(super) min: usize,
     /// Regions at most.
@@ -41,7 +41,7 @@ pub(super) struct TooMany;
 type Worth = (i64, usize);
 
 /// The regions of the best combination, heaviest first.
-pub(super) fn best(regions: &[Region<'_>], wanted: Wanted) -> Result<Option<Vec<usize>>, TooMany> {
+pub(super) fn best(regions: &[Region<'_>], wanted: RequiredGroups) -> Result<Option<Vec<usize>>, TooMany> {
     let Some(mut found) = Search::new(regions, wanted)?.best() else { return Ok(None) };
     found.sort_by_key(|at| (Reverse(regions[*at].weight), regions[*at].name));
     // Every recorded beginning of the winner is worth less than a longer one, so the shortest comes last.
@@ -51,7 +51,7 @@ pub(super) fn best(regions: &[Region<'_>], wanted: Wanted) -> Result<Option<Vec<
 }
 
 /// Whether a set of regions, none of which is in it twice, is a combination that is recorded.
-fn recorded(regions: &[Region<'_>], wanted: Wanted, set: &[usize]) -> bool {
+fn recorded(regions: &[Region<'_>], wanted: RequiredGroups, set: &[usize]) -> bool {
     let clusters: usize = set.iter().map(|at| regions[*at].clusters).sum();
     let last = set.iter().max().map_or(0, |at| regions[*at].clusters);
     let enough = set.len() >= wanted.min && set.len() <= wanted.max && clusters >= wanted.clusters;
@@ -60,7 +60,7 @@ fn recorded(regions: &[Region<'_>], wanted: Wanted, set: &[usize]) -> bool {
 
 struct Search<'s> {
     regions: &'s [Region<'s>],
-    wanted: Wanted,
+    wanted: RequiredGroups,
     /// Combinations have at most so many regions.
     longest: usize,
     /// The worth of the best continuation of each state.
@@ -68,7 +68,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    fn new(regions: &'s [Region<'s>], wanted: Wanted) -> Result<Self, TooMany> {
+    fn new(regions: &'s [Region<'s>], wanted: RequiredGroups) -> Result<Self, TooMany> {
         let longest = wanted.max.min(regions.len());
         let all: usize = regions.iter().map(|region| region.clusters).sum();
         if wanted.clusters > all {
@@ -151,7 +151,12 @@ mod tests {
     use super::*;
 
     /// All combinations in the order in which they are found, as the rules state them.
-    fn all(regions: &[Region<'_>], wanted: Wanted, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+    fn all(
+        regions: &[Region<'_>],
+        wanted: RequiredGroups,
+        chosen: &mut Vec<usize>,
+        found: &mut Vec<Vec<usize>>,
+    ) {
         let clusters: usize = chosen.iter().map(|at| regions[*at].clusters).sum();
         if clusters >= wanted.clusters && chosen.len() >= wanted.min && chosen.len() <= wanted.max {
             return found.push(chosen.clone());
@@ -169,7 +174,7 @@ mod tests {
         }
     }
 
-    fn by_the_rules(regions: &[Region<'_>], wanted: Wanted) -> Option<Vec<usize>> {
+    fn by_the_rules(regions: &[Region<'_>], wanted: RequiredGroups) -> Option<Vec<usize>> {
         let mut found = Vec::new();
         all(regions, wanted, &mut Vec::new(), &mut found);
         for path in &mut found {
@@ -203,7 +208,7 @@ mod tests {
                 .map(|((clusters, weight), name)| Region { name, clusters: *clusters, weight: *weight * 500 })
                 .collect();
             regions.sort_by_key(|r| (r.clusters, Reverse(r.weight), r.name));
-            let wanted = Wanted { min, max, clusters };
+            let wanted = RequiredGroups { min, max, clusters };
             prop_assert_eq!(best(&regions, wanted).unwrap(), by_the_rules(&regions, wanted));
         }
     }
@@ -212,7 +217,7 @@ mod tests {
     fn forty_regions_take_no_time() {
         let names: Vec<String> = (0..40).map(|n| format!("r{n:02}")).collect();
         let regions: Vec<_> = names.iter().map(|name| Region { name, clusters: 3, weight: 1000 }).collect();
-        let found = best(&regions, Wanted { min: 20, max: 40, clusters: 100 }).unwrap().unwrap();
+        let found = best(&regions, RequiredGroups { min: 20, max: 40, clusters: 100 }).unwrap().unwrap();
         assert_eq!(found, (0..34).collect::<Vec<_>>());
     }
 
@@ -220,6 +225,6 @@ mod tests {
     fn a_search_without_end_is_refused() {
         let names: Vec<String> = (0..2000).map(|n| format!("r{n:04}")).collect();
         let regions: Vec<_> = names.iter().map(|name| Region { name, clusters: 1, weight: 1 }).collect();
-        assert_eq!(best(&regions, Wanted { min: 900, max: 2000, clusters: 1500 }), Err(TooMany));
+        assert_eq!(best(&regions, RequiredGroups { min: 900, max: 2000, clusters: 1500 }), Err(TooMany));
     }
 }

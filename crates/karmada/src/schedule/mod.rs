@@ -16,22 +16,22 @@ use federate_kubernetes::{Cluster, ClusterName};
 mod assign;
 mod combination;
 mod division;
+mod eligibility;
 mod estimate;
 mod grades;
 mod pdqsort;
 mod region;
 mod remainder;
-mod screen;
 mod select;
 mod trigger;
 mod webster;
 
 pub(super) use division::{by_chance, shares};
+pub(super) use eligibility::{Eligibility, tolerates};
 pub(super) use estimate::Estimator;
-pub(super) use screen::{Screen, tolerates};
 pub(super) use trigger::{Applied, changed};
 
-use screen::{Filter, Term};
+use eligibility::{Filter, Term};
 
 /// The score of a cluster that holds the object already.
 const LOCALITY: i64 = 100;
@@ -124,7 +124,7 @@ impl Candidate {
 struct Round<'s> {
     behaviour: &'s Behaviour,
     clusters: &'s [Cluster],
-    screen: &'s Screen,
+    screen: &'s Eligibility,
     placement: &'s Placement,
     subject: &'s Subject<'s>,
     strategy: Strategy,
@@ -221,7 +221,7 @@ impl Scheduler<'_> {
         &self,
         subject: &Subject<'_>,
         placement: &Placement,
-        screen: &Screen,
+        screen: &Eligibility,
         trace: &mut Trace,
     ) -> Result<Scheduled, Failure> {
         let strategy = Strategy::of(placement.replica_scheduling.as_ref());
@@ -262,7 +262,7 @@ impl Scheduler<'_> {
         &self,
         subject: &Subject<'_>,
         placement: &Placement,
-        screen: &Screen,
+        screen: &Eligibility,
         affinity: Option<&str>,
     ) -> Vec<Option<(&'static str, String)>> {
         let taken = screen.terms.iter().find(|t| t.name.as_deref() == affinity).or(screen.terms.first());
@@ -271,7 +271,7 @@ impl Scheduler<'_> {
                 return Some(("deleting", "it is being deleted".to_owned()));
             }
             let filter = screen.tier(taken?, subject, index).err()?;
-            Some((filter.name(), screen::words(filter, placement, cluster, subject.kind)))
+            Some((filter.name(), eligibility::words(filter, placement, cluster, subject.kind)))
         };
         self.clusters.iter().enumerate().map(refusal).collect()
     }

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use super::combination::{self, Wanted};
+use super::combination::{self, RequiredGroups};
 use super::{Candidate, Failure, Round, Strategy, Trace};
 use crate::api::SpreadConstraint;
 use crate::version::RegionWithoutRoom;
@@ -26,7 +26,7 @@ pub(super) fn select(
 ) -> Result<Vec<Candidate>, Failure> {
     let at_least = clusters.map_or(0, |c| count(c.min_groups));
     let wanted =
-        Wanted { min: count(regions.min_groups), max: count(regions.max_groups), clusters: at_least };
+        RequiredGroups { min: count(regions.min_groups), max: count(regions.max_groups), clusters: at_least };
     let at_most = clusters.map_or(0, |c| count(c.max_groups));
     let mut groups = group(round, candidates);
     if groups.len() < wanted.min {

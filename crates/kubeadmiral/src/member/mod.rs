@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::overrides;
 use super::types::TypeConfig;
 use super::{KubeAdmirals, keys, manifest, source};
-use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::at;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Object};
@@ -27,7 +27,7 @@ const CLUSTERS_TO_ADOPT: [&str; 2] =
     ["internal.kubeadmiral.io/clusters-to-adopt", "kubeadmiral.io/clusters-to-adopt"];
 
 /// What is done in a cluster; `None` where the control plane does not even look.
-pub(super) fn act(
+pub(super) fn reconcile(
     plane: &KubeAdmirals<'_>,
     placement: &Placement,
     cluster: &Cluster,
@@ -45,7 +45,7 @@ pub(super) fn act(
         managed?;
         let removable = cluster.ready && propagated(placement, &cluster.name);
         return removable.then_some(Action {
-            deed: Deed::Delete(background()),
+            op: SyncOp::Delete(background()),
             adopts: false,
             status: "WaitingForRemoval",
             hint: None,
@@ -135,7 +135,7 @@ struct Sending<'s> {
 impl Sending<'_> {
     fn create(&self) -> Action {
         match self.stamped(None) {
-            Ok(body) => Action { deed: Deed::Create(body), adopts: false, status: "OK", hint: None },
+            Ok(body) => Action { op: SyncOp::Create(body), adopts: false, status: "OK", hint: None },
             Err(_) => Action::nothing("ApplyOverridesFailed"),
         }
     }
@@ -149,7 +149,7 @@ impl Sending<'_> {
             return Action::nothing("ApplyOverridesFailed");
         };
         match retain::retain(self.object, self.config, &mut body, &live) {
-            Ok(()) => Action { deed: Deed::Update(body), adopts, status: "OK", hint: None },
+            Ok(()) => Action { op: SyncOp::Update(body), adopts, status: "OK", hint: None },
             Err(_) => Action::nothing("FieldRetentionFailed"),
         }
     }

@@ -5,16 +5,16 @@
 
 use jiff::Timestamp;
 
+use super::effective_policy::EffectivePolicy;
 use super::migration::{Estimates, Migration};
 use super::profile::{Filter, Plugins};
-use super::wanted::Wanted;
 use federate_dialect::Placed;
 use federate_kubernetes::Cluster;
 
 mod binpack;
+mod eligibility;
 mod limits;
 mod score;
-mod screen;
 mod select;
 mod spread;
 mod stats;
@@ -22,8 +22,8 @@ mod weights;
 
 pub(super) use stats::GPU;
 
+use eligibility::Eligibility;
 use limits::Limits;
-use screen::Screen;
 use stats::Stats;
 
 /// A joined cluster.
@@ -166,7 +166,7 @@ pub(super) fn schedule(
     members: &[Member<'_>],
     plugins: &Plugins,
     subject: &Subject<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &EffectivePolicy<'_>,
     mut trace: Option<&mut Trace>,
 ) -> Outcome {
     if wanted.sticky && !subject.previous.is_empty() {
@@ -175,7 +175,7 @@ pub(super) fn schedule(
         }
         return Outcome::Placed(subject.previous.to_vec());
     }
-    let screen = Screen::new(subject, wanted);
+    let screen = Eligibility::new(subject, wanted);
     let mut feasible: Vec<&Member<'_>> = Vec::with_capacity(members.len());
     for member in members {
         match screen.refusal(&plugins.filters, member) {
@@ -215,7 +215,7 @@ pub(super) fn schedule(
 /// Divides the replicas among the chosen clusters; one that gets none is not placed.
 fn divide(
     subject: &Subject<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &EffectivePolicy<'_>,
     chosen: &[&Member<'_>],
     trace: Option<&mut Trace>,
 ) -> Vec<Placed> {
@@ -263,7 +263,7 @@ fn divide(
     given.map(|(m, replicas)| Placed { name: m.cluster.name.clone(), replicas: Some(replicas) }).collect()
 }
 
-fn bounds(subject: &Subject<'_>, wanted: &Wanted<'_>, member: &Member<'_>) -> Bounds {
+fn bounds(subject: &Subject<'_>, wanted: &EffectivePolicy<'_>, member: &Member<'_>) -> Bounds {
     let mut max = wanted.max().max[member.index];
     let untolerated = member
         .cluster
@@ -279,7 +279,7 @@ fn bounds(subject: &Subject<'_>, wanted: &Wanted<'_>, member: &Member<'_>) -> Bo
     Bounds { min: bounded(wanted.min().min[member.index]), max: max.map(bounded) }
 }
 
-fn weights(subject: &Subject<'_>, wanted: &Wanted<'_>, chosen: &[&Member<'_>]) -> Vec<i64> {
+fn weights(subject: &Subject<'_>, wanted: &EffectivePolicy<'_>, chosen: &[&Member<'_>]) -> Vec<i64> {
     let own = wanted.weights();
     if own.weights {
         return chosen.iter().map(|m| bounded(own.weight[m.index].unwrap_or(0))).collect();
@@ -300,7 +300,7 @@ fn awaited(subject: &Subject<'_>, chosen: &[&Member<'_>]) -> bool {
 
 fn spread_words(
     subject: &Subject<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &EffectivePolicy<'_>,
     chosen: &[&Member<'_>],
     shares: &[spread::Share],
 ) -> Vec<String> {

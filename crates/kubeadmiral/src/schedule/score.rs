@@ -1,8 +1,8 @@
 //! The scores: what each plugin gives every cluster that passed the filters, added up.
 
 use super::super::affinity;
+use super::super::effective_policy::EffectivePolicy;
 use super::super::profile::Score;
-use super::super::wanted::Wanted;
 use super::{Member, Subject};
 
 /// The most that a plugin gives.
@@ -12,7 +12,7 @@ const MOST: i64 = 100;
 pub(super) fn scores(
     plugins: &[Score],
     subject: &Subject<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &EffectivePolicy<'_>,
     feasible: &[&Member<'_>],
 ) -> Result<Vec<i64>, String> {
     let mut sums = vec![0; feasible.len()];
@@ -32,7 +32,7 @@ pub(super) fn scores(
 }
 
 /// The fewer `PreferNoSchedule` taints are not tolerated, the better.
-fn least_tainted(wanted: &Wanted<'_>, feasible: &[&Member<'_>]) -> Vec<i64> {
+fn least_tainted(wanted: &EffectivePolicy<'_>, feasible: &[&Member<'_>]) -> Vec<i64> {
     let soft = |effect: &str| effect.is_empty() || effect == "PreferNoSchedule";
     let count = |member: &&Member<'_>| {
         let taints = member.cluster.taints.iter().filter(|t| t.effect == "PreferNoSchedule");
@@ -47,7 +47,7 @@ fn least_tainted(wanted: &Wanted<'_>, feasible: &[&Member<'_>]) -> Vec<i64> {
 }
 
 /// The weights of the preferred terms that match, in percent of the most.
-fn preferred(wanted: &Wanted<'_>, feasible: &[&Member<'_>]) -> Result<Vec<i64>, String> {
+fn preferred(wanted: &EffectivePolicy<'_>, feasible: &[&Member<'_>]) -> Result<Vec<i64>, String> {
     let counting = || wanted.preferred.iter().filter(|p| p.weight != 0);
     for requirement in counting().flat_map(|p| &p.preference.match_expressions) {
         affinity::well_formed(requirement).map_err(|e| format!("a preferred term is malformed: {}", e.0))?;

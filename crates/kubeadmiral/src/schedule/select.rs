@@ -5,14 +5,14 @@
 
 use std::cmp::Reverse;
 
+use super::super::effective_policy::EffectivePolicy;
 use super::super::profile::Select;
-use super::super::wanted::Wanted;
 use super::Member;
 
 /// The chosen clusters, best first, with the score that counted; or why selection fails.
 pub(super) fn select<'m, 'a>(
     plugins: &[Select],
-    wanted: &Wanted<'_>,
+    wanted: &EffectivePolicy<'_>,
     feasible: &[&'m Member<'a>],
     scores: Vec<i64>,
 ) -> Result<Vec<(&'m Member<'a>, i64)>, String> {

@@ -12,7 +12,7 @@ use super::federated::Federated;
 use super::observe::is_managed;
 use super::overrides::{self, Step};
 use super::{KubeFeds, NOT_READY, decide, manifest};
-use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 
 pub(super) mod removal;
@@ -28,7 +28,7 @@ const DONE: &str = "OK";
 const WAITING: &str = "WaitingForRemoval";
 
 /// What is done in a cluster; `None` where the control plane does not even look.
-pub(super) fn act(
+pub(super) fn reconcile(
     plane: &KubeFeds<'_>,
     row: &Placement,
     federated: &Federated<'_>,
@@ -40,7 +40,7 @@ pub(super) fn act(
         return None;
     }
     if federated.object.deleting() {
-        return removal::act(plane, federated, cluster, live);
+        return removal::reconcile(plane, federated, cluster, live);
     }
     if row.unschedulable.as_ref().is_some_and(|u| u.reason == decide::NO_PLACEMENT) {
         return None;
@@ -69,9 +69,9 @@ fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> A
         return Action::nothing(WAITING);
     }
     if is_host_namespace(plane, federated, live) {
-        return Action { deed: Deed::Release(released(live)), adopts: false, status: DONE, hint: None };
+        return Action { op: SyncOp::Release(released(live)), adopts: false, status: DONE, hint: None };
     }
-    Action { deed: Deed::Delete(DeleteOptions::new()), adopts: false, status: WAITING, hint: None }
+    Action { op: SyncOp::Delete(DeleteOptions::new()), adopts: false, status: WAITING, hint: None }
 }
 
 /// Whether it is the very namespace of the host cluster, which is a member of itself then.
@@ -110,7 +110,7 @@ impl Sending<'_, '_> {
         match found {
             None => {
                 manifest::mark(&mut body);
-                Action { deed: Deed::Create(body), adopts: false, status: DONE, hint: None }
+                Action { op: SyncOp::Create(body), adopts: false, status: DONE, hint: None }
             }
             Some(found)
                 if !self.plane.config.adopts && !is_host_namespace(self.plane, self.federated, found) =>
@@ -141,6 +141,6 @@ impl Sending<'_, '_> {
         if version::is_current(recorded, &body, live) {
             return Action::nothing(DONE);
         }
-        Action { deed: Deed::Update(body), adopts, status: DONE, hint: None }
+        Action { op: SyncOp::Update(body), adopts, status: DONE, hint: None }
     }
 }

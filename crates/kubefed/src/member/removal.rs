@@ -12,7 +12,7 @@ use super::super::division::Trace;
 use super::super::federated::Federated;
 use super::super::observe::is_managed;
 use super::{DONE, is_host_namespace, released};
-use federate_dialect::{Action, Deed, DeleteOptions, Previous, Progress, Removal};
+use federate_dialect::{Action, DeleteOptions, Previous, Progress, Removal, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 
 /// What keeps a federated object until its removal is complete.
@@ -59,7 +59,7 @@ fn selected<'a>(plane: &KubeFeds<'a>, federated: &Federated<'a>) -> Option<Vec<&
 }
 
 /// What is done in a cluster.
-pub(super) fn act(
+pub(super) fn reconcile(
     plane: &KubeFeds<'_>,
     federated: &Federated<'_>,
     cluster: &Cluster,
@@ -71,11 +71,11 @@ pub(super) fn act(
     }
     let way = way(federated)?;
     selected(plane, federated)?.iter().find(|one| one.name == cluster.name)?;
-    let deed = match way {
-        Way::Delete(options) if !is_host_namespace(plane, federated, live) => Deed::Delete(options),
-        _ => Deed::Release(released(live)),
+    let op = match way {
+        Way::Delete(options) if !is_host_namespace(plane, federated, live) => SyncOp::Delete(options),
+        _ => SyncOp::Release(released(live)),
     };
-    Some(Action { deed, adopts: false, status: DONE, hint: None })
+    Some(Action { op, adopts: false, status: DONE, hint: None })
 }
 
 /// How far the removal is, from what is in the clusters before anything is done.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::KubeFeds;
 use super::manifest;
-use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::{at, string_map};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
@@ -17,7 +17,7 @@ use federate_repo::Template;
 const DONE: &str = "OK";
 
 /// What is done in a cluster; `None` where it is not looked at.
-pub(in super::super) fn act(
+pub(in super::super) fn reconcile(
     plane: &KubeFeds<'_>,
     row: &Placement,
     template: &Template,
@@ -30,17 +30,17 @@ pub(in super::super) fn act(
     }
     let variants = manifest::variants(row, template).into_iter();
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
-    let done = |deed: Deed| Some(Action { deed, adopts: false, status: DONE, hint: None });
+    let done = |op: SyncOp| Some(Action { op, adopts: false, status: DONE, hint: None });
     match (own.next().and_then(|variant| variant.rendered.ok()), live) {
         // A Job is left where it has nothing to run.
         (None, Some(live)) if template.object.id.kind != "Job" && !live.deleting() => {
-            done(Deed::Delete(DeleteOptions::new()))
+            done(SyncOp::Delete(DeleteOptions::new()))
         }
         (None, _) => None,
-        (Some(rendered), None) => done(Deed::Create(rendered.body)),
+        (Some(rendered), None) => done(SyncOp::Create(rendered.body)),
         (Some(rendered), Some(live)) => {
             let body = retained(rendered.body, live);
-            if same(&body, live) { done(Deed::Nothing) } else { done(Deed::Update(body)) }
+            if same(&body, live) { done(SyncOp::Nothing) } else { done(SyncOp::Update(body)) }
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::costs::{Costs, Prices};
 use super::nodes::Amounts;
-use super::{MemberStatus, NODE_COUNT, PATIENCE, PropertyValue, ResourceUsage, Seen};
+use super::{MemberStatus, NODE_COUNT, Observed, PATIENCE, PropertyValue, ResourceUsage};
 
 /// How long a version is taken for granted.
 const VERSION_AGE: SignedDuration = SignedDuration::from_mins(15);
@@ -149,7 +149,7 @@ impl Azure {
     }
 
     /// Takes in what its watches see.
-    pub(super) fn watch(&mut self, seen: &Seen<'_>) {
+    pub(super) fn watch(&mut self, seen: &Observed<'_>) {
         if self.nodes.watch(seen.nodes) {
             self.compute_costs(seen.now);
         }
@@ -212,7 +212,7 @@ impl Azure {
     }
 
     /// Collects what there is to report.
-    pub(super) fn collect(&mut self, status: &mut MemberStatus, seen: &Seen<'_>, now: Timestamp) {
+    pub(super) fn collect(&mut self, status: &mut MemberStatus, seen: &Observed<'_>, now: Timestamp) {
         let message = "The property provider has returned the latest cluster properties";
         let collected =
             Condition::new("ClusterPropertyCollectionSucceeded", "True", "PropertiesCollected", message);

@@ -28,7 +28,7 @@ const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
 
 /// What an agent sees in its cluster.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'o> {
+pub struct Observed<'o> {
     /// When it looks.
     pub now: Timestamp,
     /// All nodes.
@@ -125,7 +125,7 @@ pub struct Member {
 }
 
 /// The status of a member that is looked at for the first time.
-pub fn member_status(seen: &Seen<'_>) -> MemberStatus {
+pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
     Member::default().look(seen).status
 }
 
@@ -141,7 +141,7 @@ impl Member {
     }
 
     /// The agent looks at its cluster, and the hub takes over what it reports.
-    pub fn look(&mut self, seen: &Seen<'_>) -> Outcome {
+    pub fn look(&mut self, seen: &Observed<'_>) -> Outcome {
         if let Provider::Azure(azure) = &mut self.provider {
             azure.watch(seen);
         }
@@ -162,7 +162,7 @@ impl Member {
     }
 
     /// What an agent that has joined reports; why it is retried, and when it is done.
-    fn report(&mut self, seen: &Seen<'_>) -> (Option<String>, Timestamp) {
+    fn report(&mut self, seen: &Observed<'_>) -> (Option<String>, Timestamp) {
         let agent = self.agent.get_or_insert_with(AgentStatus::member_agent);
         agent.last_received_heartbeat = Some(seen.now);
         let failure = (seen.ready_status != 200)
@@ -176,7 +176,7 @@ impl Member {
     }
 
     /// Collects properties and resources, and says when that is done.
-    fn collect(&mut self, seen: &Seen<'_>) -> Timestamp {
+    fn collect(&mut self, seen: &Observed<'_>) -> Timestamp {
         let Provider::Azure(azure) = &mut self.provider else {
             self.built_in(seen, seen.now);
             return seen.now;
@@ -192,7 +192,7 @@ impl Member {
     }
 
     /// What an agent without a property provider collects.
-    fn built_in(&mut self, seen: &Seen<'_>, now: Timestamp) {
+    fn built_in(&mut self, seen: &Observed<'_>, now: Timestamp) {
         let allocatable = Amounts::of_nodes(seen.nodes, "allocatable");
         let available = allocatable.without(&Amounts::requested(seen.pods));
         let count = PropertyValue { value: seen.nodes.len().to_string(), observation_time: now };

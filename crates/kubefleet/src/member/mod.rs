@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use federate_apiserver::{Failure, Kind, patches};
 
-pub(super) mod act;
 mod differences;
 mod owner;
 mod patch;
+pub(super) mod reconcile;
 mod server;
 mod stamp;
 mod strategy;

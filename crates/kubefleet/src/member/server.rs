@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{MANAGER, Member};
 use federate_apiserver::schema::Type;
-use federate_apiserver::{Failure, Kind, Write, complete, settle};
+use federate_apiserver::{Failure, Kind, Write, complete, strategy};
 
 /// When fields are written: nothing that is foretold depends on it.
 const NOW: &str = "1970-01-01T00:00:00Z";
@@ -54,8 +54,8 @@ impl Member for Server {
         let write = self.write(false);
         let object = federate_apiserver::update(live, &complete(&self.kind, object), &write);
         match live {
-            Some(live) => settle::update(live, object, &write),
-            None => settle::create(object, &write),
+            Some(live) => strategy::update(live, object, &write),
+            None => strategy::create(object, &write),
         }
     }
 }

@@ -97,10 +97,10 @@ impl<'a> Override<'a> {
                 continue;
             }
             if written.override_type == OverrideType::Delete {
-                steps.push(Step { rule, deed: Deed::Delete });
+                steps.push(Step { rule, op: OverrideOp::Delete });
                 break;
             }
-            steps.push(Step { rule, deed: Deed::Patch(operations(written, cluster)) });
+            steps.push(Step { rule, op: OverrideOp::Patch(operations(written, cluster)) });
         }
         steps
     }
@@ -131,11 +131,11 @@ fn operations(rule: &Rule, cluster: &Cluster) -> Result<Vec<Resolved>, (usize, U
 #[derive(Clone, Debug)]
 struct Step {
     rule: usize,
-    deed: Deed,
+    op: OverrideOp,
 }
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum OverrideOp {
     Delete,
     /// The operations, or which of them has a variable without a value.
     Patch(Result<Vec<Resolved>, (usize, Unresolved)>),
@@ -261,14 +261,14 @@ impl<'a> Changes<'a> {
 impl Step {
     /// The paths that differ after it, or which operation fails and why.
     fn apply(&self, body: &mut Option<Value>) -> Result<Vec<String>, (usize, Why)> {
-        let operations = match &self.deed {
-            Deed::Delete => {
+        let operations = match &self.op {
+            OverrideOp::Delete => {
                 let paths = if body.is_some() { vec![String::new()] } else { Vec::new() };
                 *body = None;
                 return Ok(paths);
             }
-            Deed::Patch(Err((index, why))) => return Err((*index, Why::Unresolved(why.clone()))),
-            Deed::Patch(Ok(operations)) => operations,
+            OverrideOp::Patch(Err((index, why))) => return Err((*index, Why::Unresolved(why.clone()))),
+            OverrideOp::Patch(Ok(operations)) => operations,
         };
         let Some(body) = body else { return Ok(Vec::new()) };
         let before = body.clone();

@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use federate_kubernetes::{Cluster, Taint};
 use spread::Violated;
 
+mod eligibility;
 mod pick;
 mod score;
-mod screen;
 mod spread;
 
 /// One cluster of a placement.
@@ -114,7 +114,7 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
 
 fn pick_all(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
     let Request { policy, namespace, clusters, now } = *request;
-    let mut rejected = screen::screen(policy, namespace, clusters, now)?;
+    let mut rejected = eligibility::eligibility(policy, namespace, clusters, now)?;
     let mut current = rows.current;
     for ((row, obsolete), refusal) in current.iter_mut().zip(rows.obsolete).zip(&mut rejected) {
         if row.is_some() {

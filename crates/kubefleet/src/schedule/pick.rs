@@ -7,8 +7,8 @@
 
 use std::cmp::Reverse;
 
+use super::eligibility::eligibility;
 use super::score::Preferences;
-use super::screen::screen;
 use super::spread::Spread;
 use super::{Outcome, Rejection, Request, Row, Rows, Scores, State};
 use crate::failure::Failure;
@@ -80,7 +80,7 @@ struct Cycles<'p> {
 impl<'p> Cycles<'p> {
     fn new(request: &Request<'p>, rows: Rows) -> Result<Self, Failure> {
         let Request { policy, namespace, clusters, now } = *request;
-        let mut refused = screen(policy, namespace, clusters, now)?;
+        let mut refused = eligibility(policy, namespace, clusters, now)?;
         let preferences = Preferences::new(policy.preferred(), clusters)?;
         let mut spread = Spread::new(&policy.topology_spread_constraints, clusters);
         let mut open = Vec::with_capacity(clusters.len());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::objects::{Cluster, Namespace, Wanted};
+use super::objects::{Cluster, DesiredTree, Namespace};
 use super::{Base, Error};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
@@ -32,7 +32,7 @@ struct Old {
 pub(super) fn compare<'w>(
     repository: &Repository,
     base: &Base,
-    wanted: &'w Wanted<'_>,
+    wanted: &'w DesiredTree<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
     let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
     // What federate wrote is only asked for where something differs.
@@ -49,7 +49,7 @@ pub(super) fn compare<'w>(
 
 struct Walk<'r, 'w, 't> {
     repository: &'r Repository,
-    wanted: &'w Wanted<'t>,
+    wanted: &'w DesiredTree<'t>,
     foreign: Vec<String>,
     new: Vec<New<'w>>,
     seen: BTreeSet<Oid>,

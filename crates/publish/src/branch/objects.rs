@@ -31,7 +31,7 @@ pub(super) struct Cluster<'t> {
 }
 
 /// Everything that a branch is to hold.
-pub(super) struct Wanted<'t> {
+pub(super) struct DesiredTree<'t> {
     pub(super) placements: &'t str,
     pub(super) placements_id: Oid,
     /// Texts of all distinct files, by number.
@@ -43,7 +43,7 @@ pub(super) struct Wanted<'t> {
     pub(super) root: Node,
 }
 
-impl<'t> Wanted<'t> {
+impl<'t> DesiredTree<'t> {
     pub(super) fn of(tree: &'t Tree) -> Result<Self, Error> {
         let texts: Vec<&str> = tree.distinct().iter().map(File::text).collect();
         let blobs: Vec<Oid> =

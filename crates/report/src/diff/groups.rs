@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_engine::change::{Changes, ObjectChange, ObjectDeed, PathChange, PlacementChange, Share};
+use federate_engine::change::{Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, Share};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Placements that changed alike.
@@ -73,7 +73,7 @@ fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
 
 /// Manifests that changed alike.
 pub(super) struct Entry<'d> {
-    pub(super) kind: ObjectDeed,
+    pub(super) kind: ObjectChangeKind,
     /// Objects by the clusters concerned.
     pub(super) places: Vec<(Vec<&'d ClusterName>, Vec<&'d ObjectRef>)>,
     /// The fields, but for the replicas that placements tell of.
@@ -89,7 +89,8 @@ impl<'d> Entry<'d> {
         let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
         let paths = fields(change);
         // What goes to a further cluster and differs from what others had is a change, too.
-        let kind = if change.elsewhere && !paths.is_empty() { ObjectDeed::Changed } else { change.kind };
+        let kind =
+            if change.elsewhere && !paths.is_empty() { ObjectChangeKind::Changed } else { change.kind };
         Self { kind, places, paths, diff: &change.diff, variants: 1 }
     }
 
@@ -117,7 +118,7 @@ impl<'d> Entry<'d> {
 
     /// One more object, or one more text of the same.
     fn join(&mut self, change: &'d ObjectChange) {
-        if self.kind == ObjectDeed::Added {
+        if self.kind == ObjectChangeKind::Added {
             self.variants += 1;
         }
         // Changes of one object follow one another.
@@ -147,7 +148,7 @@ fn fields(change: &ObjectChange) -> Vec<&PathChange> {
 
 /// Whether a manifest differs in nothing but what its placement tells.
 pub(super) fn is_scaled(change: &ObjectChange) -> bool {
-    change.kind == ObjectDeed::Changed && change.replicas_at.is_some() && change.paths.len() == 1
+    change.kind == ObjectChangeKind::Changed && change.replicas_at.is_some() && change.paths.len() == 1
 }
 
 /// Manifests that differ in more than placements tell, those alike together, and those that are new. What is
@@ -158,10 +159,10 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
     for change in &changes.objects {
         let fields = fields(change);
         let alike = match change.kind {
-            ObjectDeed::Removed => continue,
-            ObjectDeed::Changed if is_scaled(change) => continue,
-            ObjectDeed::Added if !change.elsewhere => format!("{:?}", change.object),
-            ObjectDeed::Added if fields.is_empty() && is_told(changes, change) => continue,
+            ObjectChangeKind::Removed => continue,
+            ObjectChangeKind::Changed if is_scaled(change) => continue,
+            ObjectChangeKind::Added if !change.elsewhere => format!("{:?}", change.object),
+            ObjectChangeKind::Added if fields.is_empty() && is_told(changes, change) => continue,
             _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
             _ => format!("{fields:?}"),
         };
@@ -204,9 +205,9 @@ pub(super) fn tallies(changes: &Changes) -> Vec<(Tally, Vec<&ClusterName>)> {
         for name in &change.clusters {
             let tally = by_cluster.entry(name).or_default();
             match change.kind {
-                ObjectDeed::Added => tally.added += 1,
-                ObjectDeed::Changed => tally.changed += 1,
-                ObjectDeed::Removed => tally.removed += 1,
+                ObjectChangeKind::Added => tally.added += 1,
+                ObjectChangeKind::Changed => tally.changed += 1,
+                ObjectChangeKind::Removed => tally.removed += 1,
             }
         }
     }

@@ -10,7 +10,7 @@ use super::groups::{Entry, Move, Tally, entries, is_scaled, moves, tallies};
 use super::{Diff, Named, headline, objects, share, side, signed, value};
 use crate::findings::Row as FoundRow;
 use crate::table::counted;
-use federate_engine::change::{ObjectDeed, PathChange, PlacementDeed};
+use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 mod escape;
@@ -132,7 +132,7 @@ impl Comment<'_> {
             let total = |replicas: Option<i64>| replicas.map_or("–".to_owned(), |n| format!("**{n}**"));
             row("*together*", &total(change.replicas.from), &total(change.replicas.to));
         }
-        if change.kind == PlacementDeed::Policy {
+        if change.kind == PlacementChangeKind::Policy {
             row("*as before*", "", "");
         }
         if !change.unschedulable.is_same() {
@@ -169,11 +169,11 @@ impl Comment<'_> {
         let names = objects(&all_objects, NAMES).join(bold);
         let clusters = self.diff.clusters(&all_clusters, NAMES).join(html);
         let what = match (entry.kind, entry.paths.as_slice()) {
-            (ObjectDeed::Added, _) => "new".to_owned(),
-            (ObjectDeed::Removed, _) => "gone".to_owned(),
-            (ObjectDeed::Changed, []) => "only in another order".to_owned(),
-            (ObjectDeed::Changed, [only]) => html(&only.path),
-            (ObjectDeed::Changed, paths) => counted(paths.len(), "field"),
+            (ObjectChangeKind::Added, _) => "new".to_owned(),
+            (ObjectChangeKind::Removed, _) => "gone".to_owned(),
+            (ObjectChangeKind::Changed, []) => "only in another order".to_owned(),
+            (ObjectChangeKind::Changed, [only]) => html(&only.path),
+            (ObjectChangeKind::Changed, paths) => counted(paths.len(), "field"),
         };
         let lists = self.lists(entry, &all_objects, &all_clusters);
         Row {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::findings::Row;
 use super::table::counted;
 use federate_dialect::plan::API_VERSION;
-use federate_engine::change::{Changes, PlacementDeed, Share};
+use federate_engine::change::{Changes, PlacementChangeKind, Share};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod groups;
@@ -63,10 +63,10 @@ fn headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
     let mut parts: Vec<String> = Vec::new();
     for (deed, word) in [
-        (PlacementDeed::Appeared, "newly placed"),
-        (PlacementDeed::Disappeared, "no longer placed"),
-        (PlacementDeed::Moved, "moved"),
-        (PlacementDeed::Scaled, "scaled"),
+        (PlacementChangeKind::Appeared, "newly placed"),
+        (PlacementChangeKind::Disappeared, "no longer placed"),
+        (PlacementChangeKind::Moved, "moved"),
+        (PlacementChangeKind::Scaled, "scaled"),
     ] {
         match changes.placements.iter().filter(|change| change.kind == deed).count() {
             0 => {}

@@ -6,7 +6,7 @@ use super::markdown::{LONGEST, markdown};
 use super::text::{Detail, text};
 use super::*;
 use crate::table::Look;
-use federate_engine::change::{Difference, ObjectChange, ObjectDeed, PathChange, Total, Totals};
+use federate_engine::change::{Difference, ObjectChange, ObjectChangeKind, PathChange, Total, Totals};
 
 const PLAIN: Look = Look { width: 100, styled: false, full: false };
 
@@ -27,7 +27,7 @@ fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
     let path = PathChange { path: path.to_owned(), from: None, to: Some(json!(to)) };
     ObjectChange {
         object: object.unwrap(),
-        kind: ObjectDeed::Changed,
+        kind: ObjectChangeKind::Changed,
         clusters: (0..9).map(|at| format!("m{at}").into()).collect(),
         elsewhere: true,
         replicas_at: None,

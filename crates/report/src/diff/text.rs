@@ -8,7 +8,7 @@ use super::groups::{Entry, Move, entries, moves};
 use super::{Diff, headline, objects, share, side, value, visible};
 use crate::findings::Row;
 use crate::table::Look;
-use federate_engine::change::{ObjectDeed, PathChange, PlacementDeed};
+use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is told.
@@ -99,8 +99,8 @@ impl Report<'_> {
     fn one_move(&self, out: &mut String, moved: &Move<'_>) {
         let change = moved.change;
         let (sign, color) = match change.kind {
-            PlacementDeed::Appeared => ('+', AnsiColor::Green),
-            PlacementDeed::Disappeared => ('-', AnsiColor::Red),
+            PlacementChangeKind::Appeared => ('+', AnsiColor::Green),
+            PlacementChangeKind::Disappeared => ('-', AnsiColor::Red),
             _ => ('~', AnsiColor::Yellow),
         };
         let replicas = match (change.replicas.from, change.replicas.to) {
@@ -151,15 +151,15 @@ impl Report<'_> {
 
     fn entry(&self, out: &mut String, entry: &Entry<'_>) {
         let (sign, color) = match entry.kind {
-            ObjectDeed::Added => ('+', AnsiColor::Green),
-            ObjectDeed::Changed => ('~', AnsiColor::Yellow),
-            ObjectDeed::Removed => ('-', AnsiColor::Red),
+            ObjectChangeKind::Added => ('+', AnsiColor::Green),
+            ObjectChangeKind::Changed => ('~', AnsiColor::Yellow),
+            ObjectChangeKind::Removed => ('-', AnsiColor::Red),
         };
         let sign = self.look.paint(color, &sign.to_string());
         for (clusters, objects) in &entry.places {
             let _ = writeln!(out, "  {sign} {} in {}", self.objects(objects), self.names(clusters));
         }
-        if entry.kind == ObjectDeed::Changed && entry.paths.is_empty() {
+        if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items, or how it is written");
         }
         for path in &entry.paths {
@@ -244,13 +244,13 @@ impl Report<'_> {
 }
 
 /// What happened to placements, as the end of a sentence about them.
-fn word(deed: PlacementDeed) -> &'static str {
+fn word(deed: PlacementChangeKind) -> &'static str {
     match deed {
-        PlacementDeed::Appeared => "placed",
-        PlacementDeed::Disappeared => "no longer placed",
-        PlacementDeed::Moved => "moved",
-        PlacementDeed::Scaled => "scaled",
-        PlacementDeed::Policy => "decided by another policy",
-        PlacementDeed::Status => "where it was",
+        PlacementChangeKind::Appeared => "placed",
+        PlacementChangeKind::Disappeared => "no longer placed",
+        PlacementChangeKind::Moved => "moved",
+        PlacementChangeKind::Scaled => "scaled",
+        PlacementChangeKind::Policy => "decided by another policy",
+        PlacementChangeKind::Status => "where it was",
     }
 }

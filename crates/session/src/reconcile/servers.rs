@@ -10,7 +10,7 @@ use federate_dialect::{Dialect, Health};
 use federate_engine::actions::cluster::{Decided, Deciding};
 use federate_engine::actions::{Actions, Decision, RepoRef};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
-use federate_live::{Access, Decider, DryRun, Error, How, Job, Progress, Seen};
+use federate_live::{Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Progress};
 use federate_repo::Config;
 
 use super::{Purpose, Reconciled, Reconciler};
@@ -42,7 +42,7 @@ impl Reconciler<'_> {
             // What puts drift back does not make the commit run.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
-            let how = How {
+            let how = ApplyOptions {
                 inventory: deciding.rules.inventory,
                 repo: repo.as_ref(),
                 moved: self.moved.as_ref(),
@@ -64,7 +64,7 @@ impl Reconciler<'_> {
     }
 
     /// What an apply may not do, as the error of each cluster.
-    fn check_access(&self, access: &Access, jobs: &[Job<'_>]) -> Result<Actions, Error> {
+    fn check_access(&self, access: &Access, jobs: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
         let mut all = Reconciled::default();
         for missing in federate_live::check_access(access, jobs, self.options.inventory, &deletes)? {
@@ -78,14 +78,14 @@ impl Reconciler<'_> {
         Ok(Actions::of(all.actions, all.clusters))
     }
 
-    fn jobs(&self) -> Vec<Job<'_>> {
+    fn jobs(&self) -> Vec<DesiredState<'_>> {
         let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {
                 wanted.entry(cluster).or_default().push((&one.object, &one.body));
             }
         }
-        let job = |cluster: &Cluster| Job {
+        let job = |cluster: &Cluster| DesiredState {
             cluster: cluster.name.clone(),
             wanted: wanted.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
         };
@@ -112,7 +112,7 @@ impl<'s> SessionDecider<'s> {
 }
 
 impl Decider for SessionDecider<'_> {
-    fn decide(&self, cluster: &ClusterName, seen: &Seen) -> Decided {
+    fn decide(&self, cluster: &ClusterName, seen: &ClusterState) -> Decided {
         let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
             return Decided::default();
         };
@@ -122,14 +122,14 @@ impl Decider for SessionDecider<'_> {
     fn answered(
         &self,
         decision: &mut Decision,
-        seen: &Seen,
+        seen: &ClusterState,
         live: Option<&Value>,
         answer: Result<Value, String>,
     ) {
         self.deciding.answered(decision, live, &kind(seen, &decision.action.object.clone()), answer);
     }
 
-    fn finish(&self, cluster: &ClusterName, seen: &Seen, decided: Decided) -> Decided {
+    fn finish(&self, cluster: &ClusterName, seen: &ClusterState, decided: Decided) -> Decided {
         let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else { return decided };
         self.deciding.finish(cluster, &seen.live, &|object| kind(seen, object), decided)
     }
@@ -146,7 +146,7 @@ impl Decider for SessionDecider<'_> {
 }
 
 /// What a cluster knows of a kind. Of one that it does not serve nothing is known, until sending the object says so.
-fn kind(seen: &Seen, object: &ObjectRef) -> Kind {
+fn kind(seen: &ClusterState, object: &ObjectRef) -> Kind {
     let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
     seen.kinds.of(object).cloned().unwrap_or_else(unserved)
 }

@@ -49,14 +49,14 @@ pub(super) struct Memory<'h> {
 }
 
 /// Why a memory cannot be read.
-pub(super) enum Damage {
+pub(super) enum MemoryError {
     /// The API server.
     Server(Error),
     /// What is wrong with it.
     Contents(String),
 }
 
-impl From<Error> for Damage {
+impl From<Error> for MemoryError {
     fn from(error: Error) -> Self {
         Self::Server(error)
     }
@@ -100,22 +100,23 @@ impl<'h> Memory<'h> {
     }
 
     /// The memory; `None` where there is none.
-    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, Damage> {
+    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, MemoryError> {
         let Some(wanted) = self.index["data"]["digest"].as_str() else { return Ok(None) };
         let mut packed = Vec::new();
         for part in self.parts() {
             let found = self.hub.find(&self.path(&part))?;
-            let found = found.ok_or_else(|| Damage::Contents(format!("its part {part} is gone")))?;
+            let found = found.ok_or_else(|| MemoryError::Contents(format!("its part {part} is gone")))?;
             let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
-            let bytes = bytes.ok_or_else(|| Damage::Contents(format!("its part {part} holds nothing")))?;
+            let bytes =
+                bytes.ok_or_else(|| MemoryError::Contents(format!("its part {part} holds nothing")))?;
             packed.extend(bytes.0);
         }
         if digest([&*packed]) != wanted {
-            return Err(Damage::Contents("its parts were edited".to_owned()));
+            return Err(MemoryError::Contents("its parts were edited".to_owned()));
         }
         let mut text = Vec::new();
         let unpacked = ZlibDecoder::new(&*packed).take(LARGEST).read_to_end(&mut text);
-        unpacked.map_err(|error| Damage::Contents(error.to_string()))?;
+        unpacked.map_err(|error| MemoryError::Contents(error.to_string()))?;
         Ok(Some(text))
     }
 

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::json;
 
 use super::client::JSON_PATCH;
-use super::memory::{Damage, Memory};
+use super::memory::{Memory, MemoryError};
 use super::{Error, Hub, Invalid};
 use crate::api::{Metadata, Sync};
 use crate::read::Loaded;
@@ -89,8 +89,8 @@ impl States for HubStates {
 impl Store for HubStore<'_> {
     fn memory(&self) -> Result<Option<Vec<u8>>, StateError> {
         self.memory.read().map_err(|damage| match damage {
-            Damage::Server(error) => error.into(),
-            Damage::Contents(why) => StateError::Memory { place: self.memory.shown(), why },
+            MemoryError::Server(error) => error.into(),
+            MemoryError::Contents(why) => StateError::Memory { place: self.memory.shown(), why },
         })
     }
 

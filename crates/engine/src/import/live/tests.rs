@@ -46,7 +46,7 @@ fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken
     let policy = Some(PolicyName::Beside("p".to_owned()));
     let import =
         Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
-    let wish = Wish { import, update, ..Wish::default() };
+    let wish = ImportOptions { import, update, ..ImportOptions::default() };
     take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &wish, &repo(files), &|_| false)
 }
 
@@ -81,12 +81,12 @@ metadata:
 fn an_object_that_is_there_stays_unless_asked() {
     let one = taken(&[config("a", "new")], &[("apps/a.yaml", KEPT)], false);
     assert!(one.files.is_empty());
-    assert_eq!((one.objects[0].made[0].deed, one.findings[0].code), (Deed::Kept, "in-the-repo"));
+    assert_eq!((one.objects[0].made[0].change, one.findings[0].code), (FileChange::Kept, "in-the-repo"));
     let same = taken(&[config("a", "old")], &[("apps/a.yaml", KEPT)], true);
-    assert_eq!((same.objects[0].made[0].deed, same.findings.len()), (Deed::Unchanged, 0));
+    assert_eq!((same.objects[0].made[0].change, same.findings.len()), (FileChange::Unchanged, 0));
     assert!(same.files.is_empty());
     let updated = taken(&[config("a", "new")], &[("apps/a.yaml", KEPT)], true);
-    assert_eq!(updated.objects[0].made[0].deed, Deed::Updated);
+    assert_eq!(updated.objects[0].made[0].change, FileChange::Updated);
     assert_eq!(text(&updated, "apps/a.yaml"), KEPT.replace("k: old", "k: new"));
 }
 
@@ -103,10 +103,15 @@ fn defaults_are_no_difference() {
     let mut text = String::new();
     federate_yaml::write(&written, &mut text);
     let one = taken(&[object(body.clone())], &[("a.yaml", &text)], true);
-    assert_eq!((one.objects[0].made[0].deed, one.files.len()), (Deed::Unchanged, 0), "{:?}", one.findings);
+    assert_eq!(
+        (one.objects[0].made[0].change, one.files.len()),
+        (FileChange::Unchanged, 0),
+        "{:?}",
+        one.findings
+    );
     body["spec"]["type"] = json!("NodePort");
     let one = taken(&[object(body)], &[("a.yaml", &text)], false);
-    assert_eq!(one.objects[0].made[0].deed, Deed::Kept);
+    assert_eq!(one.objects[0].made[0].change, FileChange::Kept);
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn what_a_template_makes_is_left_to_people() {
     let loaded = load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS);
     let (clusters, _) = crate::inventory(crate::tests::DIALECTS, &loaded.repo, &crate::Settings::default());
     let repo = loaded.expand(&clusters);
-    let wish = Wish { update: true, ..Wish::default() };
+    let wish = ImportOptions { update: true, ..ImportOptions::default() };
     let taken = take(
         &[config("a", "new")],
         &importer(crate::tests::DIALECTS, "karmada").unwrap(),
@@ -159,7 +164,7 @@ fn values_of_secrets_are_told_of_and_not_told() {
 
 #[test]
 fn wrapped_objects_are_placed_as_what_holds_them() {
-    let wish = Wish::default();
+    let wish = ImportOptions::default();
     let wrapped = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: x, namespace: shop}\n\
                    spec: {template: {}, placement: {}}\n";
     let repo = repo(&[("f/x.yaml", wrapped)]);

@@ -12,7 +12,7 @@ use crate::rollout::row;
 
 /// What a cluster is to have.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct DesiredBinding {
     /// The name of the resource snapshot.
     pub(super) snapshot: String,
     pub(super) apply_strategy: Value,
@@ -52,7 +52,7 @@ impl<'o> View<'o> {
     }
 
     /// Whether it asks for what the cluster is to have.
-    pub(super) fn in_sync(&self, wanted: &Wanted, cluster: &ClusterStatus) -> bool {
+    pub(super) fn in_sync(&self, wanted: &DesiredBinding, cluster: &ClusterStatus) -> bool {
         let spec = |key: &str| self.object.at(&["spec", key]).filter(|value| !value.is_null());
         let list = |value: Option<Value>| value.unwrap_or(Value::Null);
         self.object.text(&["spec", "resourceSnapshotName"]) == wanted.snapshot
@@ -89,7 +89,13 @@ impl Run<'_> {
     }
 
     /// Writes what the cluster is to have, if `spec` says that this changes; and that the rollout started.
-    pub(super) fn write_binding(&mut self, name: &str, wanted: &Wanted, cluster: &ClusterStatus, spec: bool) {
+    pub(super) fn write_binding(
+        &mut self,
+        name: &str,
+        wanted: &DesiredBinding,
+        cluster: &ClusterStatus,
+        spec: bool,
+    ) {
         let (now, index, run) =
             (self.now, self.status.resource_snapshot_index_used.clone(), self.name.clone());
         let namespace = self.namespace.clone();
@@ -102,7 +108,7 @@ impl Run<'_> {
     }
 }
 
-fn write_spec(object: &mut Object, wanted: &Wanted, cluster: &ClusterStatus) {
+fn write_spec(object: &mut Object, wanted: &DesiredBinding, cluster: &ClusterStatus) {
     let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
     object.body["metadata"]["generation"] = (generation + 1).into();
     let Some(spec) = object.body["spec"].as_object_mut() else { return };

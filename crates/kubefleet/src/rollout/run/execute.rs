@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::approval::When;
-use super::binding::Wanted;
+use super::binding::DesiredBinding;
 use super::status::{ClusterStatus, StageStatus, TaskStatus};
 use super::{Failure, POLL, POLL_APPROVALS, Progress, Run, STUCK};
 use crate::rollout::amount::Amount;
@@ -98,7 +98,7 @@ impl Run<'_> {
     /// One pass over the clusters.
     fn pass(&mut self, index: usize, stage: &mut StageStatus) -> Pass {
         let most = self.max_concurrency(index, stage.clusters.len());
-        let wanted = Wanted {
+        let wanted = DesiredBinding {
             snapshot: format!("{}-{}-snapshot", self.placement, self.status.resource_snapshot_index_used),
             apply_strategy: self.status.applied_strategy.clone().unwrap_or_default(),
         };
@@ -133,7 +133,7 @@ impl Run<'_> {
         &mut self,
         stage: &mut StageStatus,
         cluster: &mut ClusterStatus,
-        wanted: &Wanted,
+        wanted: &DesiredBinding,
         pass: &mut Pass,
     ) {
         let Some(binding) = self.binding(&cluster.cluster_name) else { return };
@@ -154,7 +154,13 @@ impl Run<'_> {
     }
 
     /// Looks at a cluster that was started.
-    fn follow(&self, stage: &StageStatus, cluster: &mut ClusterStatus, wanted: &Wanted, pass: &mut Pass) {
+    fn follow(
+        &self,
+        stage: &StageStatus,
+        cluster: &mut ClusterStatus,
+        wanted: &DesiredBinding,
+        pass: &mut Pass,
+    ) {
         let Some(binding) = self.binding(&cluster.cluster_name) else { return };
         if !binding.in_sync(wanted, cluster) || !binding.rollout_started() || binding.state() != "Bound" {
             let failure = format!(

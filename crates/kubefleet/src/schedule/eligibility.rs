@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use federate_kubernetes::{Cluster, Taint};
 
 /// What refuses each cluster, if anything does.
-pub(super) fn screen(
+pub(super) fn eligibility(
     policy: &Policy,
     namespace: Option<&str>,
     clusters: &[Cluster],

@@ -9,7 +9,7 @@ use federate_kubernetes::Cluster;
 
 /// What one list says, by cluster index.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct ClusterPreferences {
     /// Whether the cluster is named.
     pub(super) named: Vec<bool>,
     /// The least replicas; 0 unless set.
@@ -24,7 +24,7 @@ pub(super) struct Wishes {
     pub(super) priorities: bool,
 }
 
-impl Wishes {
+impl ClusterPreferences {
     /// Reads a list over the inventory, which is sorted by name.
     pub(super) fn new(placement: &[DesiredPlacement], clusters: &[Cluster]) -> Self {
         let size = clusters.len();

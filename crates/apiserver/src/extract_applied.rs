@@ -15,7 +15,7 @@ use super::typed::{compare, extract};
 /// what it has applied before, with what differs between the two. `whole` is what the live object would become
 /// by an apply of everything that is wanted: what `target` has in common with it is applied as well, so that an
 /// apply of everything finds nothing left to own.
-pub fn amendment(live: &Value, target: &Value, whole: &Value, write: &Write<'_>) -> Value {
+pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Write<'_>) -> Value {
     let (before, after, all) = (bare(live), bare(target), bare(whole));
     let untouched = write.kind.untouched(write.subresource);
     let found = compare(write.schema(), &before, &after).without(&untouched);
@@ -92,7 +92,7 @@ mod tests {
         let all = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
             "data": {"a": "1", "b": "1", "c": "1", "d": "2"}});
         let whole = applied(Some(&live), &all, &write(&kind, "us")).unwrap();
-        let body = amendment(&live, &target, &whole, &write(&kind, "us"));
+        let body = extract_applied(&live, &target, &whole, &write(&kind, "us"));
         assert_eq!(
             body,
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1", "d": "2"},

@@ -6,10 +6,10 @@
 use serde_json::{Map, Value, json};
 
 use super::apply::Write;
-use super::canonical::blank;
 use super::defaults::TEMPLATE_GENERATION;
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::normalize::blank;
 use super::typed::same;
 use super::{services, validate};
 

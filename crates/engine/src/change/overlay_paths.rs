@@ -17,7 +17,7 @@ use federate_kubernetes::patch;
 /// let some = federate_engine::change::partly(&live, &wanted, &|path| path == "/spec/replicas");
 /// assert_eq!(some, json!({"spec": {"replicas": 2, "paused": true}}));
 /// ```
-pub fn partly(from: &Value, to: &Value, taken: &dyn Fn(&str) -> bool) -> Value {
+pub fn overlay_paths(from: &Value, to: &Value, taken: &dyn Fn(&str) -> bool) -> Value {
     let mut walk = Walk { path: String::new(), fields: Vec::new(), taken };
     walk.values(from, to)
 }
@@ -161,10 +161,10 @@ mod tests {
             ),
         ];
         for (from, to) in pairs {
-            assert_eq!(partly(&from, &to, &|_| false), from);
-            assert!(paths(&partly(&from, &to, &|_| true), &to).is_empty(), "{from} {to}");
+            assert_eq!(overlay_paths(&from, &to, &|_| false), from);
+            assert!(paths(&overlay_paths(&from, &to, &|_| true), &to).is_empty(), "{from} {to}");
             for change in paths(&from, &to) {
-                let one = partly(&from, &to, &|path| path == change.path);
+                let one = overlay_paths(&from, &to, &|path| path == change.path);
                 let left = paths(&one, &to);
                 assert!(left.iter().all(|left| left.path != change.path), "{}: {one}", change.path);
                 assert!(left.len() < paths(&from, &to).len());
@@ -176,7 +176,7 @@ mod tests {
     fn an_item_among_those_of_others() {
         let live = pod(&json!([{"name": "side"}, {"name": "web", "image": "2", "tty": true}]));
         let wanted = pod(&json!([{"name": "web", "image": "1"}, {"name": "side"}]));
-        let made = partly(&live, &wanted, &|path| path == "/spec/containers[name=web]/image");
+        let made = overlay_paths(&live, &wanted, &|path| path == "/spec/containers[name=web]/image");
         assert_eq!(made, pod(&json!([{"name": "web", "image": "1", "tty": true}, {"name": "side"}])));
     }
 }

@@ -11,14 +11,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::api::{DesiredPlacement, PolicySpec, Term, Toleration};
+use super::cluster_preferences::{ClusterPreferences, Usable};
 use super::keys;
-use super::wishes::{Usable, Wishes};
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Labels, Object};
 
 /// One template's wishes.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted<'p> {
+pub(super) struct EffectivePolicy<'p> {
     /// Whether replicas are divided among the clusters, or the object is duplicated.
     pub(super) divide: bool,
     /// Whether clusters are filled one after the other.
@@ -35,8 +35,8 @@ pub(super) struct Wanted<'p> {
     pub(super) tolerations: Cow<'p, [Toleration]>,
     pub(super) max_clusters: Option<i64>,
     /// What the policy's placement list says, and the template's own.
-    listed: &'p Wishes,
-    own: Option<(Usable, Wishes)>,
+    listed: &'p ClusterPreferences,
+    own: Option<(Usable, ClusterPreferences)>,
 }
 
 /// An affinity term with a weight.
@@ -72,20 +72,20 @@ struct Required {
     cluster_selector_terms: Vec<Term>,
 }
 
-impl<'p> Wanted<'p> {
+impl<'p> EffectivePolicy<'p> {
     /// A template's wishes under a policy. `listed` is what the policy's placement list says;
     /// `divisible` tells whether the template's kind has replicas to divide.
     pub(super) fn new(
         template: &Object,
         policy: &'p PolicySpec,
-        listed: &'p Wishes,
+        listed: &'p ClusterPreferences,
         clusters: &[Cluster],
         divisible: bool,
     ) -> Self {
         let rescheduling = &policy.reschedule_policy;
         let (required, preferred) = affinity(template, policy);
         let own: Option<Vec<DesiredPlacement>> = list(template, keys::PLACEMENTS);
-        let own = own.map(|list| (Usable::of(&list), Wishes::new(&list, clusters)));
+        let own = own.map(|list| (Usable::of(&list), ClusterPreferences::new(&list, clusters)));
         Self {
             divide: divisible && divides(template).unwrap_or_else(|| policy.divides()),
             binpack: policy.replicas_strategy == "Binpack",
@@ -108,31 +108,31 @@ impl<'p> Wanted<'p> {
     }
 
     /// The placement list that names clusters.
-    pub(super) fn names(&self) -> &Wishes {
+    pub(super) fn names(&self) -> &ClusterPreferences {
         self.value(|_| true)
     }
 
     /// The one that gives the least replicas.
-    pub(super) fn min(&self) -> &Wishes {
+    pub(super) fn min(&self) -> &ClusterPreferences {
         self.value(|usable| usable.min)
     }
 
     /// The one that gives the most replicas.
-    pub(super) fn max(&self) -> &Wishes {
+    pub(super) fn max(&self) -> &ClusterPreferences {
         self.value(|usable| usable.max)
     }
 
     /// The one that gives weights.
-    pub(super) fn weights(&self) -> &Wishes {
+    pub(super) fn weights(&self) -> &ClusterPreferences {
         self.value(|usable| usable.weight)
     }
 
     /// The one that gives priorities.
-    pub(super) fn priorities(&self) -> &Wishes {
+    pub(super) fn priorities(&self) -> &ClusterPreferences {
         self.value(|usable| usable.priority)
     }
 
-    fn value(&self, usable: fn(&Usable) -> bool) -> &Wishes {
+    fn value(&self, usable: fn(&Usable) -> bool) -> &ClusterPreferences {
         match &self.own {
             Some((how, own)) if usable(how) => own,
             _ => self.listed,

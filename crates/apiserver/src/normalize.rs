@@ -10,7 +10,7 @@ use super::schema::{Field, Struct, Type, Written};
 
 /// Brings a built-in object into the form in which the server writes it. What its schema does not declare
 /// is dropped.
-pub fn canonical(ty: &Type, value: &mut Value) {
+pub fn normalize(ty: &Type, value: &mut Value) {
     bring(ty, value, Form::Written);
 }
 
@@ -143,12 +143,12 @@ pub(super) fn blank(field: &Field) -> Option<Value> {
 pub(super) fn zero(ty: &Type) -> Value {
     match ty {
         Type::Text => Value::from(""),
-        Type::Number | Type::Port => Value::from(0),
-        Type::Truth => Value::Bool(false),
+        Type::Number | Type::IntOrString => Value::from(0),
+        Type::Boolean => Value::Bool(false),
         Type::Quantity => Value::from("0"),
         Type::Named(_) => {
             let mut value = Value::Object(Map::new());
-            canonical(ty, &mut value);
+            normalize(ty, &mut value);
             value
         }
         _ => Value::Null,
@@ -158,7 +158,7 @@ pub(super) fn zero(ty: &Type) -> Value {
 /// A quantity in the form that the server writes: `1024Mi` as `1Gi`, `1000m` as `1`, `0.5` as `500m`.
 ///
 /// ```
-/// use federate_apiserver::canonical::quantity;
+/// use federate_apiserver::normalize::quantity;
 /// use serde_json::json;
 /// assert_eq!(quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
 /// assert_eq!(quantity(&json!("0.5")).as_deref(), Some("500m"));
@@ -209,7 +209,7 @@ pub fn quantity(value: &Value) -> Option<String> {
 /// amount below 1024 and one that is not whole is decimal either way.
 ///
 /// ```
-/// use federate_apiserver::canonical::amount;
+/// use federate_apiserver::normalize::amount;
 /// assert_eq!(amount(1_610_612_736_000_000_000, true), "1536Mi");
 /// assert_eq!(amount(2_500_000_000, true), "2500m");
 /// assert_eq!(amount(2_000_000_000_000, false), "2k");
@@ -290,7 +290,7 @@ mod tests {
             "spec": {"ports": [{"port": 80, "targetPort": 0}]},
             "status": {"loadBalancer": {}},
         });
-        canonical(builtin("Service").unwrap(), &mut given);
+        normalize(builtin("Service").unwrap(), &mut given);
         assert_eq!(given, want);
     }
 }

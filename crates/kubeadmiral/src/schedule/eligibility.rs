@@ -1,20 +1,20 @@
 //! The filters: which plugin refuses a cluster, and why in words.
 
 use super::super::affinity::{self, Terms};
+use super::super::effective_policy::EffectivePolicy;
 use super::super::profile::Filter;
-use super::super::wanted::Wanted;
 use super::{Member, Subject};
 use federate_kubernetes::{Cluster, Taint};
 
 /// What the filters of one decision look at.
-pub(super) struct Screen<'w> {
+pub(super) struct Eligibility<'w> {
     subject: &'w Subject<'w>,
-    wanted: &'w Wanted<'w>,
+    wanted: &'w EffectivePolicy<'w>,
     required: Option<Terms<'w>>,
 }
 
-impl<'w> Screen<'w> {
-    pub(super) fn new(subject: &'w Subject<'w>, wanted: &'w Wanted<'w>) -> Self {
+impl<'w> Eligibility<'w> {
+    pub(super) fn new(subject: &'w Subject<'w>, wanted: &'w EffectivePolicy<'w>) -> Self {
         let required = wanted.required.as_deref().map(Terms::new);
         Self { subject, wanted, required }
     }

@@ -6,11 +6,11 @@ use super::super::{KubeFleets, PLACEMENT_GROUP, Subject, shared};
 use super::owner;
 use super::{Applying, MANAGER, Outcome, Server, Strategy, Write};
 use federate_apiserver::Kind;
-use federate_dialect::{Action, Deed, DeleteOptions, Placement};
+use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 /// What is done in a cluster; `None` where nothing is and nothing is said.
-pub(crate) fn act(
+pub(crate) fn reconcile(
     plane: &KubeFleets<'_>,
     row: &Placement,
     cluster: &Cluster,
@@ -41,17 +41,17 @@ fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
         (decision, error) => error.unwrap_or(decision),
     };
     let failed = outcome.decision == "ManifestApplyFailed";
-    let deed = match outcome.writes.pop() {
-        _ if failed => Deed::Nothing,
-        None => Deed::Nothing,
-        Some(Write::Create(body)) => Deed::Create(body),
-        Some(Write::Update(body)) => Deed::Update(body),
-        Some(Write::Patch { patched, .. }) if Some(&patched) == live => Deed::Nothing,
-        Some(Write::Patch { patched, .. }) => Deed::Update(patched),
-        Some(Write::Apply { manifest, force }) => Deed::Apply { manifest, manager: MANAGER, force },
+    let op = match outcome.writes.pop() {
+        _ if failed => SyncOp::Nothing,
+        None => SyncOp::Nothing,
+        Some(Write::Create(body)) => SyncOp::Create(body),
+        Some(Write::Update(body)) => SyncOp::Update(body),
+        Some(Write::Patch { patched, .. }) if Some(&patched) == live => SyncOp::Nothing,
+        Some(Write::Patch { patched, .. }) => SyncOp::Update(patched),
+        Some(Write::Apply { manifest, force }) => SyncOp::Apply { manifest, manager: MANAGER, force },
     };
-    let hint = hint(status).filter(|_| taken && deed == Deed::Nothing).map(str::to_owned);
-    Action { adopts: taken && deed != Deed::Nothing, deed, status, hint }
+    let hint = hint(status).filter(|_| taken && op == SyncOp::Nothing).map(str::to_owned);
+    Action { adopts: taken && op != SyncOp::Nothing, op, status, hint }
 }
 
 /// What keeps the agent from taking an object over.
@@ -85,14 +85,14 @@ fn withdraw(
         return None;
     }
     let ours = usize::from(of.owner.is_some());
-    let deed = match &of.owner {
+    let op = match &of.owner {
         Some(owner) if owner::owners(&live.body).len() > ours => {
-            Deed::Release(owner::released(&live.body, owner))
+            SyncOp::Release(owner::released(&live.body, owner))
         }
-        None if !owner::owners(&live.body).is_empty() => Deed::Nothing,
-        _ => Deed::Delete(only(live)),
+        None if !owner::owners(&live.body).is_empty() => SyncOp::Nothing,
+        _ => SyncOp::Delete(only(live)),
     };
-    Some(Action { deed, adopts: false, status: "OK", hint: None })
+    Some(Action { op, adopts: false, status: "OK", hint: None })
 }
 
 /// Deletes this very object, and none that took its name.

@@ -9,7 +9,7 @@ use crate::version::HeldApi;
 use federate_kubernetes::{Cluster, Taint};
 
 /// What of the filters depends on the policy alone, by cluster index.
-pub(crate) struct Screen {
+pub(crate) struct Eligibility {
     /// Clusters that may hold the object without serving its kind.
     held_unserved: Vec<bool>,
     /// Clusters with a taint that the policy does not tolerate.
@@ -32,7 +32,7 @@ pub(super) struct Term {
     tiers: Vec<Option<u16>>,
 }
 
-impl Screen {
+impl Eligibility {
     pub(crate) fn new(placement: &Placement, clusters: &[Cluster], held_api: HeldApi) -> Self {
         let passes = |c: &Cluster| match held_api {
             HeldApi::Passes => true,
