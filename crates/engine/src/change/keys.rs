@@ -1,31 +1,31 @@
-//! By what the items of a list are told apart.
+//! The keys that identify items of a list.
 //!
-//! Facts: the `x-kubernetes-list-map-keys` and `x-kubernetes-list-type` of Kubernetes' own `OpenAPI`
-//! schema (the keys by which server-side apply merges lists). A field is known by its name, where that
-//! is not enough together with the field around it: schemas of custom resources are not at hand, and
-//! they use the same names for the same things.
+//! Facts: `x-kubernetes-list-map-keys` and `x-kubernetes-list-type` in the `OpenAPI` schema of Kubernetes (the keys
+//! by which server-side apply merges lists). A field is identified by its name and, if the name is ambiguous, by the
+//! enclosing field, because schemas of custom resources are not available, and custom resources use the same names
+//! for the same things.
 
 use serde_json::Value;
 
-/// How items are matched.
+/// How the items of two lists are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Matching {
-    /// By the values of these keys; what an item leaves out has the default.
+    /// By the values of these keys. A missing key has its default value.
     Keys(&'static [Key]),
-    /// By their value: order does not count.
+    /// By value, in any order.
     Set,
-    /// By place.
+    /// By index.
     Order,
 }
 
-/// A key of a list's items, with what it is when it is left out.
+/// A key of the items of a list, with its default value.
 pub(super) type Key = (&'static str, Option<&'static str>);
 
 const NAME: &[Key] = &[("name", None)];
 const CONTAINER_PORT: &[Key] = &[("containerPort", None), ("protocol", Some("TCP"))];
 const PORT: &[Key] = &[("port", None), ("protocol", Some("TCP"))];
 
-/// Fields, what they lie in (empty: anything), and the keys of their items.
+/// Fields, their enclosing field (empty for any), and how their items are matched. Sorted.
 const KNOWN: [(&str, &str, Matching); 30] = [
     ("additionalPrinterColumns", "", Matching::Keys(NAME)),
     ("claims", "resources", Matching::Keys(&[("name", None), ("request", Some(""))])),
@@ -63,17 +63,18 @@ const KNOWN: [(&str, &str, Matching); 30] = [
     ("webhooks", "", Matching::Keys(NAME)),
 ];
 
-/// How the items of a list are matched: `field` is its name, `around` that of the field it lies in.
-/// A rule that these items do not keep (a key missing, or given twice) gives way to the next; lists of
-/// objects that all have a `name` of their own are matched by it, all others by place.
+/// Returns how the items of two lists are matched. `field` is the name of the list, `around` that of the enclosing
+/// field. If the items do not fit the rule for the field (a key is missing, or not unique), they are matched by `name`
+/// if all names are unique, and otherwise by index.
 pub(super) fn matching(field: &str, around: &str, lists: [&[Value]; 2]) -> Matching {
     let known = KNOWN.iter().find(|(name, within, _)| *name == field && ["", around].contains(within));
     let known = known.map(|(_, _, matching)| *matching);
-    let fits = |matching: &Matching| lists.iter().all(|items| is_kept(*matching, items));
-    known.filter(fits).or(Some(Matching::Keys(NAME)).filter(fits)).unwrap_or(Matching::Order)
+    let all_fit = |matching: &Matching| lists.iter().all(|items| fits(*matching, items));
+    known.filter(all_fit).or(Some(Matching::Keys(NAME)).filter(all_fit)).unwrap_or(Matching::Order)
 }
 
-fn is_kept(matching: Matching, items: &[Value]) -> bool {
+/// Whether a rule identifies each item of a list.
+fn fits(matching: Matching, items: &[Value]) -> bool {
     let mut ids: Vec<String> = match matching {
         Matching::Order => return true,
         Matching::Set if items.iter().all(Value::is_string) => {
@@ -89,10 +90,10 @@ fn is_kept(matching: Matching, items: &[Value]) -> bool {
     ids.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` where a key is missing.
+/// Returns the step of an item in a path, without the brackets: `port=80,protocol=TCP`. `None` if a key is missing.
 pub(super) fn identity(item: &Value, keys: &[Key]) -> Option<String> {
     let item = item.as_object()?;
-    let word = |(key, default): &Key| {
+    let pair = |(key, default): &Key| {
         let value = match (item.get(*key), default) {
             (Some(Value::String(text)), _) => plain(text),
             (Some(Value::Number(number)), _) => number.to_string(),
@@ -101,13 +102,13 @@ pub(super) fn identity(item: &Value, keys: &[Key]) -> Option<String> {
         };
         Some(format!("{key}={value}"))
     };
-    Some(keys.iter().map(word).collect::<Option<Vec<_>>>()?.join(","))
+    Some(keys.iter().map(pair).collect::<Option<Vec<_>>>()?.join(","))
 }
 
-/// A value within brackets: as it is, or as a JSON string where it would be mistaken for something else.
+/// Returns a value for use within brackets: unquoted if it has no special characters, otherwise as a JSON string.
 pub(super) fn plain(text: &str) -> String {
-    let harmless = |c: char| c.is_alphanumeric() || "-_./:@+*".contains(c);
-    if !text.is_empty() && text.chars().all(harmless) {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@+*".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }
     Value::from(text).to_string()
