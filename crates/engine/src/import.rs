@@ -56,26 +56,26 @@ pub fn importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'sta
 
 /// Imports all objects of some files.
 pub fn import(files: &[File], importer: &Importer, options: &Import) -> Taken {
-    let mut taken = Taken::default();
+    let mut result = Taken::default();
     for file in files {
         let (objects, findings) = federate_repo::objects(file);
         if objects.is_empty() && findings.is_empty() {
-            taken.findings.push(no_objects(file));
+            result.findings.push(no_objects(file));
         }
-        taken.findings.extend(findings);
+        result.findings.extend(findings);
         let mut imports = Vec::new();
         for object in objects {
             match (importer.take)(&object, options) {
                 Ok(imported) => {
                     imports.push(TakenObject { object: object.id.clone(), origin: object.origin, imported });
                 }
-                Err(findings) => taken.findings.extend(findings),
+                Err(findings) => result.findings.extend(findings),
             }
         }
-        let text = edited(file, &imports, &mut taken.findings);
-        taken.files.push(TakenFile { text, objects: imports });
+        let text = edited(file, &imports, &mut result.findings);
+        result.files.push(TakenFile { text, objects: imports });
     }
-    taken
+    result
 }
 
 fn no_objects(file: &File) -> Finding {
@@ -101,11 +101,11 @@ fn edited(file: &File, objects: &[TakenObject], findings: &mut Vec<Finding>) -> 
 }
 
 /// Returns the edits of an object as edits of its file.
-fn edits(taken: &TakenObject) -> Vec<edit::Edit> {
-    let Imported::Edits(edits) = &taken.imported else { return Vec::new() };
-    let item = taken.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
+fn edits(source: &TakenObject) -> Vec<edit::Edit> {
+    let Imported::Edits(edits) = &source.imported else { return Vec::new() };
+    let item = source.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
     let edit = |edit: &import::Edit| edit::Edit {
-        document: taken.origin.document,
+        document: source.origin.document,
         pointer: format!("{item}{}", edit.pointer),
         value: edit.value.clone(),
     };
@@ -113,10 +113,10 @@ fn edits(taken: &TakenObject) -> Vec<edit::Edit> {
 }
 
 fn rewritten(file: &File, objects: &[TakenObject], document: u32) -> Option<Finding> {
-    let taken = objects.iter().find(|taken| taken.origin.document == document)?;
+    let source = objects.iter().find(|source| source.origin.document == document)?;
     let message = "this document was rewritten without its comments: its style (aliases, tags, …) does not allow \
                    edits in place";
-    let object = Object { id: taken.object.clone(), body: Value::Null, origin: taken.origin.clone() };
+    let object = Object { id: source.object.clone(), body: Value::Null, origin: source.origin.clone() };
     let finding = Finding::warning("rewritten", &object, message);
     Some(finding.help(format!("compare the result with {}", file.path)))
 }

@@ -1,11 +1,11 @@
-//! Anchors of a document, and how much of it aliases may repeat.
+//! The anchors of a document, and the limits for aliases.
 //!
-//! The share of a document that may come by aliases is `kubectl`'s; the bound on bytes is our own.
+//! The limit for the share of aliased nodes is that of `kubectl`. The limit in bytes is federate's own.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes that anchors and aliases of one document may copy in all.
+/// The total number of bytes that anchors and aliases of one document may copy.
 const MAX_COPIED: usize = 64 << 20;
 const TOO_MUCH: &str = "aliases repeat too much of this document: write the values out";
 
@@ -13,26 +13,27 @@ const TOO_MUCH: &str = "aliases repeat too much of this document: write the valu
 #[derive(Default)]
 pub(super) struct Aliases {
     anchors: BTreeMap<usize, Anchor>,
-    /// Nodes so far, those that came by aliases included.
+    /// The number of nodes so far, including aliased ones.
     pub(super) nodes: usize,
     aliased: usize,
     copied: usize,
 }
 
-/// What an alias repeats; `None` while its node is still open.
+/// The node of an anchor.
 struct Anchor {
+    /// `None` until the node is complete.
     value: Option<Value>,
     nodes: usize,
     bytes: usize,
 }
 
 impl Aliases {
-    /// A collection with an anchor begins.
+    /// Records the beginning of a collection with an anchor.
     pub(super) fn open(&mut self, anchor: usize) {
         self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
     }
 
-    /// Keeps a value of `nodes` nodes for the aliases of `anchor`.
+    /// Stores a value with `nodes` nodes for the aliases of `anchor`.
     pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
         let bytes = weight(value);
         self.spend(bytes)?;
@@ -40,7 +41,7 @@ impl Aliases {
         Ok(())
     }
 
-    /// The value that an alias repeats.
+    /// Returns the value of an alias.
     pub(super) fn repeat(&mut self, anchor: usize) -> Result<Value, &'static str> {
         let found = self.anchors.get(&anchor).ok_or("this alias has no anchor before it")?;
         let (nodes, bytes) = (found.nodes, found.bytes);
@@ -51,16 +52,16 @@ impl Aliases {
         }
         self.spend(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
-        value.ok_or("this alias stands inside the value that it repeats")
+        value.ok_or("this alias is inside the value that it repeats")
     }
 
-    /// Counts bytes copied, or other work that the length of the text does not bound.
+    /// Counts copied bytes, or other work that is not limited by the length of the text.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }
 
-    /// Nearly all of a small document may come by aliases, a tenth of a large one.
+    /// Whether too many nodes are aliased: more than 99 % of a small document, or 10 % of a large one.
     #[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
     fn excessive(&self) -> bool {
         const SMALL: f64 = 400_000.0;
@@ -74,7 +75,7 @@ impl Aliases {
     }
 }
 
-/// Bytes that a copy of `value` takes, roughly.
+/// Returns the approximate number of bytes of a copy of `value`.
 fn weight(value: &Value) -> usize {
     size_of::<Value>()
         + match value {

@@ -1,27 +1,26 @@
-//! Changes to one document, arranged by place: which values go, which come, and what the document says
-//! afterwards.
+//! The changes to one document as a tree: the values to remove and to set, and the resulting document.
 
 use super::Error;
 use serde_json::{Map, Value};
 
-/// What happens to a value.
+/// The change to a value.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// It goes.
+    /// Remove the value.
     Remove,
-    /// It becomes this one, whether it was there or not.
+    /// Set the value, whether it exists or not.
     Set(Value),
-    /// Something happens to what it holds, by key or index, in the order in which it was asked for.
+    /// Change values inside the value, by key or index, in the order of the edits.
     Within(Vec<(String, Plan)>),
 }
 
 impl Plan {
-    /// No change at all.
-    pub(super) fn nothing() -> Self {
+    /// Creates a plan without changes.
+    pub(super) fn empty() -> Self {
         Self::Within(Vec::new())
     }
 
-    /// Adds a change (`None` removes) at the steps of a pointer; of two at one place the later counts.
+    /// Adds a change (`None` removes) at the steps of a pointer. It overrides earlier changes of the same value.
     pub(super) fn add(&mut self, steps: &[String], value: Option<&Value>) {
         let Some((step, rest)) = steps.split_first() else {
             *self = value.map_or(Self::Remove, |value| Self::Set(value.clone()));
@@ -32,13 +31,13 @@ impl Plan {
                 if let Some((_, plan)) = changes.iter_mut().rev().find(|(key, _)| key == step) {
                     return plan.add(rest, value);
                 }
-                let mut plan = Self::nothing();
+                let mut plan = Self::empty();
                 plan.add(rest, value);
                 changes.push((step.clone(), plan));
             }
             Self::Remove if value.is_none() => {}
             Self::Remove | Self::Set(_) => {
-                let mut within = Self::nothing();
+                let mut within = Self::empty();
                 within.add(steps, value);
                 let before = if let Self::Set(value) = self { value.clone() } else { Value::Null };
                 if let Ok(Some(after)) = within.applied(Some(&before), "") {
@@ -48,7 +47,7 @@ impl Plan {
         }
     }
 
-    /// The value afterwards; `None` when there is none.
+    /// Returns the resulting value. `None` if it is removed.
     pub(super) fn applied(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
         let changes = match self {
             Self::Remove => return Ok(None),
@@ -63,12 +62,13 @@ impl Plan {
                 let empty = map.as_object().is_some_and(Map::is_empty);
                 Ok(if empty { before.cloned() } else { Some(map) })
             }
-            // Nothing is below a scalar: so there is nothing to remove, and no room to set.
+            // A scalar has no values inside: removing is a no-op, and setting is an error.
             Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets()) => Ok(Some(scalar.clone())),
             Some(_) => Err(Error::NoRoom(pointer.to_owned())),
         }
     }
 
+    /// Whether the plan sets any value.
     fn sets(&self) -> bool {
         match self {
             Self::Remove => false,

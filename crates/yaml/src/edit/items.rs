@@ -15,12 +15,12 @@ impl Editor<'_> {
         values: &[Value],
         changes: &[(String, Plan)],
     ) -> Option<Left> {
-        let mut gone = vec![false; items.len()];
+        let mut removed = vec![false; items.len()];
         for (step, plan) in changes {
             let Ok(at) = step.parse::<usize>() else { continue };
             let (Some(item), Some(value)) = (items.get(at), values.get(at)) else { continue };
             let Some(after) = plan.applied(Some(value), "").ok()? else {
-                *gone.get_mut(at)? = true;
+                *removed.get_mut(at)? = true;
                 continue;
             };
             let around = Around { column: item.column.saturating_sub(2) };
@@ -33,19 +33,19 @@ impl Editor<'_> {
                 self.item_value(item, &after)?;
             }
         }
-        if gone.iter().all(|gone| *gone) {
+        if removed.iter().all(|removed| *removed) {
             return Some(Left::Nothing);
         }
         if flow {
             let spans: Vec<_> = items.iter().map(|item| item.span.clone()).collect();
-            self.remove_from_flow(&spans, &gone)?;
-        } else if gone.contains(&true) {
-            self.remove_items(items, &gone)?;
+            self.remove_from_flow(&spans, &removed)?;
+        } else if removed.contains(&true) {
+            self.remove_items(items, &removed)?;
         }
         Some(Left::Some)
     }
 
-    /// Gives an item another value, on one line.
+    /// Replaces the value of an item, on one line.
     fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
         let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
         if block || item.adorned || item.span.is_empty() {
@@ -55,12 +55,12 @@ impl Editor<'_> {
         Some(())
     }
 
-    fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {
+    fn remove_items(&mut self, items: &[Node], removed: &[bool]) -> Option<()> {
         let mut floor = 0;
-        for (item, gone) in items.iter().zip(gone) {
+        for (item, removed) in items.iter().zip(removed) {
             let dash = self.dash(item)?;
             let end = item.span.end.max(dash);
-            if *gone {
+            if *removed {
                 if !lines::leads(self.text, dash) {
                     return None;
                 }
@@ -73,8 +73,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Where the dash of an item stands: before it on its line, or else on the first line above that has
-    /// anything but a comment.
+    /// Returns the offset of the dash of an item: before the item on its line, or on the first line above it with more
+    /// than a comment.
     fn dash(&self, item: &Node) -> Option<usize> {
         if item.adorned {
             return None;
