@@ -1,5 +1,5 @@
-//! The neutral cluster: what any dialect's inventory object says of a member cluster, in one shape,
-//! so that every dialect schedules over every inventory.
+//! Member clusters in a common form, into which each dialect converts its inventory objects, so that each dialect can
+//! schedule to the clusters of any inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,52 +9,52 @@ use jiff::Timestamp;
 use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
 
-/// A member cluster's name. Shared, because a plan repeats it once for every placement.
+/// The name of a member cluster. It is shared, because a plan repeats it in every placement.
 pub type ClusterName = Arc<str>;
 
 /// A member cluster.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Its name.
+    /// The name.
     pub name: ClusterName,
     /// The inventory object that describes it.
     pub id: ObjectRef,
-    /// Where that object was written.
+    /// The location of that object in its source file.
     pub origin: Origin,
-    /// Its labels.
+    /// The labels.
     pub labels: Labels,
-    /// Cloud provider, empty when not given.
+    /// The cloud provider; empty if unknown.
     pub provider: String,
-    /// Region, empty when not given.
+    /// The region; empty if unknown.
     pub region: String,
-    /// Zones, in the order given.
+    /// The zones, in the order of the inventory.
     pub zones: Vec<String>,
-    /// Its taints.
+    /// The taints.
     pub taints: Vec<Taint>,
-    /// The APIs it serves.
+    /// The APIs that it serves.
     pub apis: Apis,
-    /// Whether it reports that these are all.
+    /// Whether it reports that the list of APIs is complete.
     pub apis_complete: bool,
-    /// Free resources; `None` when nothing is known of them.
+    /// The resources; `None` if unknown.
     pub capacity: Option<Capacity>,
-    /// Named properties (Fleet), e.g. `kubernetes-fleet.io/node-count`.
+    /// The properties (KubeFleet), such as `kubernetes-fleet.io/node-count`.
     pub properties: BTreeMap<String, String>,
     /// Whether it has joined the federation.
     pub joined: bool,
-    /// Whether it reports to be ready.
+    /// Whether it reports that it is ready.
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// How fresh that news is.
+    /// The times of its last reports.
     pub liveness: Liveness,
-    /// The namespaces it has, when it reports them.
+    /// The namespaces, if it reports them.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
 impl Cluster {
-    /// What an inventory object says of its cluster in every dialect: who it is, its labels, whether it
-    /// is being deleted. The rest is what an inventory without `status` means: joined, ready, serving
-    /// every API, nothing known of where it is or of what is free.
+    /// Creates a cluster from the parts of an inventory object that are the same in every dialect: its identity, its
+    /// labels, and whether it is being deleted. The other fields are those of an inventory object without `status`:
+    /// joined, ready, serving every API, with unknown location and capacity.
     pub fn of(object: &Object) -> Self {
         Self {
             name: object.id.name.as_str().into(),
@@ -78,37 +78,37 @@ impl Cluster {
     }
 }
 
-/// When a cluster was last heard of, where its inventory tells.
+/// The times of a cluster's last reports, if its inventory object has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Liveness {
-    /// When its agent last reported.
+    /// The time of the last report of its agent.
     pub heartbeat: Option<Timestamp>,
-    /// Since when it has not been ready.
+    /// The time since which it has not been ready.
     pub unready_since: Option<Timestamp>,
 }
 
 /// A cluster taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its value, often empty.
+    /// The value, which is often empty.
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// The effect: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// The APIs a cluster serves.
+/// The APIs that a cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apis {
-    /// Nothing is known, so everything is taken as served (an inventory kept without `status`).
+    /// Unknown, so every API counts as served (an inventory object without `status`).
     All,
     /// Exactly these pairs of API version and kind.
     Listed(BTreeSet<(String, String)>),
 }
 
 impl Apis {
-    /// Whether objects of this API version and kind can be created there.
+    /// Whether objects of this API version and kind can be created in the cluster.
     pub fn serves(&self, api_version: &str, kind: &str) -> bool {
         match self {
             Self::All => true,
@@ -117,26 +117,27 @@ impl Apis {
     }
 }
 
-/// What a cluster has and has left, by resource name (`cpu`, `memory`, `pods`, …).
+/// The resources of a cluster, by resource name (`cpu`, `memory`, `pods`, …).
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
-    /// What its nodes have, what they keep for themselves included; empty when not told apart.
+    /// The capacity of its nodes, including reserved resources; empty if the cluster does not report it separately.
     pub total: BTreeMap<String, Quantity>,
-    /// What its nodes offer to pods.
+    /// The resources of its nodes that are available to pods.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// What of that is free: a resource is here when it is in `allocatable`. May be negative.
+    /// The free part of `allocatable`, for each resource there. May be negative.
     pub available: BTreeMap<String, Quantity>,
-    /// Counted node sizes, smallest first, those with no nodes included; `None` when the cluster reports none.
+    /// The node sizes with the number of nodes, smallest first, including sizes without nodes; `None` if the cluster
+    /// does not report them.
     pub shapes: Option<Vec<NodeShape>>,
 }
 
-/// `count` nodes, each with at least `resources` free.
+/// A number of nodes, each with at least `resources` free.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
-    /// How many such nodes.
+    /// The number of nodes.
     pub count: i64,
-    /// The count at this shape's place in the cluster's own list, which may be in another order.
+    /// The number of nodes at the same index of the cluster's own list, which may be in another order.
     pub listed: i64,
-    /// The least each of them has free.
+    /// The minimum free resources of each node.
     pub resources: BTreeMap<String, Quantity>,
 }

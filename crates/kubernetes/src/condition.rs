@@ -1,6 +1,6 @@
-//! Status conditions: `metav1.Condition`, and the rule by which one is written.
+//! Status conditions: `metav1.Condition`, and the rule for updating them.
 //!
-//! Facts: a condition's transition time moves only when its status changes, not with its reason or message.
+//! Facts: the transition time of a condition changes only if its status changes, not with its reason or message.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about, such as `Ready`.
+    /// The type of the condition, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `True`, `False` or `Unknown`.
+    /// The status: `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in one word.
+    /// The reason, in one word.
     #[serde(default)]
     pub reason: String,
-    /// Why, for a person.
+    /// The message for users.
     #[serde(default)]
     pub message: String,
-    /// Since when it has had its status.
+    /// The time of the last change of its status.
     #[serde(default)]
     pub last_transition_time: Option<Timestamp>,
-    /// The generation of the object that it is about; 0 where it does not say.
+    /// The generation of the object for which the condition was set; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }
@@ -34,7 +34,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Condition {
-    /// A condition without times.
+    /// Creates a condition without times.
     pub fn new(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -46,35 +46,35 @@ impl Condition {
         }
     }
 
-    /// The same, about a generation of its object.
+    /// Sets the observed generation.
     #[must_use]
     pub fn at_generation(self, observed_generation: i64) -> Self {
         Self { observed_generation, ..self }
     }
 
-    /// Whether its status is `True`.
+    /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether its status is `False`.
+    /// Whether the status is `False`.
     pub fn is_false(&self) -> bool {
         self.status == "False"
     }
 }
 
-/// The condition of that type.
+/// Returns the condition of this type.
 pub fn find<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// The condition of that type that is about this generation.
+/// Returns the condition of this type, if its observed generation is `generation`.
 pub fn current<'c>(conditions: &'c [Condition], kind: &str, generation: i64) -> Option<&'c Condition> {
     find(conditions, kind).filter(|condition| condition.observed_generation == generation)
 }
 
-/// Writes a condition: in place where there is one of its type, else at the end. The transition time moves to
-/// `now` only when the status changes.
+/// Sets a condition: replaces the condition of the same type, or appends it. The transition time becomes `now` only if
+/// the status changes.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     let Some(old) = conditions.iter_mut().find(|old| old.kind == new.kind) else {
         new.last_transition_time.get_or_insert(now);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_transition_time_moves_with_the_status_only() {
+    fn the_transition_time_changes_with_the_status_only() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let ready = |status: &str, reason: &str| Condition::new("Ready", status, reason, "");
         let mut conditions = Vec::new();

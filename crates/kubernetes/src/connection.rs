@@ -1,36 +1,36 @@
-//! How a control plane reaches a member cluster, by what the cluster's inventory object says, in one shape
-//! for all dialects. The credentials lie in Secrets on the control plane's host.
+//! Connection details of a member cluster, in a common form into which each dialect converts its inventory objects.
+//! The credentials are in Secrets on the control plane's host cluster.
 
-/// The way to a cluster's API server.
+/// The connection details for a cluster's API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Its address: a URL, or a host with or without a port.
+    /// The address: a URL, or a host with or without a port.
     pub endpoint: String,
     /// The Secret that holds the credentials.
     pub secret: SecretName,
-    /// Where in the Secret they are.
+    /// The keys of the credentials in the Secret.
     pub credentials: Credentials,
-    /// Who vouches for the server.
+    /// The certificate authority of the server.
     pub authority: Authority,
-    /// The Secret whose `token` may act as somebody else, where the control plane keeps one for that.
+    /// The Secret whose `token` is allowed to impersonate, if the control plane has one.
     pub impersonator: Option<SecretName>,
-    /// The proxy on the way.
+    /// The proxy, if any.
     pub proxy: Option<String>,
 }
 
-/// A Secret on the host.
+/// A Secret on the host cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretName {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
 /// The keys of a Secret that hold credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// A bearer token.
+    /// The key of a bearer token.
     Token(&'static str),
     /// A client certificate and its private key, as PEM.
     Certificate {
@@ -41,15 +41,15 @@ pub enum Credentials {
     },
 }
 
-/// Who vouches for a server.
+/// The certificate authority of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// Nobody: the inventory says that the certificate is not to be verified.
+    /// None: the inventory object disables the verification of the certificate.
     Nobody,
-    /// The certificates under this key of the Secret, as PEM.
+    /// The key of the Secret with the certificates, as PEM.
     Secret(&'static str),
-    /// These certificates: PEM in base64.
+    /// The certificates, as PEM in base64.
     Bundle(String),
-    /// Whoever the system trusts.
+    /// The certificate authorities that the system trusts.
     System,
 }

@@ -1,18 +1,18 @@
-//! Which kinds live in a namespace and which belong to the cluster as a whole.
+//! The scopes of the built-in kinds.
 //!
-//! Facts: the API groups of Kubernetes 1.36 (and the removed ones that manifests still use). The kinds of
-//! control planes stand with their dialects.
+//! Facts: the API groups of Kubernetes 1.36, and removed groups that manifests still use. The dialects define the
+//! kinds of their control planes.
 
-/// Where objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// In a namespace.
+    /// Objects belong to a namespace.
     Namespaced,
-    /// In the cluster as a whole.
+    /// Objects belong to the whole cluster.
     Cluster,
 }
 
-/// The scope of a kind, `None` when the kind is not known here (then it is a custom one).
+/// Returns the scope of a built-in kind. `None` for any other kind, such as a custom resource.
 ///
 /// ```
 /// use federate_kubernetes::kinds::{Scope, scope};
@@ -24,7 +24,7 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
     KINDS.iter().find(|known| known.group == group)?.scope(kind)
 }
 
-/// Whether a kind of that name is known here, whatever its group.
+/// Whether there is a built-in kind with this name, in any group.
 ///
 /// ```
 /// use federate_kubernetes::kinds::is_known;
@@ -35,42 +35,42 @@ pub fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|group| group.scope(kind).is_some())
 }
 
-/// Whether kinds of that name belong to the cluster as a whole, in whatever group.
+/// Whether there is a cluster-scoped built-in kind with this name, in any group.
 pub fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|group| group.cluster.split_whitespace().any(|k| k == kind))
 }
 
-/// The kinds of an API group, as names separated by white space.
+/// The kinds of an API group, as lists of names with spaces between them.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupKinds {
-    /// The group; empty for the core one.
+    /// The group; empty for the core group.
     pub group: &'static str,
-    /// Kinds of the cluster as a whole.
+    /// The cluster-scoped kinds.
     pub cluster: &'static str,
-    /// Kinds of a namespace.
+    /// The namespaced kinds.
     pub namespaced: &'static str,
-    /// The versions that are served, the preferred one first; empty where they are not known here.
+    /// The served versions, with the preferred one first; empty if unknown.
     pub versions: &'static str,
 }
 
 impl GroupKinds {
-    /// The kinds of one group.
+    /// Creates an entry without versions.
     pub const fn new(group: &'static str, cluster: &'static str, namespaced: &'static str) -> Self {
         Self { group, cluster, namespaced, versions: "" }
     }
 
-    /// The same, with the versions that are served.
+    /// Sets the served versions.
     #[must_use]
     pub const fn versions(self, versions: &'static str) -> Self {
         Self { versions, ..self }
     }
 
-    /// All kinds.
+    /// Returns all kinds.
     pub fn all(&self) -> impl Iterator<Item = &'static str> {
         self.cluster.split_whitespace().chain(self.namespaced.split_whitespace())
     }
 
-    /// The scope of a kind of this group.
+    /// Returns the scope of a kind of this group.
     pub fn scope(&self, kind: &str) -> Option<Scope> {
         let has = |kinds: &str| kinds.split_whitespace().any(|k| k == kind);
         if has(self.cluster) {

@@ -1,4 +1,4 @@
-//! `federate.yaml`: the optional file at the repo's root that narrows or extends what is read.
+//! `federate.yaml`: the optional configuration file at the root of the repo.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,68 +18,66 @@ pub const FILE: &str = "federate.yaml";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
-    /// `federate.dev/v1alpha1`
+    /// The API version, `federate.dev/v1alpha1`.
     pub api_version: Option<ApiVersion>,
-    /// `Config`
+    /// The kind, `Config`.
     pub kind: Option<Kind>,
-    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`); everything
-    /// when empty.
+    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`). If empty, everything is read.
     pub paths: Vec<String>,
-    /// What not to read, in gitignore notation.
+    /// The folders and files not to read, as gitignore patterns.
     pub exclude: Vec<String>,
-    /// The output folder, from the root. It is not read.
+    /// The path of the output folder from the root. It is not read.
     pub output: Option<String>,
-    /// What `*.j2` templates see as `values`.
+    /// The `values` for `*.j2` templates.
     pub values: Map<String, Value>,
-    /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
-    /// anything else replaces.
+    /// Overrides of `values`, by cluster name. Maps are merged by key; other values are replaced.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
-    /// How member clusters are applied to.
+    /// The options for applying to member clusters.
     pub apply: Apply,
-    /// What counts as drift.
+    /// The options for drift.
     pub drift: Drift,
-    /// By dialect: how its control plane is started, as far as that decides anything.
+    /// The settings of control planes that affect decisions, by dialect.
     pub dialects: BTreeMap<String, Map<String, Value>>,
-    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
+    /// The kubeconfig contexts of clusters, by cluster name. Only necessary if the names differ.
     pub contexts: BTreeMap<String, String>,
 }
 
-/// How member clusters are applied to.
+/// The options for applying to member clusters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apply {
-    /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
-    /// besides `Deployment`, `StatefulSet` and `DaemonSet`.
+    /// The kinds that replace their pods when `spec.template` changes, in addition to `Deployment`, `StatefulSet` and
+    /// `DaemonSet`, as `Kind.group` (`Rollout.argoproj.io`).
     pub rolling: Vec<String>,
 }
 
-/// What counts as drift.
+/// The options for drift.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Drift {
-    /// What does not.
+    /// Differences that do not count as drift.
     pub ignore: Vec<Ignore>,
 }
 
-/// A rule for what is no drift: everything that it names must match.
+/// A rule for differences that do not count as drift. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Ignore {
-    /// Kinds, as `Kind` or `Kind.group`.
+    /// The kinds, as `Kind` or `Kind.group`.
     pub kinds: Vec<String>,
-    /// Names, as `name` or `namespace/name`.
+    /// The names, as `name` or `namespace/name`.
     pub names: Vec<String>,
-    /// Fields, with everything below them, as drift names them (`/spec/replicas`) or as JSON pointers into
-    /// what runs.
+    /// The fields with all fields below them, as paths in the output of `federate drift` (`/spec/replicas`) or as JSON
+    /// pointers into the live object.
     pub paths: Vec<String>,
-    /// Field managers that wrote the field last.
+    /// The field managers that wrote the field last.
     pub managers: Vec<String>,
 }
 
 /// The version of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ApiVersion {
-    /// The only one so far.
+    /// The only version.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
 }
@@ -87,12 +85,12 @@ pub enum ApiVersion {
 /// The kind of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Kind {
-    /// The only one.
+    /// The only kind.
     Config,
 }
 
 impl Config {
-    /// Reads the file's bytes. An empty file is the default.
+    /// Reads the configuration from the bytes of the file. An empty file means the defaults.
     pub fn read(bytes: &[u8]) -> Result<Self, Finding> {
         let stream = federate_yaml::read(bytes);
         if let Some(e) = stream.errors.first() {
@@ -106,7 +104,7 @@ impl Config {
             }),
             [_, second, ..] => {
                 let at = Position { line: second.line, column: 1 };
-                Err(error(Some(at), "it holds more than one document"))
+                Err(error(Some(at), "it contains more than one document"))
             }
         }
     }
@@ -115,7 +113,7 @@ impl Config {
         from_value(value)
     }
 
-    /// The values that templates see for a cluster.
+    /// Returns the values for the templates of a cluster.
     pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
         let mut values = self.values.clone();
         if let Some(own) = self.cluster_values.get(cluster) {
@@ -125,7 +123,7 @@ impl Config {
     }
 }
 
-/// Reads a JSON value into a type that knows all of its keys; the error is a JSON pointer and what is wrong there.
+/// Deserializes a JSON value. The error is a JSON pointer and the problem of the value there.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
     if !value.is_object() {
         return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
@@ -133,7 +131,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, Strin
     serde_path_to_error::deserialize(value).map_err(|e| {
         let message = without_value(&e.inner().to_string());
         let mut pointer: String = e.path().iter().map(pointer_segment).collect();
-        // An unknown key is reported for the mapping that holds it.
+        // serde reports an unknown key for its parent mapping.
         let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
         if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
             pointer = format!("{pointer}/{}", escape(key));
@@ -154,14 +152,14 @@ fn error(at: Option<Position>, message: &str) -> Finding {
     .help("`federate help` lists the keys of federate.yaml")
 }
 
-/// What serde says is wrong, without the value that is: it could be secret.
+/// Removes the value from a message of serde, because it may be secret.
 ///
-/// Its messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
+/// The messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
 fn without_value(message: &str) -> String {
     let quoted = |kind: &str| {
-        let said = message.strip_prefix(kind)?;
-        let (_, expected) = said.rsplit_once(", expected ")?;
-        Some((said.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
+        let rest = message.strip_prefix(kind)?;
+        let (_, expected) = rest.rsplit_once(", expected ")?;
+        Some((rest.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
     };
     if let Some((found, expected)) = quoted("invalid type: ") {
         return format!("invalid type: {found}, expected {expected}");
@@ -203,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_wrong_keys_are_named_with_their_place() {
+    fn unknown_and_wrong_keys_are_reported_with_their_pointer() {
         for (value, pointer, part) in [
             (json!({"path": ["a"]}), "/path", "unknown field `path`, expected one of"),
             (json!({"paths": ["a", 1]}), "/paths/1", "expected a string"),

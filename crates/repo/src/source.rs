@@ -1,17 +1,16 @@
-//! Where a repo's bytes come from: whatever implements [`Source`]. Folders and git revisions are in the
-//! crate `federate-source`.
+//! Sources of a repo's files. The crate `federate-source` implements [`Source`] for folders and git revisions.
 
 use std::sync::Arc;
 
-/// The largest file that is read, in bytes.
+/// The size of the largest file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// A tree of files. Paths are relative to its root, with `/`; the root itself is the empty path.
+/// A tree of files. Paths are relative to its root, with `/`. The path of the root is empty.
 pub trait Source: Sync {
-    /// What a folder holds, in any order; the error says why it cannot be read.
+    /// Returns the entries of a folder, in any order. The error is the reason why it cannot be read.
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String>;
 
-    /// The bytes of a file; the error says why it cannot be read.
+    /// Returns the bytes of a file. The error is the reason why it cannot be read.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
@@ -32,36 +31,36 @@ impl Source for EmptySource {
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; what is not UTF-8 in it is replaced.
+    /// The name. Bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// What it is.
+    /// The type of the entry.
     pub kind: EntryKind,
 }
 
-/// What an entry of a folder is.
+/// The type of an entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link to the file at this path of the tree.
+    /// A symbolic link to a file of the tree, with its path.
     LinkToFile(String),
-    /// A symbolic link to the folder at this path of the tree.
+    /// A symbolic link to a folder of the tree, with its path.
     LinkToFolder(String),
-    /// A symbolic link that leaves the tree, with where it leads.
+    /// A symbolic link out of the tree, with its target.
     LinkOutside(String),
-    /// Something that cannot be read, with the reason.
+    /// An entry that cannot be read, with the reason.
     Unreadable(String),
-    /// Neither file nor folder nor link (a socket, a device), or a link to such.
+    /// A socket, a device or another special file, or a link to one.
     Special,
 }
 
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its path.
+    /// The path.
     pub path: Arc<str>,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: Arc<[u8]>,
 }

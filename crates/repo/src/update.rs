@@ -1,8 +1,8 @@
-//! A repo brought up to date after some of its files changed, without reading the others again.
+//! Updates a repo after some of its files have changed, without reading the other files again.
 //!
-//! That works where nothing but plain templates is concerned, which is what people edit most. Everything else
-//! (policies, inventory, definitions of kinds, `*.j2` files, files with errors) can change what other files mean:
-//! then the repo is read anew, and [`NeedsReload`] says why.
+//! This is possible if the changes affect only plain templates, which users edit most often. All other changes (of
+//! policies, inventory, definitions of kinds, `*.j2` files, and files with errors) can affect the meaning of other
+//! files. The repo must then be read again, and [`NeedsReload`] is the reason.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,18 +16,18 @@ use federate_kubernetes::{Object, ObjectRef};
 /// A file that changed.
 #[derive(Clone, Debug)]
 pub struct ChangedFile {
-    /// Its path.
+    /// The path.
     pub path: Arc<str>,
-    /// Its bytes; `None` where it is gone.
+    /// The new bytes; `None` if the file was removed.
     pub bytes: Option<Arc<[u8]>>,
 }
 
-/// Why a repo has to be read anew.
+/// The reason why a repo must be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedsReload {
     /// The file.
     pub path: String,
-    /// What is special about it.
+    /// The reason.
     pub why: &'static str,
 }
 
@@ -37,8 +37,8 @@ impl fmt::Display for NeedsReload {
     }
 }
 
-/// What a file's objects mean in the repo as it is.
-struct Meaning<'r> {
+/// The context for reading a changed file: the repo, and the kinds and scopes that its objects define.
+struct Context<'r> {
     repo: &'r Repo,
     scopes: Scopes,
     claiming: Claiming<'r>,
@@ -46,8 +46,11 @@ struct Meaning<'r> {
 }
 
 impl Repo {
-    /// Takes over the new contents of files. Returns the templates that are new, gone or changed; or why the repo
-    /// has to be read anew, and is as it was.
+    /// Updates the repo with the new contents of files. Returns the templates that were added, removed or changed.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the repo must be read again. The repo is then unchanged.
     pub fn update(
         &mut self,
         files: &[ChangedFile],
@@ -55,15 +58,15 @@ impl Repo {
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let mut new = Vec::new();
         {
-            let meaning = Meaning::of(self, claims);
+            let context = Context::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
-                let read = meaning.templates(file);
+                let read = context.templates(file);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
-            if let Some(twice) = meaning.twice(&new, &paths) {
-                let path = twice.origin.file.to_string();
-                return Err(NeedsReload { path, why: "it holds an object that the repo has already" });
+            if let Some(duplicate) = context.duplicate(&new, &paths) {
+                let path = duplicate.origin.file.to_string();
+                return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
             }
         }
         Ok(self.replace(files, new))
@@ -74,11 +77,11 @@ impl Repo {
         let is_changed =
             |template: &Template| files.iter().any(|file| file.path == template.object.origin.file);
         self.templates.retain(|template| {
-            let gone = is_changed(template);
-            if gone {
+            let remove = is_changed(template);
+            if remove {
                 touched.insert(template.object.id.clone());
             }
-            !gone
+            !remove
         });
         self.templates.extend(new.into_iter().map(|object| Template { object, per_cluster: None }));
         self.templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
@@ -92,22 +95,22 @@ impl Repo {
     }
 }
 
-impl<'r> Meaning<'r> {
+impl<'r> Context<'r> {
     fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
         let objects = repo.claimed.iter().map(|claimed| &claimed.object);
         let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
-        // Where several objects define a kind, the first in the order of files counts.
+        // If several objects define a kind, the first in the order of files takes precedence.
         let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
         let scopes = Scopes::of(defining.iter().copied(), claims);
         Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
     }
 
-    /// The templates of a changed file.
+    /// Returns the templates of a changed file.
     fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
-            return Err("it says how the repo is read");
+            return Err("it configures how the repo is read");
         }
         let below =
             |path: &Arc<str>| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/'));
@@ -116,7 +119,7 @@ impl<'r> Meaning<'r> {
         }
         let read = self.repo.texts.contains_key(&file.path);
         if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
-            // It came and went, as editors' own files do, or is not a manifest.
+            // It is a temporary file, such as those of editors, or not a manifest.
             return Ok(Vec::new());
         }
         if ignore::format(&file.path) == Some(ignore::Format::Jinja) {
@@ -127,7 +130,7 @@ impl<'r> Meaning<'r> {
         }
         let of_file = |object: &Object| object.origin.file == file.path;
         if self.repo.claimed.iter().any(|claimed| of_file(&claimed.object)) {
-            return Err("it holds objects that a control plane reads");
+            return Err("it contains objects that a control plane reads");
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
         if old.filter(|object| of_file(object)).any(|object| defines(object, self.claims)) {
@@ -136,7 +139,7 @@ impl<'r> Meaning<'r> {
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
         if !contents.findings.is_empty() {
-            return Err("something is wrong in it");
+            return Err("it contains errors");
         }
         for object in &mut contents.objects {
             if defines(object, self.claims) {
@@ -144,14 +147,14 @@ impl<'r> Meaning<'r> {
             }
             self.scopes.apply(object, self.claims);
             if self.claiming.role(object).is_some() {
-                return Err("it holds objects that a control plane reads");
+                return Err("it contains objects that a control plane reads");
             }
         }
         Ok(contents.objects)
     }
 
-    /// A new object that another file, or another place of the changed ones, has too.
-    fn twice<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+    /// Returns a new object that exists twice: in an unchanged file, or in the changed files.
+    fn duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
         let identity = |object: &Object| {
             let id = &object.id;
             (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
@@ -159,19 +162,19 @@ impl<'r> Meaning<'r> {
         let kept = self.repo.templates.iter().map(|template| &template.object);
         let kept = kept.filter(|object| !changed.contains(&*object.origin.file));
         let kept = kept.chain(self.repo.claimed.iter().map(|claimed| &claimed.object));
-        let wanted: BTreeSet<_> = new.iter().map(identity).collect();
+        let new_ids: BTreeSet<_> = new.iter().map(identity).collect();
         let names: BTreeSet<&str> = new.iter().map(|object| object.id.name.as_str()).collect();
         let known: BTreeSet<_> = kept
             .filter(|o| names.contains(o.id.name.as_str()))
             .map(identity)
-            .filter(|id| wanted.contains(id))
+            .filter(|id| new_ids.contains(id))
             .collect();
         let mut seen = known;
         new.iter().find(|object| !seen.insert(identity(object)))
     }
 }
 
-/// Whether an object says what kinds are or whose they are.
+/// Whether an object defines the scope or the dialect of a kind.
 fn defines(object: &Object, claims: &dyn Claims) -> bool {
     object.id.kind == "CustomResourceDefinition" || claims.declares(object).is_some()
 }

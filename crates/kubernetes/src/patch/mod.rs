@@ -1,69 +1,67 @@
 //! Changes to JSON documents: pointers, JSON patches, and the paths at which two documents differ.
 //!
-//! The `json-patch` crate follows RFC 6902 to the letter. Control planes do not: they count negative
-//! list indices from the end, take `+1` and `01` for indices, and ignore what stands before the first
-//! `/` of a path. The few operations they use are few lines, so they are here. Where control planes
-//! differ from each other, [`Rules`] says how.
+//! The `json-patch` crate implements RFC 6902 strictly. Control planes do not: they count negative list indices from
+//! the end, accept `+1` and `01` as indices, and ignore the text before the first `/` of a path. This module therefore
+//! implements the few operations that they use. [`Rules`] are the differences between control planes.
 
 use serde_json::Value;
 
-/// Why an operation cannot be carried out.
+/// The reason why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The path has no `/`.
-    #[error("`{0}` is no path: it must begin with `/`")]
+    #[error("`{0}` is not a path: it must begin with `/`")]
     NotAPath(String),
-    /// The value that should hold the target is not there, or holds nothing.
-    #[error("there is nothing at `{0}` that could hold a value")]
+    /// The parent of the target does not exist, or is a scalar.
+    #[error("the parent of `{0}` is not a mapping or a list")]
     NoParent(String),
-    /// The value to remove or replace is not there.
+    /// The value to remove or replace does not exist.
     #[error("there is no value at `{0}`")]
     Missing(String),
-    /// A list index that is no number, or out of range.
-    #[error("`{index}` is no index of the list at `{path}`, which has {length} items")]
+    /// A list index is not a number, or out of range.
+    #[error("`{index}` is not an index of the list at `{path}`, which has {length} items")]
     Index {
-        /// The index as written.
+        /// The index in the path.
         index: String,
-        /// The list.
+        /// The path of the list.
         path: String,
-        /// Its length.
+        /// The length of the list.
         length: usize,
     },
-    /// Not one of add, remove, replace.
-    #[error("`{0}` is no operation: use add, remove or replace")]
+    /// The operation is not one of add, remove and replace.
+    #[error("`{0}` is not an operation: use add, remove or replace")]
     Operation(String),
-    /// A test of a value that is another.
-    #[error("the value at `{0}` is not the one that is tested for")]
+    /// The value differs from the value of a test.
+    #[error("the value at `{0}` differs from the value of the test")]
     Test(String),
     /// The whole document cannot be added.
     #[error("an empty path means the whole document, which can only be replaced")]
     Whole,
 }
 
-/// Where implementations of JSON patches differ from each other.
+/// The differences between implementations of JSON patches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// What is replaced has to be there; the whole document can be added as well as replaced; there
-    /// is no `test`.
+    /// A replaced value must exist. The whole document can be added and replaced. `test` is not supported.
     #[default]
     Exact,
-    /// A key that a mapping lacks can be replaced, which adds it; the whole document can only be
-    /// replaced; `test` compares, and takes null for what a mapping lacks.
+    /// Replacing a missing key of a mapping adds it. The whole document can only be replaced. `test` treats a missing
+    /// key of a mapping as null.
     Lenient,
 }
 
 /// One operation of a JSON patch.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'o> {
-    /// `add`, `remove` or `replace`.
+    /// The name: `add`, `remove` or `replace`.
     pub name: &'o str,
-    /// A JSON pointer.
+    /// The JSON pointer of the target.
     pub path: &'o str,
-    /// What to add, or to replace with; null when not given.
+    /// The new value; null if missing.
     pub value: Option<&'o Value>,
 }
 
-/// The tokens of a JSON pointer, unescaped. What stands before the first `/` is ignored.
+/// Returns the unescaped tokens of a JSON pointer. The text before the first `/` is ignored.
 pub fn tokens(path: &str) -> Result<Vec<String>, Error> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -76,12 +74,12 @@ fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
-/// A key as a token of a JSON pointer.
+/// Escapes a key for use in a JSON pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The value at tokens.
+/// Returns the value at the tokens of a JSON pointer.
 pub fn get<'v>(value: &'v Value, tokens: &[String]) -> Option<&'v Value> {
     tokens.iter().try_fold(value, |value, token| match value {
         Value::Object(map) => map.get(token),
@@ -101,7 +99,7 @@ fn get_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value>
     })
 }
 
-/// A list index, counted from the end when negative; `None` unless below `length`.
+/// Parses a list index. A negative index counts from the end. `None` if it is out of range.
 pub fn position(token: &str, length: usize) -> Option<usize> {
     let index: i64 = token.parse().ok()?;
     let length = i64::try_from(length).ok()?;
@@ -109,12 +107,12 @@ pub fn position(token: &str, length: usize) -> Option<usize> {
     (0..length).contains(&index).then(|| usize::try_from(index).ok()).flatten()
 }
 
-/// Carries out one operation; on error the document is as it was.
+/// Applies one operation. On error, the document is unchanged.
 pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     apply_by(Rules::Exact, document, operation)
 }
 
-/// The same by other rules than the usual ones.
+/// Applies one operation with the given rules. On error, the document is unchanged.
 pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     let path = operation.path;
     let tokens = tokens(path)?;
@@ -154,12 +152,11 @@ pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) ->
     }
 }
 
-fn test(found: Option<&Value>, wanted: &Value, path: &str) -> Result<(), Error> {
-    let same = same(found.unwrap_or(&Value::Null), wanted);
-    if same { Ok(()) } else { Err(Error::Test(path.to_owned())) }
+fn test(found: Option<&Value>, expected: &Value, path: &str) -> Result<(), Error> {
+    if same(found.unwrap_or(&Value::Null), expected) { Ok(()) } else { Err(Error::Test(path.to_owned())) }
 }
 
-/// Whether two values are equal, numbers by what they amount to.
+/// Whether two values are equal. Numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -205,8 +202,8 @@ fn index_error(index: &str, path: &str, length: usize) -> Error {
     Error::Index { index: index.to_owned(), path: path.to_owned(), length }
 }
 
-/// The JSON pointers at which two values differ: mappings are compared key by key, lists item by item
-/// when they are equally long, and as a whole otherwise.
+/// Returns the JSON pointers at which two values differ. Mappings are compared by key; lists are compared by item if
+/// they have the same length, and otherwise as a whole.
 ///
 /// ```
 /// use serde_json::json;
@@ -222,7 +219,7 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
 
 fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<String>) {
     let length = path.len();
-    let mut down = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
+    let mut descend = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
         path.push('/');
         path.push_str(token);
         match pair {
@@ -234,15 +231,15 @@ fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<Stri
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (key, value) in before {
-                down(&escape(key), (Some(value), after.get(key)));
+                descend(&escape(key), (Some(value), after.get(key)));
             }
             for key in after.keys().filter(|key| !before.contains_key(*key)) {
-                down(&escape(key), (None, after.get(key)));
+                descend(&escape(key), (None, after.get(key)));
             }
         }
         (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
             for (index, pair) in before.iter().zip(after).enumerate() {
-                down(&index.to_string(), (Some(pair.0), Some(pair.1)));
+                descend(&index.to_string(), (Some(pair.0), Some(pair.1)));
             }
         }
         _ if before != after => paths.push(path.clone()),

@@ -1,4 +1,4 @@
-//! What is refused in one object, gathered so that all of it is told at once.
+//! Collects all errors of an object, so that they are reported at once.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,10 @@ use super::{Cursor, Shape, check};
 use crate::selector::{LabelSelector, invalid_key, invalid_value};
 use crate::{Finding, Object};
 
-/// Rules about an object's `spec` that no shape can say.
+/// Rules about an object's `spec` that a shape cannot express.
 pub type Rules = fn(&mut Refusals<'_>, &Cursor<'_>);
 
-/// Everything in which an object differs from its shape, and what rules refuse of it. Where the shape has
-/// found an error, no rule adds another.
+/// Checks an object against its shape and additional rules. A rule adds no error where the shape has found one.
 pub fn check_by(
     rules: impl FnOnce(&mut Refusals<'_>, &Cursor<'_>),
     object: &Object,
@@ -28,7 +27,7 @@ pub fn check_by(
     findings
 }
 
-/// The refusals of one object so far.
+/// The errors of one object.
 pub struct Refusals<'o> {
     /// The object.
     pub object: &'o Object,
@@ -38,17 +37,17 @@ pub struct Refusals<'o> {
 }
 
 impl<'o> Refusals<'o> {
-    /// None yet; each will carry this code.
+    /// Creates an empty collection. `code` is the code of all findings.
     pub fn of(object: &'o Object, code: &'static str) -> Self {
         Self { object, findings: Vec::new(), code }
     }
 
-    /// Refuses the object for what stands at `at`.
+    /// Adds an error at a position.
     pub fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
         self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
     }
 
-    /// Refuses what is no label selector.
+    /// Adds an error if the value is not a valid label selector.
     pub fn label_selector(&mut self, at: &Cursor<'_>) {
         let invalid = LabelSelector::deserialize(at.value()).ok().and_then(|s| s.invalid());
         if let Some((below, why)) = invalid {
@@ -57,14 +56,14 @@ impl<'o> Refusals<'o> {
         }
     }
 
-    /// Refuses what cannot be the key of a label.
+    /// Adds an error if the value is not a valid label key.
     pub fn label_key(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_key(at.text()) {
             self.add(at, why, "write it like the key of a label");
         }
     }
 
-    /// Refuses what cannot be the value of a label.
+    /// Adds an error if the value is not a valid label value.
     pub fn label_value(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_value(at.text()) {
             self.add(at, why, "write it like the value of a label");

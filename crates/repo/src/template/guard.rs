@@ -1,9 +1,9 @@
-//! Puts the limits into a parsed template.
+//! Adds limits to a parsed template.
 //!
-//! The engine counts steps, but not what a step does: `x ~ x` doubles a value at each of them. So every
-//! operand that a step may copy, compare or convert goes through the filter [`MEASURE`] first, `*`
-//! becomes the filter [`TIMES`], and literal text is written like any other value, so that loops over it
-//! are counted. Templates cannot spell these filters.
+//! The template engine limits the number of steps, but not the work of a step: each `x ~ x` doubles a value.
+//! Therefore, every operand that a step may copy, compare or convert passes through the filter [`MEASURE`] first, `*`
+//! becomes the filter [`TIMES`], and literal text is emitted like any other value, so that its repetition in loops
+//! counts. Templates cannot use the names of these filters.
 
 use minijinja::machinery::ast::{
     AutoEscape, BinOp, BinOpKind, Block, Call, CallArg, CallBlock, Compare, CompareOp, Const, Do, EmitExpr,
@@ -13,13 +13,13 @@ use minijinja::machinery::ast::{
 };
 use minijinja::value::{Value, ValueKind};
 
-/// Measures a value and gives it back.
+/// The filter that measures a value and returns it.
 pub(super) const MEASURE: &str = "<measure>";
 
-/// Multiplies; repeats texts and lists within the limits.
+/// The filter that multiplies numbers, and repeats strings and lists within the limits.
 pub(super) const TIMES: &str = "<times>";
 
-/// A text constant up to this length is not measured.
+/// The length up to which a string constant is not measured.
 const SHORT: usize = 64;
 
 fn same<T, U>(from: &Spanned<T>, node: U) -> Spanned<U> {
@@ -34,7 +34,7 @@ fn all<'a>(expressions: &[Expr<'a>]) -> Vec<Expr<'a>> {
     expressions.iter().map(plain).collect()
 }
 
-/// The statement with the limits put in.
+/// Returns the statement with limits.
 pub(super) fn statement<'a>(statement: &Stmt<'a>) -> Stmt<'a> {
     match statement {
         Stmt::Template(s) => Stmt::Template(same(s, Template { children: body(&s.children) })),
@@ -114,7 +114,8 @@ fn arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     arguments.iter().map(argument).collect()
 }
 
-/// An expression whose value is only passed on, looked into, or written; what is written is measured then.
+/// Returns an expression whose value is not measured here, because it is only passed on, accessed or emitted. Emitted
+/// values are measured by the formatter.
 fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
         Expr::Var(e) => Expr::Var(same(e, Var { id: e.id })),
@@ -129,8 +130,7 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
             },
         )),
         Expr::UnaryOp(e) => {
-            // The engine's type is not `Copy`.
-            #[expect(clippy::needless_match, reason = "it is behind a reference")]
+            #[expect(clippy::needless_match, reason = "the type is not `Copy`")]
             let op = match e.op {
                 UnaryOpKind::Not => UnaryOpKind::Not,
                 UnaryOpKind::Neg => UnaryOpKind::Neg,
@@ -178,7 +178,7 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
     }
 }
 
-/// An expression whose value is measured before it is used.
+/// Returns an expression whose value is measured before it is used.
 fn measured<'a>(expression: &Expr<'a>) -> Expr<'a> {
     let small = match expression {
         Expr::Const(e) => match e.value.kind() {

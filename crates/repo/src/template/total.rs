@@ -1,36 +1,36 @@
-//! What all renderings of a repo may take together: a repo of a few files and many clusters is many
-//! renderings, each within its own limits.
+//! Limits for all renderings of a repo together: a repo with a few files and many clusters has many renderings, each
+//! within its own limits.
 //!
-//! Files are rendered at the same time, so how far each came when the limit is reached differs from run to
-//! run. That it is reached does not: what a file takes when nothing stops it is always the same.
+//! Files are rendered concurrently, so the progress of each file when a limit is reached differs from run to run.
+//! Whether a limit is reached does not differ, because the complete rendering of a file always uses the same resources.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use federate_kubernetes::{Finding, Severity};
 
-/// The work that is always allowed, in steps of the engine.
+/// The base limit for work, in steps of the template engine.
 const WORK: u64 = 30_000_000;
-/// The work that each rendering adds to it.
-const WORK_EACH: u64 = 1000;
-/// The output that is always allowed, in bytes; what several clusters get alike counts once.
+/// The additional limit for each rendering.
+const WORK_PER_RENDERING: u64 = 1000;
+/// The base limit for output, in bytes. The same output for several clusters counts once.
 const OUTPUT: u64 = 32 << 20;
-/// The output that each rendering adds to it.
-const OUTPUT_EACH: u64 = 4 << 10;
-/// The part of all this that a single template may take.
-const PART: u64 = 4;
+/// The additional limit for each rendering.
+const OUTPUT_PER_RENDERING: u64 = 4 << 10;
+/// The divisor of the limits for a single template.
+const TEMPLATE_SHARE: u64 = 4;
 
-/// What was taken, or may be.
+/// Used or allowed resources.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Amount {
-    /// Steps of the engine, and data that filters handled.
+    /// Steps of the template engine, and data that filters processed.
     pub(super) work: u64,
-    /// Bytes.
+    /// Output in bytes.
     pub(super) output: u64,
 }
 
 impl Amount {
-    /// The limit that this exceeds, in words.
-    fn exceeds(self, limit: Self) -> Option<String> {
+    /// Returns a description of the exceeded limit, if any.
+    fn excess(self, limit: Self) -> Option<String> {
         if self.output > limit.output {
             Some(format!("more than {} MiB of output", limit.output >> 20))
         } else if self.work > limit.work {
@@ -41,7 +41,7 @@ impl Amount {
     }
 }
 
-/// What all templates may take, and have taken.
+/// The resources that all templates may use, and have used.
 pub(crate) struct Total {
     limit: Amount,
     work: AtomicU64,
@@ -49,36 +49,37 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// For so many renderings.
+    /// Creates the limits for a number of templates and clusters.
     pub(super) fn new(templates: usize, clusters: usize) -> Self {
         let renderings = u64::try_from(templates.saturating_mul(clusters)).unwrap_or(u64::MAX);
         let limit = Amount {
-            work: WORK.saturating_add(WORK_EACH.saturating_mul(renderings)),
-            output: OUTPUT.saturating_add(OUTPUT_EACH.saturating_mul(renderings)),
+            work: WORK.saturating_add(WORK_PER_RENDERING.saturating_mul(renderings)),
+            output: OUTPUT.saturating_add(OUTPUT_PER_RENDERING.saturating_mul(renderings)),
         };
         Self { limit, work: AtomicU64::new(0), output: AtomicU64::new(0) }
     }
 
-    /// Adds what a template took; whether it may go on.
+    /// Adds the resources that a template used. Returns whether the total is within the limits.
     pub(super) fn add(&self, amount: Amount) -> bool {
         self.work.fetch_add(amount.work, Ordering::Relaxed);
         self.output.fetch_add(amount.output, Ordering::Relaxed);
-        self.exceeds().is_none()
+        self.excess().is_none()
     }
 
-    /// The limit for one template that it exceeds with what it took, in words.
-    pub(super) fn part_exceeded(&self, taken: Amount) -> Option<String> {
-        taken.exceeds(Amount { work: self.limit.work / PART, output: self.limit.output / PART })
+    /// Returns a description of the limit for one template that `used` exceeds, if any.
+    pub(super) fn template_excess(&self, used: Amount) -> Option<String> {
+        let (work, output) = (self.limit.work / TEMPLATE_SHARE, self.limit.output / TEMPLATE_SHARE);
+        used.excess(Amount { work, output })
     }
 
-    fn exceeds(&self) -> Option<String> {
+    fn excess(&self) -> Option<String> {
         let (work, output) = (self.work.load(Ordering::Relaxed), self.output.load(Ordering::Relaxed));
-        Amount { work, output }.exceeds(self.limit)
+        Amount { work, output }.excess(self.limit)
     }
 
-    /// An error if all of them took more than they may.
+    /// Returns an error if the total exceeds a limit.
     pub(crate) fn exceeded(&self) -> Option<Finding> {
-        let what = self.exceeds()?;
+        let excess = self.excess()?;
         Some(Finding {
             severity: Severity::Error,
             origin: None,
@@ -87,8 +88,8 @@ impl Total {
             column: None,
             code: "invalid-template",
             object: None,
-            message: format!("rendering the `.j2` templates for all clusters takes {what} in total"),
-            help: Some("make them smaller, or render them for fewer clusters".to_owned()),
+            message: format!("rendering the `.j2` templates for all clusters takes {excess} in total"),
+            help: Some("simplify the templates, or render them for fewer clusters".to_owned()),
         })
     }
 }
