@@ -1,9 +1,9 @@
 //! Decides which paths of a tree are read. The result depends only on paths and on the contents of ignore files, so
 //! that a work tree and a git tree give the same result.
 //!
-//! Facts: gitignore(5). Of several ignore files, the closest one to the path decides; in a file, the last matching line.
-//! `.federateignore` takes precedence over `.gitignore`. Ignore files outside the tree (of the user or of enclosing
-//! folders) are not used.
+//! Facts: gitignore(5). Of several ignore files, the closest one to the path decides; in a file, the last matching
+//! line. `.federateignore` takes precedence over `.gitignore`. Ignore files outside the tree (of the user or of
+//! enclosing folders) are not used.
 
 use std::collections::BTreeMap;
 
