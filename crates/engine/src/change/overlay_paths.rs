@@ -1,4 +1,4 @@
-//! Copies selected fields, identified by their [paths](super::paths), from one value to another.
+//! Copies selected fields, identified by their [paths](fn@super::paths), from one value to another.
 //!
 //! The walk is the same as in `paths.rs`, so that both use the same paths.
 
