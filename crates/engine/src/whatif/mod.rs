@@ -87,7 +87,7 @@ impl Amount {
 
 /// The repo and the inventory in a scenario.
 #[derive(Clone, Debug)]
-pub struct World<'r> {
+pub struct ScenarioInput<'r> {
     /// The repo.
     pub repo: Cow<'r, Repo>,
     /// The inventory, sorted by name.
@@ -105,18 +105,18 @@ impl Scenario {
         dialects: Dialects,
         repo: &'r Repo,
         clusters: &[Cluster],
-    ) -> Result<World<'r>, String> {
-        let mut world = World { repo: Cow::Borrowed(repo), clusters: clusters.to_vec() };
+    ) -> Result<ScenarioInput<'r>, String> {
+        let mut input = ScenarioInput { repo: Cow::Borrowed(repo), clusters: clusters.to_vec() };
         for event in &self.events {
-            event.apply(dialects, &mut world)?;
+            event.apply(dialects, &mut input)?;
         }
-        Ok(world)
+        Ok(input)
     }
 }
 
 impl Event {
-    fn apply(&self, dialects: Dialects, world: &mut World<'_>) -> Result<(), String> {
-        let clusters = &mut world.clusters;
+    fn apply(&self, dialects: Dialects, input: &mut ScenarioInput<'_>) -> Result<(), String> {
+        let clusters = &mut input.clusters;
         match self {
             Self::Lose(selection) => {
                 selection.of(clusters)?.for_each(|cluster| lose(dialects, cluster));
@@ -146,7 +146,7 @@ impl Event {
                 Ok(_) => return Err(format!("the inventory already has a cluster `{}`", cluster.name)),
                 Err(at) => clusters.insert(at, cluster.as_ref().clone()),
             },
-            Self::Scale(workload, amount) => scale::scale(world.repo.to_mut(), workload, *amount)?,
+            Self::Scale(workload, amount) => scale::scale(input.repo.to_mut(), workload, *amount)?,
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ fn cluster(name: &str, region: &str) -> Cluster {
 fn applied(events: Vec<Event>) -> Result<Vec<Cluster>, String> {
     let clusters = [cluster("a", "eu"), cluster("b", "us")];
     let repo = Repo::default();
-    Scenario { events }.apply(DIALECTS, &repo, &clusters).map(|world| world.clusters)
+    Scenario { events }.apply(DIALECTS, &repo, &clusters).map(|input| input.clusters)
 }
 
 #[test]
