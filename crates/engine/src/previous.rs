@@ -273,8 +273,8 @@ mod tests {
         }
     }
 
-    /// A plan of rows that all have `clusters` clusters, every third other replicas than the rest.
-    fn alike(rows: usize, clusters: usize) -> Plan {
+    /// Returns a plan whose rows all have `clusters` clusters. Every third row has other replicas.
+    fn similar_rows(rows: usize, clusters: usize) -> Plan {
         let mut plan = plan(rows, true);
         for (at, row) in plan.placements.iter_mut().enumerate() {
             let placed = |number: usize| Placed {
@@ -287,28 +287,28 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_say_the_same_share_one_list() {
-        let plan = alike(100, 50);
+    fn rows_with_equal_clusters_share_one_list() {
+        let plan = similar_rows(100, 50);
         let text = write(&plan);
         assert_eq!(text.matches("name: m007\n").count(), 2, "one list for each number of replicas");
         let read = in_chunks(&text).unwrap();
         assert_eq!((&read, write(&read)), (&plan, text.clone()));
         let rows = &read.placements;
         assert!(rows[1].clusters.is_shared_with(&rows[2].clusters) && rows[1].clusters != rows[3].clusters);
-        // An edit by hand takes the long way, to the same plan.
+        // A plan that was edited by hand is read as plain YAML, with the same result.
         let commented = text.replace("placements:\n", "# by hand\nplacements:\n");
         assert!(in_chunks(&commented).is_none());
         let read = read_own(commented.as_bytes()).unwrap();
         assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
-        // One row alone, and rows of few clusters, are written in full.
-        for plan in [alike(1, 50), alike(100, 7)] {
+        // A list that only one row has, and short lists, are written in the rows.
+        for plan in [similar_rows(1, 50), similar_rows(100, 7)] {
             assert!(!write(&plan).contains(CLUSTER_LISTS));
         }
     }
 
     #[test]
-    fn a_list_that_is_missing_is_told() {
-        let plan = write(&alike(3, 50));
+    fn a_missing_list_is_an_error() {
+        let plan = write(&similar_rows(3, 50));
         let (rows, _) = plan.split_once("clusterLists:").unwrap();
         let Err(Error::Shape { path, message }) = read_own(rows.as_bytes()) else { panic!("it was read") };
         assert_eq!(path, "placements[1].clusters");
@@ -316,8 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn in_full_every_row_has_its_clusters() {
-        let plan = alike(100, 50);
+    fn rows_have_their_clusters_if_written_in_full() {
+        let plan = similar_rows(100, 50);
         let mut text = Vec::new();
         write_in_full(&plan, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -163,7 +163,7 @@ pub struct Loaded<'a> {
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
-    claims: sort::Claiming<'a>,
+    claims: sort::ClaimedKinds<'a>,
 }
 
 /// Loads a repo. `output` is its output folder, which is not read. `claims` are the kinds of the dialects. Errors are
@@ -218,7 +218,7 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     }
     let scopes = sort::Scopes::of(objects.iter(), claims);
     objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
-    let claims = sort::Claiming::new(claims, objects.iter());
+    let claims = sort::ClaimedKinds::new(claims, objects.iter());
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };

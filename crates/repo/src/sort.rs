@@ -14,12 +14,12 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kinds that dialects claim in one repo: their own kinds, and those that the repo's objects declare.
 #[derive(Clone)]
-pub(crate) struct Claiming<'a> {
+pub(crate) struct ClaimedKinds<'a> {
     pub(crate) claims: &'a dyn Claims,
     declared: BTreeMap<(String, String), (&'static str, Role)>,
 }
 
-impl<'a> Claiming<'a> {
+impl<'a> ClaimedKinds<'a> {
     /// Reads the declarations among `objects`. The first declaration of a kind takes precedence.
     pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut declared = BTreeMap::new();
@@ -132,7 +132,7 @@ fn duplicate(first: &Object, second: &Object) -> Finding {
 /// Sorts objects, after their scopes were applied, into claimed objects and templates, each by identity.
 pub(crate) fn sort(
     objects: Vec<Object>,
-    claims: &Claiming<'_>,
+    claims: &ClaimedKinds<'_>,
 ) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
     let (mut claimed, mut templates) = (Vec::new(), Vec::new());
@@ -235,7 +235,7 @@ mod tests {
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
         let (claimed, templates, findings) =
-            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
+            sort(objects, &ClaimedKinds::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [finding] = findings.as_slice() else { panic!("{findings:?}") };
@@ -247,7 +247,7 @@ mod tests {
     fn cluster_names_must_be_valid_folder_names() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
+        let (claimed, _, findings) = sort(vec![cluster], &ClaimedKinds::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -266,7 +266,7 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
+                let (c, t, mut f) = sort(objects, &ClaimedKinds::new(&claims, [].iter()));
                 f.sort();
                 format!("{c:?}{t:?}{f:?}")
             };

@@ -57,7 +57,7 @@ pub(crate) struct Renderer<'a> {
     /// The limits for all renderings together.
     total: Total,
     scopes: &'a sort::Scopes,
-    claims: &'a sort::Claiming<'a>,
+    claims: &'a sort::ClaimedKinds<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -66,7 +66,7 @@ impl<'a> Renderer<'a> {
         config: &Config,
         templates: usize,
         scopes: &'a sort::Scopes,
-        claims: &'a sort::Claiming<'a>,
+        claims: &'a sort::ClaimedKinds<'a>,
     ) -> Self {
         let mut clusters: Vec<_> =
             clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::sort::{Claiming, Scopes};
+use super::sort::{ClaimedKinds, Scopes};
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
 use federate_kubernetes::{Object, ObjectRef};
@@ -41,7 +41,7 @@ impl fmt::Display for NeedsReload {
 struct Context<'r> {
     repo: &'r Repo,
     scopes: Scopes,
-    claiming: Claiming<'r>,
+    claimed_kinds: ClaimedKinds<'r>,
     claims: &'r dyn Claims,
 }
 
@@ -103,7 +103,7 @@ impl<'r> Context<'r> {
         let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
         let scopes = Scopes::of(defining.iter().copied(), claims);
-        Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
+        Self { repo, scopes, claimed_kinds: ClaimedKinds::new(claims, defining.iter().copied()), claims }
     }
 
     /// Returns the templates of a changed file.
@@ -146,7 +146,7 @@ impl<'r> Context<'r> {
                 return Err("it defines kinds");
             }
             self.scopes.apply(object, self.claims);
-            if self.claiming.role(object).is_some() {
+            if self.claimed_kinds.role(object).is_some() {
                 return Err("it contains objects that a control plane reads");
             }
         }

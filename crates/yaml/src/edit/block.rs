@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
-use super::{Around, Editor, Left, fresh, lines};
+use super::{Around, Editor, Left, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Editor<'_> {
         let root = around.is_none();
         self.remove_entries(entries, &changed, column, root)?;
         for (before, key, value) in changed.new_entries(entries) {
-            self.insert(entries, &changed, before, &fresh::entry(key, value, step), column, root)?;
+            self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
         }
         Some(Left::Some)
     }
@@ -115,12 +115,12 @@ impl Editor<'_> {
         entries: &[Entry],
         changed: &Changed<'_>,
         before: Option<usize>,
-        fresh: &str,
+        entry_text: &str,
         column: usize,
         root: bool,
     ) -> Option<()> {
         let mut new = String::new();
-        fresh::indent(fresh, column, &mut new);
+        new_text::indent(entry_text, column, &mut new);
         let previous = changed.kept().rev().find(|at| before.is_none_or(|before| *at < before));
         let Some(previous) = previous else {
             let first = changed.kept().next()?;
@@ -165,23 +165,23 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let fresh = fresh::entry(entry.key.as_deref()?, value, step);
-        let empty = fresh::entry(entry.key.as_deref()?, &Value::Null, step);
-        let after_colon = fresh.get(empty.len() - " null\n".len()..)?;
+        let written = new_text::entry(entry.key.as_deref()?, value, step);
+        let empty = new_text::entry(entry.key.as_deref()?, &Value::Null, step);
+        let after_colon = written.get(empty.len() - " null\n".len()..)?;
         let (line, more) = after_colon.split_once('\n')?;
         let colon = entry.colon?;
         let old = &entry.value;
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => new_text::quoted(string),
                 _ => line.trim_start().to_owned(),
             };
             self.replace(old.span.clone(), text);
             return Some(());
         }
         let mut new = String::new();
-        fresh::indent(more, column, &mut new);
+        new_text::indent(more, column, &mut new);
         let header = lines::next(self.text, colon);
         if entry.has_text() && old.span.end >= header {
             // A block scalar has its header on the line of the key. A collection has nothing there.

@@ -9,9 +9,9 @@ mod block;
 mod change;
 mod changed;
 mod flow;
-mod fresh;
 mod items;
 mod lines;
+mod new_text;
 mod tree;
 
 use super::stream::{self, Chunk};
