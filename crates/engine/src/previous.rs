@@ -127,9 +127,9 @@ struct RawPlan<'t> {
 
 /// Reads a plan in JSON row by row, on all cores. `None` if the text is not a valid plan.
 fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
-    let raw: RawPlan<'_> = serde_json::from_str(text).ok()?;
+    let document: RawPlan<'_> = serde_json::from_str(text).ok()?;
     let has = |value: Option<String>, expected: &str| value.map_or(untyped, |value| value == expected);
-    if !has(raw.api_version, API_VERSION) || !has(raw.kind, "Plan") {
+    if !has(document.api_version, API_VERSION) || !has(document.kind, "Plan") {
         return None;
     }
     let lists = SharedLists::default();
@@ -138,8 +138,8 @@ fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
         row.clusters = lists.share_placed(&row.clusters);
         Some(row)
     };
-    let placements = raw.placements.par_iter().map(row).collect::<Option<_>>()?;
-    let RawPlan { versions, unmatched, shared, .. } = raw;
+    let placements = document.placements.par_iter().map(row).collect::<Option<_>>()?;
+    let RawPlan { versions, unmatched, shared, .. } = document;
     Some(Plan { versions, placements, unmatched, shared, ..Plan::default() })
 }
 

@@ -277,7 +277,7 @@ proptest! {
                 continue;
             }
             let kept = format!("{}{eol}", line.text);
-            prop_assert!(rest.any(|found| found == kept), "{:?} is removed after {:?}\n{}\n-->\n{}", line, edits, text, after);
+            prop_assert!(rest.any(|found| found == kept), "{:?} is missing after {:?}\n{}\n-->\n{}", line, edits, text, after);
         }
         let new = after.lines().filter(|line| writer.lines.iter().all(|old| old.text != *line)).count();
         prop_assert!(new <= 2 * edits.len(), "more than the edits is new:\n{}\n-->\n{}", text, after);
