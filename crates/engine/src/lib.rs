@@ -118,7 +118,7 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
-                standing: is_used(repo, dialect.name()),
+                standing: standing(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
@@ -155,13 +155,14 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Whether the repo uses a dialect: it contains policies of the dialect, or inventory objects of the dialect
-/// and no policies of any dialect.
-fn is_used(repo: &Repo, dialect: &str) -> bool {
+/// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
+/// policies.
+fn standing(repo: &Repo, dialect: &str) -> bool {
     let decides = |role| role != Role::Inventory;
-    let mut own = repo.claimed.iter().filter(|c| c.dialect == dialect).peekable();
-    let has_own = own.peek().is_some();
-    own.any(|c| decides(c.role)) || (has_own && !repo.claimed.iter().any(|c| decides(c.role)))
+    let own = |decides_too: bool| {
+        repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))
+    };
+    own(true) || (own(false) && !repo.claimed.iter().any(|c| decides(c.role)))
 }
 
 /// Whether any finding is an error.
