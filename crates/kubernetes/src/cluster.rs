@@ -1,5 +1,5 @@
-//! Member clusters in a common form, into which each dialect converts its inventory objects, so that each dialect can
-//! schedule to the clusters of any inventory.
+//! The neutral cluster: what any dialect's inventory object says of a member cluster, in one shape,
+//! so that every dialect schedules over every inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,52 +9,52 @@ use jiff::Timestamp;
 use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
 
-/// The name of a member cluster. It is shared, because a plan repeats it in every placement.
+/// A member cluster's name. Shared, because a plan repeats it once for every placement.
 pub type ClusterName = Arc<str>;
 
 /// A member cluster.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// The name.
+    /// Its name.
     pub name: ClusterName,
     /// The inventory object that describes it.
     pub id: ObjectRef,
-    /// The location of that object in its source file.
+    /// Where that object was written.
     pub origin: Origin,
-    /// The labels.
+    /// Its labels.
     pub labels: Labels,
-    /// The cloud provider; empty if unknown.
+    /// Cloud provider, empty when not given.
     pub provider: String,
-    /// The region; empty if unknown.
+    /// Region, empty when not given.
     pub region: String,
-    /// The zones, in the order of the inventory.
+    /// Zones, in the order given.
     pub zones: Vec<String>,
-    /// The taints.
+    /// Its taints.
     pub taints: Vec<Taint>,
-    /// The APIs that it serves.
+    /// The APIs it serves.
     pub apis: Apis,
-    /// Whether it reports that the list of APIs is complete.
+    /// Whether it reports that these are all.
     pub apis_complete: bool,
-    /// The resources; `None` if unknown.
+    /// Free resources; `None` when nothing is known of them.
     pub capacity: Option<Capacity>,
-    /// The properties (KubeFleet), such as `kubernetes-fleet.io/node-count`.
+    /// Named properties (Fleet), e.g. `kubernetes-fleet.io/node-count`.
     pub properties: BTreeMap<String, String>,
     /// Whether it has joined the federation.
     pub joined: bool,
-    /// Whether it reports that it is ready.
+    /// Whether it reports to be ready.
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The times of its last reports.
+    /// How fresh that news is.
     pub liveness: Liveness,
-    /// The namespaces, if it reports them.
+    /// The namespaces it has, when it reports them.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
 impl Cluster {
-    /// Creates a cluster from the parts of an inventory object that are the same in every dialect: its identity, its
-    /// labels, and whether it is being deleted. The other fields are those of an inventory object without `status`:
-    /// joined, ready, serving every API, with unknown location and capacity.
+    /// What an inventory object says of its cluster in every dialect: who it is, its labels, whether it
+    /// is being deleted. The rest is what an inventory without `status` means: joined, ready, serving
+    /// every API, nothing known of where it is or of what is free.
     pub fn of(object: &Object) -> Self {
         Self {
             name: object.id.name.as_str().into(),
@@ -78,37 +78,37 @@ impl Cluster {
     }
 }
 
-/// The times of a cluster's last reports, if its inventory object has them.
+/// When a cluster was last heard of, where its inventory tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Liveness {
-    /// The time of the last report of its agent.
+    /// When its agent last reported.
     pub heartbeat: Option<Timestamp>,
-    /// The time since which it has not been ready.
+    /// Since when it has not been ready.
     pub unready_since: Option<Timestamp>,
 }
 
 /// A cluster taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// The key.
+    /// Its key.
     pub key: String,
-    /// The value, which is often empty.
+    /// Its value, often empty.
     pub value: String,
-    /// The effect: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// The APIs that a cluster serves.
+/// The APIs a cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apis {
-    /// Unknown, so every API counts as served (an inventory object without `status`).
+    /// Nothing is known, so everything is taken as served (an inventory kept without `status`).
     All,
     /// Exactly these pairs of API version and kind.
     Listed(BTreeSet<(String, String)>),
 }
 
 impl Apis {
-    /// Whether objects of this API version and kind can be created in the cluster.
+    /// Whether objects of this API version and kind can be created there.
     pub fn serves(&self, api_version: &str, kind: &str) -> bool {
         match self {
             Self::All => true,
@@ -117,27 +117,26 @@ impl Apis {
     }
 }
 
-/// The resources of a cluster, by resource name (`cpu`, `memory`, `pods`, …).
+/// What a cluster has and has left, by resource name (`cpu`, `memory`, `pods`, …).
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
-    /// The capacity of its nodes, including reserved resources; empty if the cluster does not report it separately.
+    /// What its nodes have, what they keep for themselves included; empty when not told apart.
     pub total: BTreeMap<String, Quantity>,
-    /// The resources of its nodes that are available to pods.
+    /// What its nodes offer to pods.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// The free part of `allocatable`, for each resource there. May be negative.
+    /// What of that is free: a resource is here when it is in `allocatable`. May be negative.
     pub available: BTreeMap<String, Quantity>,
-    /// The node sizes with the number of nodes, smallest first, including sizes without nodes; `None` if the cluster
-    /// does not report them.
+    /// Counted node sizes, smallest first, those with no nodes included; `None` when the cluster reports none.
     pub shapes: Option<Vec<NodeShape>>,
 }
 
-/// A number of nodes, each with at least `resources` free.
+/// `count` nodes, each with at least `resources` free.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
-    /// The number of nodes.
+    /// How many such nodes.
     pub count: i64,
-    /// The number of nodes at the same index of the cluster's own list, which may be in another order.
+    /// The count at this shape's place in the cluster's own list, which may be in another order.
     pub listed: i64,
-    /// The minimum free resources of each node.
+    /// The least each of them has free.
     pub resources: BTreeMap<String, Quantity>,
 }

@@ -1,6 +1,6 @@
-//! Status conditions: `metav1.Condition`, and the rule for updating them.
+//! Status conditions: `metav1.Condition`, and the rule by which one is written.
 //!
-//! Facts: the transition time of a condition changes only if its status changes, not with its reason or message.
+//! Facts: a condition's transition time moves only when its status changes, not with its reason or message.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The type of the condition, such as `Ready`.
+    /// What it is about, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The status: `True`, `False` or `Unknown`.
+    /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// The reason, in one word.
+    /// Why, in one word.
     #[serde(default)]
     pub reason: String,
-    /// The message for users.
+    /// Why, for a person.
     #[serde(default)]
     pub message: String,
-    /// The time of the last change of its status.
+    /// Since when it has had its status.
     #[serde(default)]
     pub last_transition_time: Option<Timestamp>,
-    /// The generation of the object for which the condition was set; 0 if unknown.
+    /// The generation of the object that it is about; 0 where it does not say.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }
@@ -34,7 +34,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Condition {
-    /// Creates a condition without times.
+    /// A condition without times.
     pub fn new(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -46,35 +46,35 @@ impl Condition {
         }
     }
 
-    /// Sets the observed generation.
+    /// The same, about a generation of its object.
     #[must_use]
     pub fn at_generation(self, observed_generation: i64) -> Self {
         Self { observed_generation, ..self }
     }
 
-    /// Whether the status is `True`.
+    /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether the status is `False`.
+    /// Whether its status is `False`.
     pub fn is_false(&self) -> bool {
         self.status == "False"
     }
 }
 
-/// Returns the condition of this type.
+/// The condition of that type.
 pub fn find<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// Returns the condition of this type, if its observed generation is `generation`.
+/// The condition of that type that is about this generation.
 pub fn current<'c>(conditions: &'c [Condition], kind: &str, generation: i64) -> Option<&'c Condition> {
     find(conditions, kind).filter(|condition| condition.observed_generation == generation)
 }
 
-/// Sets a condition: replaces the condition of the same type, or appends it. The transition time becomes `now` only if
-/// the status changes.
+/// Writes a condition: in place where there is one of its type, else at the end. The transition time moves to
+/// `now` only when the status changes.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     let Some(old) = conditions.iter_mut().find(|old| old.kind == new.kind) else {
         new.last_transition_time.get_or_insert(now);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_transition_time_changes_with_the_status_only() {
+    fn the_transition_time_moves_with_the_status_only() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let ready = |status: &str, reason: &str| Condition::new("Ready", status, reason, "");
         let mut conditions = Vec::new();

@@ -1,36 +1,36 @@
-//! Connection details of a member cluster, in a common form into which each dialect converts its inventory objects.
-//! The credentials are in Secrets on the control plane's host cluster.
+//! How a control plane reaches a member cluster, by what the cluster's inventory object says, in one shape
+//! for all dialects. The credentials lie in Secrets on the control plane's host.
 
-/// The connection details for a cluster's API server.
+/// The way to a cluster's API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The address: a URL, or a host with or without a port.
+    /// Its address: a URL, or a host with or without a port.
     pub endpoint: String,
     /// The Secret that holds the credentials.
     pub secret: SecretName,
-    /// The keys of the credentials in the Secret.
+    /// Where in the Secret they are.
     pub credentials: Credentials,
-    /// The certificate authority of the server.
+    /// Who vouches for the server.
     pub authority: Authority,
-    /// The Secret whose `token` is allowed to impersonate, if the control plane has one.
+    /// The Secret whose `token` may act as somebody else, where the control plane keeps one for that.
     pub impersonator: Option<SecretName>,
-    /// The proxy, if any.
+    /// The proxy on the way.
     pub proxy: Option<String>,
 }
 
-/// A Secret on the host cluster.
+/// A Secret on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretName {
-    /// The namespace.
+    /// Its namespace.
     pub namespace: String,
-    /// The name.
+    /// Its name.
     pub name: String,
 }
 
 /// The keys of a Secret that hold credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// The key of a bearer token.
+    /// A bearer token.
     Token(&'static str),
     /// A client certificate and its private key, as PEM.
     Certificate {
@@ -41,15 +41,15 @@ pub enum Credentials {
     },
 }
 
-/// The certificate authority of a server.
+/// Who vouches for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// None: the inventory object disables the verification of the certificate.
+    /// Nobody: the inventory says that the certificate is not to be verified.
     Nobody,
-    /// The key of the Secret with the certificates, as PEM.
+    /// The certificates under this key of the Secret, as PEM.
     Secret(&'static str),
-    /// The certificates, as PEM in base64.
+    /// These certificates: PEM in base64.
     Bundle(String),
-    /// The certificate authorities that the system trusts.
+    /// Whoever the system trusts.
     System,
 }

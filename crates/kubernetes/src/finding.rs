@@ -1,4 +1,4 @@
-//! Findings: errors and warnings for the user, with their location and a remedy.
+//! Findings: everything the person who keeps the repo should know, each with its place and a remedy.
 
 use std::sync::Arc;
 
@@ -8,54 +8,54 @@ use serde::Serialize;
 use super::object::{Object, ObjectRef, Origin};
 use federate_yaml::Position;
 
-/// The severity of a finding.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Prevents writing and applying.
+    /// Nothing is written or applied.
     Error,
-    /// Does not affect the result.
+    /// Worth knowing; the result stands.
     Warning,
 }
 
-/// An error or a warning.
+/// One thing that is wrong or worth knowing.
 ///
-/// `code` is short and stable (`invalid-policy`, `override-failed`, `unmatched`, …), for scripts and `--fail-on`.
-/// `message` describes the problem and its cause in a sentence, `help` the next step.
+/// `code` is stable and short (`invalid-policy`, `override-failed`, `unmatched`, …): scripts and
+/// `--fail-on` name it. `message` says what and why in a sentence; `help` what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The severity.
+    /// Error or warning.
     pub severity: Severity,
-    /// The location of the object in its source file; `None` if the finding has no location.
+    /// Where, as an object in a file; `None` when no place is to blame.
     pub origin: Option<Origin>,
-    /// The JSON pointer in that object; empty for the object as a whole.
+    /// Where inside that object, as a JSON pointer; empty for the object as a whole.
     pub pointer: String,
-    /// The line, from 1, in the text at the pointer.
+    /// The line, from 1, within the text at the pointer.
     pub text_line: Option<u32>,
-    /// The column, from 1, if the origin's line is the line of the finding, not only the first line of the object.
+    /// The column, from 1, when the origin's line is the very place and not just the object's first.
     pub column: Option<u32>,
-    /// The stable short name of this type of finding.
+    /// The stable short name of this sort of finding.
     pub code: &'static str,
-    /// The affected object.
+    /// The object it is about.
     pub object: Option<ObjectRef>,
-    /// The description of the problem and its cause.
+    /// What is wrong, and why.
     pub message: String,
-    /// The next step.
+    /// What to do about it.
     pub help: Option<String>,
 }
 
 impl Finding {
-    /// Creates an error about `object`.
+    /// An error about `object`.
     pub fn error(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
         Self::about(Severity::Error, code, object, message.into())
     }
 
-    /// Creates a warning about `object`.
+    /// A warning about `object`.
     pub fn warning(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
         Self::about(Severity::Warning, code, object, message.into())
     }
 
-    /// Creates a finding about a position in a file, or about the file as a whole.
+    /// A finding about a file: at a place in it, or about the file as a whole.
     pub fn in_file(
         severity: Severity,
         code: &'static str,
@@ -77,7 +77,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding about the run as a whole, without a location.
+    /// A finding about the run as a whole: no file is to blame.
     pub fn of_run(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -97,21 +97,21 @@ impl Finding {
         self.severity == Severity::Error
     }
 
-    /// Sets the JSON pointer of the finding.
+    /// The same finding, pointing at a field of its object.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = pointer.into();
         self
     }
 
-    /// Sets the line, from 1, in the text at the JSON pointer.
+    /// The same finding, pointing at a line, from 1, of the text that the field holds.
     #[must_use]
     pub fn in_line(mut self, line: Option<usize>) -> Self {
         self.text_line = line.and_then(|line| u32::try_from(line).ok());
         self
     }
 
-    /// Sets the next step.
+    /// The same finding with a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -133,7 +133,7 @@ impl Finding {
     }
 }
 
-/// Returns the first `most` names and the number of the others: `a, b and 3 more`.
+/// The first `most` names, and how many more there are: `a, b and 3 more`.
 pub fn list(names: &[&str], most: usize) -> String {
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {

@@ -1,9 +1,9 @@
-//! Quantities with their format: `resource.Quantity` keeps the format in which an amount was written, and a sum is
-//! printed in the format of its first term.
+//! Quantities as they are printed: `resource.Quantity` remembers the format in which an amount was written,
+//! and sums are printed in the format of their first term.
 //!
-//! Facts: the canonical form has no fraction, and the largest suffix that allows this. An amount in `BinarySI` that is
-//! not a whole number, or is below 1024, is printed in `DecimalSI`. A zero amount takes the format of the next amount
-//! that is added or subtracted.
+//! Facts: the canonical form has no fraction and the largest suffix that allows this. An amount in `BinarySI`
+//! that is not a whole number, or is below 1024, is printed in `DecimalSI`. A sum of nothing takes the format
+//! of what is added or subtracted next.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::quantity::Quantity;
 
-/// The format of a quantity.
+/// How a quantity is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `1500m`, `12M`.
@@ -28,12 +28,12 @@ pub enum Format {
 pub struct FormattedQuantity {
     /// The amount.
     pub amount: Quantity,
-    /// The format in which it is printed.
+    /// How it is printed.
     pub format: Format,
 }
 
 impl Format {
-    /// Returns the format of a written quantity.
+    /// The format that a quantity is written in.
     fn of(text: &str) -> Self {
         let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
         match suffix.as_bytes() {
@@ -45,7 +45,7 @@ impl Format {
 }
 
 impl FormattedQuantity {
-    /// Reads a quantity. `None` if it is malformed.
+    /// Reads quantity notation; `None` when it is malformed.
     ///
     /// ```
     /// use federate_kubernetes::formatted::FormattedQuantity;
@@ -66,24 +66,24 @@ impl FormattedQuantity {
         }
     }
 
-    /// Creates a quantity in `DecimalSI` from a whole number.
+    /// A whole number in `DecimalSI`.
     pub fn from_int(value: i64) -> Self {
         Self { amount: Quantity::from_int(value), format: Format::DecimalSi }
     }
 
-    /// Adds another quantity.
+    /// Adds another.
     pub fn add(&mut self, other: Self) {
         self.take_format(other);
         self.amount = self.amount + other.amount;
     }
 
-    /// Subtracts another quantity.
+    /// Subtracts another.
     pub fn sub(&mut self, other: Self) {
         self.take_format(other);
         self.amount = self.amount - other.amount;
     }
 
-    /// Returns the quantity multiplied by `times`.
+    /// So many times as much.
     #[must_use]
     pub fn times(self, times: i64) -> Self {
         Self { amount: self.amount.times(times), format: self.format }
@@ -121,8 +121,7 @@ impl fmt::Display for FormattedQuantity {
     }
 }
 
-/// Divides an amount by `base` as often as possible without a remainder, at most `most` times. Returns the quotient
-/// and the number of divisions.
+/// An amount without the factors of `base` that it has, and how many these were, `most` at most.
 fn reduced(mut amount: i128, base: i128, most: usize) -> (i128, usize) {
     let mut power = 0;
     while power < most && amount % base == 0 {

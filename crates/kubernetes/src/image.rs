@@ -1,20 +1,20 @@
-//! Container image references in the grammar of Docker: `[host[:port]/]repository[:tag][@digest]`.
+//! Container image references, by the Docker reference grammar: `[host[:port]/]repository[:tag][@digest]`.
 
 /// The parts of an image reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// The host and port; empty if there are none.
+    /// Host and port; empty for none.
     pub host: String,
-    /// The path after the host.
+    /// The path below the host.
     pub repository: String,
-    /// The tag; empty if there is none.
+    /// Empty for none.
     pub tag: String,
-    /// The digest (`algorithm:hex`); empty if there is none.
+    /// `algorithm:hex`; empty for none.
     pub digest: String,
 }
 
 impl Image {
-    /// Parses a reference. `None` if it does not match the grammar.
+    /// Reads a reference; `None` when it does not follow the grammar.
     ///
     /// ```
     /// use federate_kubernetes::image::Image;
@@ -49,12 +49,13 @@ impl Image {
         })
     }
 
-    /// The tag or, if there is none, the digest.
+    /// The tag, or else the digest.
     pub fn tag_or_digest(&self) -> &str {
         if self.tag.is_empty() { &self.digest } else { &self.tag }
     }
 
-    /// Sets the tag or the digest, whichever `text` is, and clears the other. Does nothing if `text` is neither.
+    /// Makes `text` the tag if it is one, or the digest if it is one, and clears the other; anything
+    /// else changes nothing.
     pub fn set_tag_or_digest(&mut self, text: &str) {
         if is_tag(text) {
             text.clone_into(&mut self.tag);
@@ -65,7 +66,7 @@ impl Image {
         }
     }
 
-    /// Removes the tag or, if there is none, the digest.
+    /// Takes the tag away, or the digest when there is no tag.
     pub fn remove_tag_or_digest(&mut self) {
         if self.tag.is_empty() { self.digest.clear() } else { self.tag.clear() }
     }
@@ -84,7 +85,7 @@ impl std::fmt::Display for Image {
     }
 }
 
-/// Splits the host from a name. The part before the first slash is a host only if it looks like one.
+/// What stands before the first slash is a host only if it looks like one.
 fn split_host(name: &str) -> (&str, &str) {
     match name.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest),
@@ -92,7 +93,7 @@ fn split_host(name: &str) -> (&str, &str) {
     }
 }
 
-/// Whether a text is a name: `[domain/]component[/component…]`.
+/// `[domain/]component[/component…]`
 fn is_name(name: &str) -> bool {
     if name.is_empty() || name.len() > 255 {
         return false;
@@ -103,7 +104,7 @@ fn is_name(name: &str) -> bool {
     (is_component(first) || (several && is_domain(first))) && parts.all(is_component)
 }
 
-/// Whether a text is lower-case letters and digits, with separators `.`, `_`, `__` or any number of `-` between them.
+/// Lower-case letters and digits, with single separators `.`, `_`, `__` or any number of `-` between.
 fn is_component(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -114,8 +115,8 @@ fn is_component(text: &str) -> bool {
         .all(|gap| matches!(gap, "" | "." | "_" | "__") || gap.bytes().all(|b| b == b'-'))
 }
 
-/// Whether a text is labels of letters, digits and inner dashes with dots between them, or an IPv6 address in brackets,
-/// and an optional port.
+/// Labels of letters, digits and inner dashes joined by dots, or an IPv6 address in brackets, and an
+/// optional port.
 fn is_domain(text: &str) -> bool {
     let (host, port) = match text.rfind(':').filter(|at| !text[*at..].contains(']')) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -143,7 +144,7 @@ pub fn is_tag(text: &str) -> bool {
         && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'-'))
 }
 
-/// Whether the text is a digest: `algorithm[+._-algorithm…]:hex` with at least 32 hexadecimal digits.
+/// Whether the text is a digest: `algorithm[+._-algorithm…]:hex`, at least 32 hexadecimal digits.
 pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
     let part = |p: &str| {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_invalid_references() {
+    fn refuses_what_is_no_reference() {
         for text in ["", "Nginx", "nginx:", ":v1", "a//b", "a_-b", "nginx@sha256:12", "host:5000/app:", "a b"]
         {
             assert_eq!(Image::parse(text), None, "{text}");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_tag_changes_nothing() {
+    fn an_unfit_tag_changes_nothing() {
         let mut image = Image::parse("nginx:1").unwrap();
         image.set_tag_or_digest(".x");
         assert_eq!(image.to_string(), "nginx:1");

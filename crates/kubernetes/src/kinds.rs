@@ -1,18 +1,18 @@
-//! The scopes of the built-in kinds.
+//! Which kinds live in a namespace and which belong to the cluster as a whole.
 //!
-//! Facts: the API groups of Kubernetes 1.36, and removed groups that manifests still use. The dialects define the
-//! kinds of their control planes.
+//! Facts: the API groups of Kubernetes 1.36 (and the removed ones that manifests still use). The kinds of
+//! control planes stand with their dialects.
 
-/// The scope of a kind.
+/// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Objects belong to a namespace.
+    /// In a namespace.
     Namespaced,
-    /// Objects belong to the whole cluster.
+    /// In the cluster as a whole.
     Cluster,
 }
 
-/// Returns the scope of a built-in kind. `None` for any other kind, such as a custom resource.
+/// The scope of a kind, `None` when the kind is not known here (then it is a custom one).
 ///
 /// ```
 /// use federate_kubernetes::kinds::{Scope, scope};
@@ -24,7 +24,7 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
     KINDS.iter().find(|known| known.group == group)?.scope(kind)
 }
 
-/// Whether there is a built-in kind with this name, in any group.
+/// Whether a kind of that name is known here, whatever its group.
 ///
 /// ```
 /// use federate_kubernetes::kinds::is_known;
@@ -35,42 +35,42 @@ pub fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|group| group.scope(kind).is_some())
 }
 
-/// Whether there is a cluster-scoped built-in kind with this name, in any group.
+/// Whether kinds of that name belong to the cluster as a whole, in whatever group.
 pub fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|group| group.cluster.split_whitespace().any(|k| k == kind))
 }
 
-/// The kinds of an API group, as lists of names with spaces between them.
+/// The kinds of an API group, as names separated by white space.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupKinds {
-    /// The group; empty for the core group.
+    /// The group; empty for the core one.
     pub group: &'static str,
-    /// The cluster-scoped kinds.
+    /// Kinds of the cluster as a whole.
     pub cluster: &'static str,
-    /// The namespaced kinds.
+    /// Kinds of a namespace.
     pub namespaced: &'static str,
-    /// The served versions, with the preferred one first; empty if unknown.
+    /// The versions that are served, the preferred one first; empty where they are not known here.
     pub versions: &'static str,
 }
 
 impl GroupKinds {
-    /// Creates an entry without versions.
+    /// The kinds of one group.
     pub const fn new(group: &'static str, cluster: &'static str, namespaced: &'static str) -> Self {
         Self { group, cluster, namespaced, versions: "" }
     }
 
-    /// Sets the served versions.
+    /// The same, with the versions that are served.
     #[must_use]
     pub const fn versions(self, versions: &'static str) -> Self {
         Self { versions, ..self }
     }
 
-    /// Returns all kinds.
+    /// All kinds.
     pub fn all(&self) -> impl Iterator<Item = &'static str> {
         self.cluster.split_whitespace().chain(self.namespaced.split_whitespace())
     }
 
-    /// Returns the scope of a kind of this group.
+    /// The scope of a kind of this group.
     pub fn scope(&self, kind: &str) -> Option<Scope> {
         let has = |kinds: &str| kinds.split_whitespace().any(|k| k == kind);
         if has(self.cluster) {

@@ -1,7 +1,7 @@
-//! The Kubernetes types that all dialects share: objects and their identity, clusters, selectors, taints, quantities,
-//! image references, pod requests and findings.
+//! The words of Kubernetes that every dialect shares: objects and their identity, clusters,
+//! selectors, taints, quantities, image references, pod requests, findings.
 //!
-//! This crate makes no scheduling decisions; the dialects do.
+//! Nothing here decides anything; the dialects do.
 
 pub mod cluster;
 pub mod condition;

@@ -1,30 +1,31 @@
-//! The observed objects in the member clusters, which a control plane would see there.
+//! What runs in the member clusters, as far as it was given: the objects that a control plane would
+//! see there.
 
 use std::collections::BTreeMap;
 
 use super::cluster::ClusterName;
 use super::object::Object;
 
-/// Observed objects, by cluster.
+/// Objects by cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     clusters: BTreeMap<ClusterName, Vec<Object>>,
 }
 
 impl Live {
-    /// Adds objects of a cluster.
+    /// What a cluster holds; calling it again for the same cluster adds to it.
     pub fn insert(&mut self, cluster: ClusterName, objects: Vec<Object>) {
         let all = self.clusters.entry(cluster).or_default();
         all.extend(objects);
         all.sort_by(|a, b| key(a).cmp(&key(b)));
     }
 
-    /// Whether the cluster was observed. If so, objects that are not listed do not exist there.
+    /// Whether anything is known of the cluster: if so, what is not here does not exist there.
     pub fn knows(&self, cluster: &str) -> bool {
         self.clusters.contains_key(cluster)
     }
 
-    /// Returns the object with this group, kind, namespace and name, in any version.
+    /// The object of that group, kind, namespace and name, whatever its version.
     pub fn get(
         &self,
         cluster: &str,
@@ -38,18 +39,18 @@ impl Live {
         all.get(at)
     }
 
-    /// Returns all objects of a cluster.
+    /// All objects of a cluster.
     pub fn objects(&self, cluster: &str) -> &[Object] {
         self.clusters.get(cluster).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns all objects of a group, kind and namespace, sorted by name.
+    /// All objects of a group, kind and namespace, sorted by name.
     pub fn list(&self, cluster: &str, group: &str, kind: &str, namespace: Option<&str>) -> &[Object] {
         let all = self.clusters.get(cluster).map_or(&[][..], Vec::as_slice);
-        let key = (group, kind, namespace);
-        let compare = |o: &Object| (o.id.group(), o.id.kind.as_str(), o.id.namespace.as_deref()).cmp(&key);
-        let start = all.partition_point(|o| compare(o).is_lt());
-        let end = all.partition_point(|o| compare(o).is_le());
+        let wanted = (group, kind, namespace);
+        let of = |o: &Object| (o.id.group(), o.id.kind.as_str(), o.id.namespace.as_deref()).cmp(&wanted);
+        let start = all.partition_point(|o| of(o).is_lt());
+        let end = all.partition_point(|o| of(o).is_le());
         &all[start..end]
     }
 }

@@ -1,12 +1,12 @@
-//! Checks whether names can safely be names of files and folders.
+//! Which names are safe to become names of files and folders.
 //!
-//! Facts: Kubernetes allows any "path segment" as the name of some kinds (such as the `ClusterRole` `system:node`), DNS
-//! labels as namespaces, and at most 253 bytes.
+//! Facts: Kubernetes allows any "path segment" as the name of some kinds (`system:node` of a
+//! `ClusterRole`), DNS labels as namespaces, and at most 253 bytes.
 
-/// The maximum number of bytes in a Kubernetes name.
+/// The most bytes a Kubernetes name may have.
 const LONGEST: usize = 253;
 
-/// Checks that an object's name is a single segment of a path. The error is the reason.
+/// Checks that an object's name stays one part of a path; otherwise says why not.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_name;
@@ -29,7 +29,8 @@ pub fn safe_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks that a cluster's name can be a folder of the output, next to the plan. The error is the reason.
+/// Checks that a cluster's name can be a folder of the output, beside the plan; otherwise says why
+/// not.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_cluster;
@@ -47,7 +48,7 @@ pub fn safe_cluster(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks that a namespace is a DNS label. The error is the reason.
+/// Checks that a namespace is a DNS label; otherwise says why not.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_namespace;
@@ -64,7 +65,7 @@ pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
     if label { Ok(()) } else { Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)") }
 }
 
-/// Checks that an API version is `version` or `group/version`. The error is the reason.
+/// Checks an API version, `version` or `group/version`; otherwise says why not.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_api_version;
@@ -88,7 +89,7 @@ pub fn safe_api_version(api_version: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks that a kind is one word. The error is the reason.
+/// Checks that a kind is one word; otherwise says why not.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_kind;
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn safe_names_stay_in_their_folder() {
+    fn what_passes_stays_below_its_folder() {
         let all = ["a", ".", "..", "a/b", "a\\b", "", "a\0b", "a\nb", "a\u{85}b", "..a", "a..", "system:x"];
         for name in all {
             let below = std::path::Path::new("out").join(name);

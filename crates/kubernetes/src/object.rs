@@ -1,4 +1,4 @@
-//! Kubernetes objects in a repo: the body, the identity and the location in the source file.
+//! A Kubernetes object as read from a repo: its body, its identity, and where it was written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,33 +7,33 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Labels or annotations, sorted by key.
+/// Labels or annotations read as a string map, in key order.
 pub type Labels = std::collections::BTreeMap<String, String>;
 
-/// The identity of an object: API version, kind, namespace (absent for cluster-scoped objects) and name.
+/// What an object is called: API version, kind, namespace (absent for cluster-scoped objects), name.
 ///
-/// Sorts by API version, kind, namespace and name. Displays as `Deployment shop/web`.
+/// Sorts by API version, kind, namespace and name; displays as `Deployment shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
-    /// The API version, such as `v1` or `apps/v1`.
+    /// `v1`, `apps/v1`, …
     pub api_version: String,
-    /// The kind, such as `Deployment`.
+    /// `Deployment`, …
     pub kind: String,
-    /// The namespace; absent for cluster-scoped objects.
+    /// Absent for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The name (`metadata.name`).
+    /// `metadata.name`
     pub name: String,
 }
 
 impl ObjectRef {
-    /// The API group: `apps` for `apps/v1`, empty for `v1`.
+    /// The API group: `apps` of `apps/v1`, empty for `v1`.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Returns `namespace/name`, or only the name of a cluster-scoped object.
+    /// `namespace/name`, or the name alone where there is no namespace.
     pub fn path(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
@@ -51,16 +51,16 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// The location of an object in its source file.
+/// Where an object was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// The path relative to the root of the repo, with `/`.
+    /// Path below the repo's root, with `/`.
     pub file: Arc<str>,
-    /// The index of the document in the file, from 0.
+    /// Which document of a multi-document file, from 0.
     pub document: u32,
-    /// The index of the item, from 0, if the document is a list.
+    /// Which item, from 0, when the document is a `kind: List`.
     pub item: Option<u32>,
-    /// The first line of the object, from 1; 0 for the file as a whole.
+    /// First line of the object, from 1; 0 when the file as a whole is meant.
     pub line: u32,
 }
 
@@ -73,21 +73,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An object with its identity and origin. The loader normalizes `body`: it has `metadata.namespace` exactly if the
-/// object is namespaced.
+/// An object with its identity and origin. `body` is the whole manifest, normalised by the loader:
+/// `metadata.namespace` is there exactly when the object is namespaced.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// The identity of the object.
+    /// Its identity.
     pub id: ObjectRef,
-    /// The whole manifest, which is always a JSON object.
+    /// The manifest; always a JSON object.
     pub body: Value,
-    /// The location of the object in its source file.
+    /// Where it was written.
     pub origin: Origin,
 }
 
 impl Object {
-    /// Creates an object from a manifest. Missing parts of its identity are empty, and an empty namespace is `None`.
-    /// Its origin is the file as a whole.
+    /// The object that a manifest is. Its identity is what the manifest says; what is missing there is empty,
+    /// and an empty namespace is none. Its origin is the file as a whole.
     ///
     /// ```
     /// use federate_kubernetes::Object;
@@ -108,27 +108,27 @@ impl Object {
         Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
     }
 
-    /// The value at a path of keys; `None` if any key is missing.
+    /// The value at a path of keys, `None` where any key is missing.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         at(&self.body, path)
     }
 
-    /// The string at a path of keys; empty if it is missing or not a string.
+    /// The string at a path of keys, empty where it is missing or no string.
     pub fn text(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The labels (`metadata.labels`), without those whose value is not a string.
+    /// `metadata.labels`; entries whose value is no string are left out.
     pub fn labels(&self) -> Labels {
         string_map(self.at(&["metadata", "labels"]))
     }
 
-    /// The value of a label.
+    /// One label's value.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "labels", key])?.as_str()
     }
 
-    /// The value of an annotation.
+    /// One annotation's value.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "annotations", key])?.as_str()
     }
@@ -168,7 +168,7 @@ impl Object {
 }
 
 impl Object {
-    /// Creates an object with this identity, whatever its body says. `path` is `namespace/name`, or only the name.
+    /// An object with that identity, whatever its body says; `path` is `namespace/name`, or the name alone.
     pub fn named(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
         let (namespace, name) = match path.split_once('/') {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
@@ -180,12 +180,12 @@ impl Object {
     }
 }
 
-/// The value at a path of keys below `value`; `None` if any key is missing.
+/// The value at a path of keys below `value`, `None` where any key is missing.
 pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
-/// Converts a JSON object to a string map, without entries whose value is not a string.
+/// A JSON object read as a string map; entries whose value is no string are left out.
 pub fn string_map(value: Option<&Value>) -> Labels {
     value
         .and_then(Value::as_object)

@@ -1,7 +1,7 @@
-//! The resource requests of pods, and the objects to which pods refer.
+//! Pods as schedulers and dependency trackers see them: what one asks for, and what it refers to.
 //!
-//! Facts: the names of volume sources and references in the Kubernetes API. A missing request defaults to the limit of
-//! the resource. Init containers run one after the other before the containers, so their maximum counts.
+//! Facts: Kubernetes' own names of volume sources and references; requests missing for a resource are
+//! filled from its limit; init containers run before the others, so they count by their maximum.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::object::at;
 use super::quantity::Quantity;
 
-/// Returns the resource requests of a pod: positive amounts of CPU (in whole thousandths), memory, ephemeral storage,
-/// and extended, huge-page and attachable-volume resources (in whole units), rounded up for each container.
+/// What one pod of this spec asks for: positive amounts of cpu (in whole millis), memory, ephemeral
+/// storage and extended, huge-page and attachable-volume resources (in whole units), all rounded up
+/// for each container.
 pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
     let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in list(spec, "containers").iter().flat_map(container_requests) {
@@ -30,7 +31,7 @@ pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
     total
 }
 
-/// Whether the pod has requirements for nodes: a node selector, a required node affinity or tolerations.
+/// Whether the pod is particular about nodes: a node selector, a required node affinity, tolerations.
 pub fn claims_nodes(spec: &Value) -> bool {
     let filled = |value: &Value| match value {
         Value::Object(map) => !map.is_empty(),
@@ -69,7 +70,7 @@ fn amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
         .collect()
 }
 
-/// Whether schedulers consider the resource.
+/// Whether schedulers count the resource.
 fn counts(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -77,7 +78,7 @@ fn counts(name: &str) -> bool {
         || (name.contains('/') && !name.starts_with("requests."))
 }
 
-/// The names of the objects in the pod's namespace to which the pod refers.
+/// The names of objects of the pod's namespace that it refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// `ConfigMaps`.
@@ -90,7 +91,7 @@ pub struct References {
     pub claims: BTreeSet<String>,
 }
 
-/// The fields of volume sources that name a Secret.
+/// Where volume sources name the Secret they need.
 const VOLUME_SECRETS: [&[&str]; 10] = [
     &["secret", "secretName"],
     &["azureFile", "secretName"],
@@ -105,7 +106,7 @@ const VOLUME_SECRETS: [&[&str]; 10] = [
 ];
 
 impl References {
-    /// Adds the references of a pod spec.
+    /// Adds what a pod spec refers to.
     pub fn add_pod(&mut self, spec: &Value) {
         for kind in ["containers", "initContainers", "ephemeralContainers"] {
             for container in list(spec, kind) {
@@ -121,7 +122,7 @@ impl References {
         }
     }
 
-    /// Adds the references of a container's environment.
+    /// Adds what a container's environment refers to.
     pub fn add_container(&mut self, container: &Value) {
         for variable in list(container, "env") {
             insert(&mut self.config_maps, variable, &["valueFrom", "configMapKeyRef", "name"]);
@@ -133,7 +134,7 @@ impl References {
         }
     }
 
-    /// Adds the references of a volume.
+    /// Adds what a volume refers to.
     pub fn add_volume(&mut self, volume: &Value) {
         insert(&mut self.config_maps, volume, &["configMap", "name"]);
         insert(&mut self.claims, volume, &["persistentVolumeClaim", "claimName"]);
@@ -146,7 +147,7 @@ impl References {
         }
     }
 
-    /// Adds a `ServiceAccount` by name, except `default`, which every namespace has.
+    /// Adds a `ServiceAccount` by its name, unless it is the one that every namespace has.
     pub fn add_account(&mut self, name: Option<&Value>) {
         let name = name.and_then(Value::as_str).filter(|name| !matches!(*name, "" | "default"));
         self.service_accounts.extend(name.map(str::to_owned));
@@ -164,7 +165,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn containers_are_summed_and_init_containers_count_by_maximum() {
+    fn containers_add_up_and_init_containers_do_not() {
         let spec = json!({
             "containers": [
                 {"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1", "memory": "1Gi"}}},
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn references_of_all_kinds() {
+    fn references_of_all_sorts() {
         let spec = json!({
             "serviceAccountName": "runner",
             "imagePullSecrets": [{"name": "pull"}],

@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `4Gi`, `1e3`) with exact arithmetic.
 //!
-//! Facts: `resource.Quantity` of Kubernetes has decimal and binary suffixes and a resolution of 1n. Finer amounts are
-//! rounded away from zero, as `Value()` and `MilliValue()` do.
+//! Facts: Kubernetes' `resource.Quantity`: decimal and binary suffixes, finest step 1n, anything
+//! finer is rounded up (away from zero), as `Value()` and `MilliValue()` round up.
 
 use std::fmt;
 use std::ops::Sub;
@@ -13,17 +13,17 @@ const NANO: i128 = 1_000_000_000;
 pub struct Quantity(i128);
 
 impl Quantity {
-    /// Creates a quantity from a whole number.
+    /// A whole number.
     pub fn from_int(value: i64) -> Self {
         Self(i128::from(value) * NANO)
     }
 
-    /// Creates a quantity from a number of thousandths.
+    /// A number of thousandths.
     pub fn from_milli(value: i64) -> Self {
         Self(i128::from(value) * (NANO / 1000))
     }
 
-    /// Returns the amount multiplied by `times`.
+    /// So many times as much.
     #[must_use]
     pub fn times(self, times: i64) -> Self {
         Self(self.0.saturating_mul(i128::from(times)))
@@ -43,7 +43,7 @@ impl Quantity {
         }
     }
 
-    /// Reads a quantity. `None` if it is malformed.
+    /// Reads quantity notation; `None` when it is malformed.
     ///
     /// ```
     /// use federate_kubernetes::quantity::Quantity;
@@ -78,7 +78,7 @@ impl Quantity {
         clamp(ceil_div(self.0, NANO / 1000))
     }
 
-    /// The approximate amount as a float: its digits multiplied by a power of 1000.
+    /// The amount as a floating point number: its digits times a power of ten, in steps of a thousand.
     #[expect(clippy::cast_precision_loss, reason = "it is an approximation")]
     pub fn approximate(self) -> f64 {
         let (mut digits, mut factor) = (self.0, 1e-9);
@@ -91,13 +91,13 @@ impl Quantity {
         digits as f64 * factor
     }
 
-    /// Returns a percentage of the amount, rounded away from zero.
+    /// So many percent of the amount, rounded away from zero.
     #[must_use]
     pub fn percent(self, percent: i64) -> Self {
         Self(ceil_div(self.0.saturating_mul(i128::from(percent)), 100))
     }
 
-    /// Whether the amount is zero.
+    /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns a suffix as a binary factor and a power of ten.
+/// A suffix as a binary factor and a power of ten.
 fn scale(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),
@@ -148,7 +148,7 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-/// Returns `whole.fraction × factor × 10^exponent` in billionths, rounded up and capped at a maximum.
+/// `whole.fraction × factor × 10^exponent` in billionths, rounded up; capped, not wrapped.
 fn to_nano(whole: &str, fraction: &str, factor: i128, exponent: i32) -> Option<i128> {
     const CAP: i128 = i128::MAX >> 8;
     let fraction = fraction.trim_end_matches('0');
@@ -171,7 +171,7 @@ fn to_nano(whole: &str, fraction: &str, factor: i128, exponent: i32) -> Option<i
     }
 }
 
-/// Divides and rounds away from zero. `by` must be positive.
+/// Division rounded away from zero; `by` is positive.
 fn ceil_div(amount: i128, by: i128) -> i128 {
     let quotient = amount / by;
     quotient + if amount % by == 0 { 0 } else { amount.signum() }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_malformed_quantities() {
+    fn refuses_what_is_no_quantity() {
         for text in ["", "-", "Gi", "1 Gi", "1gi", "1e", "1.2.3", "0x10", "1KiB"] {
             assert_eq!(Quantity::parse(text), None, "{text}");
         }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn subtracts_exactly() {
         let (Some(a), Some(b)) = (Quantity::parse("1"), Quantity::parse("999m")) else {
-            panic!("a quantity is malformed")
+            panic!("both are quantities")
         };
         assert_eq!((a - b).milli(), 1);
     }

@@ -1,8 +1,8 @@
-//! A small schema language for the objects that dialects read, and its checker.
+//! A small schema language for the objects that dialects read, and the one checker that walks it.
 //!
-//! The checker finds the errors for which a Kubernetes API server rejects an object: wrong types, missing fields,
-//! values outside an enumeration or a range. `null` counts as absent, as in Go. An unknown field is only a warning,
-//! because the API server drops it.
+//! It says what a Kubernetes API server says of an object before anything else looks at it: wrong
+//! types, missing and unknown fields, values outside an enumeration or a range. `null` counts as
+//! absent, as it does in Go; an unknown field is dropped by the API server and so is only a warning.
 
 use serde_json::{Map, Value};
 
@@ -18,12 +18,12 @@ pub use cursor::Cursor;
 pub use nearest::nearest;
 pub use refusals::{Refusals, Rules, check_by};
 
-/// The type of a value.
+/// What a value has to be.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A string.
     Text,
-    /// A non-empty string.
+    /// A string that is not empty.
     Filled,
     /// One of these strings; an optional field may also be empty.
     OneOf(&'static [&'static str]),
@@ -33,13 +33,13 @@ pub enum Shape {
     Bool,
     /// A quantity such as `500m` or `2Gi`.
     Quantity,
-    /// A mapping with arbitrary keys, and the type of its values.
+    /// A mapping with keys of one's own choice.
     Map(&'static Shape),
-    /// A list with a minimum number of items, and the type of the items.
+    /// A list with at least so many items.
     List(usize, &'static Shape),
-    /// A mapping with the fields of all of these groups.
+    /// A mapping with the fields of all these groups.
     Object(&'static [&'static [Field]]),
-    /// Any value.
+    /// Anything.
     Any,
 }
 
@@ -52,19 +52,19 @@ pub struct Field {
 }
 
 impl Field {
-    /// Creates a required field.
+    /// A field that has to be there.
     pub const fn required(name: &'static str, shape: Shape) -> Self {
         Self { name, shape, required: true }
     }
 
-    /// Creates an optional field.
+    /// A field that may be absent.
     pub const fn optional(name: &'static str, shape: Shape) -> Self {
         Self { name, shape, required: false }
     }
 }
 
-/// Checks `object` against `shape`. Returns errors with the code `code`, and warnings with the code `unknown-field`, in
-/// the order of the object's fields.
+/// Everything in which `object` differs from `shape`: errors under `code`, unknown fields as warnings
+/// under `unknown-field`, in the order of the object's fields.
 pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
     let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
     checker.value(&object.body, shape, true);
@@ -74,7 +74,7 @@ pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding>
 struct Checker<'o> {
     object: &'o Object,
     code: &'static str,
-    /// The current position.
+    /// Where the walk is.
     pointer: String,
     findings: Vec<Finding>,
 }
@@ -92,7 +92,7 @@ impl Checker<'_> {
             (Shape::Integer(least, most), Value::Number(_)) => self.integer(value, *least, *most),
             (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
                 if Quantity::from_json(value).is_none() {
-                    self.refuse("is not a quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
+                    self.refuse("is no quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
                 }
             }
             (Shape::Map(of), Value::Object(map)) => {
@@ -113,12 +113,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Runs a check one step deeper.
-    fn below(&mut self, token: &str, check: impl FnOnce(&mut Self)) {
+    /// Does something one step further down.
+    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(token);
-        check(self);
+        act(self);
         self.pointer.truncate(length);
     }
 
@@ -141,7 +141,8 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, key: &str, known: &[&str]) {
-        let message = format!("unknown field {}: the API server drops it silently", described(&self.pointer));
+        let message =
+            format!("there is no field {}: the API server drops it silently", described(&self.pointer));
         let help = match nearest(key, known) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
@@ -167,7 +168,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Refuses a value without showing it, because it may be a misplaced secret.
+    /// The value itself is not shown: it may be a secret put in the wrong place.
     fn wrong_type(&mut self, shape: &Shape, found: &Value) {
         let help = match (shape, found) {
             (Shape::Text | Shape::Filled | Shape::OneOf(_), Value::Bool(_) | Value::Number(_)) => {
@@ -191,7 +192,7 @@ impl Checker<'_> {
     }
 }
 
-/// Returns a JSON pointer in a readable form: `` `spec.taints[0].key` ``, or `the object`.
+/// A JSON pointer in a person's words: `` `spec.taints[0].key` ``, or `the object`.
 fn described(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {

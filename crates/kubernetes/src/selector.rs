@@ -10,23 +10,23 @@ mod parse;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// The labels that must have these values.
+    /// Every pair must be there.
     #[serde(skip_serializing_if = "Labels::is_empty", deserialize_with = "null_default")]
     pub match_labels: Labels,
-    /// The requirements, which must all hold.
+    /// Every requirement must hold.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<Requirement>,
 }
 
-/// A requirement on one key.
+/// One requirement on one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
-    /// The key.
+    /// The key it is about.
     pub key: String,
-    /// The operator: `In`, `NotIn`, `Exists` or `DoesNotExist` (also `Gt` and `Lt` in node and cluster terms).
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
     pub operator: String,
-    /// The values for `In` and `NotIn`.
+    /// The values of `In` and `NotIn`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
@@ -41,14 +41,14 @@ where
 }
 
 impl LabelSelector {
-    /// Whether the labels match. An invalid selector matches nothing.
+    /// Whether the labels satisfy every part. An invalid selector matches nothing.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.invalid().is_none()
             && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
-    /// Returns why the selector is invalid, if it is: the JSON pointer in the selector, and the reason.
+    /// Why the selector is invalid, if it is: where (a JSON pointer below the selector) and what.
     pub fn invalid(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
             let pointer = || format!("/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -66,7 +66,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether the labels match. An unknown operator never matches.
+    /// Whether the labels satisfy it; an unknown operator never does.
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator.as_str() {
@@ -90,7 +90,7 @@ impl Requirement {
     }
 }
 
-/// Returns why `key` is not a label key (`[prefix/]name`), if it is not.
+/// Why `key` is no label key (`[prefix/]name`), if it is not.
 pub fn invalid_key(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -106,7 +106,7 @@ pub fn invalid_key(key: &str) -> Option<String> {
     ))
 }
 
-/// Returns why `value` is not a label value, if it is not.
+/// Why `value` is no label value, if it is not.
 pub fn invalid_value(value: &str) -> Option<String> {
     let ok = value.is_empty() || (value.len() <= 63 && is_name(value));
     (!ok).then(|| {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_selectors_match_nothing_and_have_a_reason() {
+    fn invalid_selectors_match_nothing_and_say_why() {
         for (json, pointer) in [
             (serde_json::json!({"matchLabels":{"a b":"x"}}), "/matchLabels/a b"),
             (serde_json::json!({"matchExpressions":[{"key":"a","operator":"In"}]}), "/matchExpressions/0"),

@@ -1,4 +1,4 @@
-//! `federate.yaml`: the optional configuration file at the root of the repo.
+//! `federate.yaml`: the optional file at the repo's root that narrows or extends what is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,66 +18,68 @@ pub const FILE: &str = "federate.yaml";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
-    /// The API version, `federate.dev/v1alpha1`.
+    /// `federate.dev/v1alpha1`
     pub api_version: Option<ApiVersion>,
-    /// The kind, `Config`.
+    /// `Config`
     pub kind: Option<Kind>,
-    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`). If empty, everything is read.
+    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`); everything
+    /// when empty.
     pub paths: Vec<String>,
-    /// The folders and files not to read, as gitignore patterns.
+    /// What not to read, in gitignore notation.
     pub exclude: Vec<String>,
-    /// The path of the output folder from the root. It is not read.
+    /// The output folder, from the root. It is not read.
     pub output: Option<String>,
-    /// The `values` for `*.j2` templates.
+    /// What `*.j2` templates see as `values`.
     pub values: Map<String, Value>,
-    /// Overrides of `values`, by cluster name. Maps are merged by key; other values are replaced.
+    /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
+    /// anything else replaces.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
-    /// The options for applying to member clusters.
+    /// How member clusters are applied to.
     pub apply: Apply,
-    /// The options for drift.
+    /// What counts as drift.
     pub drift: Drift,
-    /// The settings of control planes that affect decisions, by dialect.
+    /// By dialect: how its control plane is started, as far as that decides anything.
     pub dialects: BTreeMap<String, Map<String, Value>>,
-    /// The kubeconfig contexts of clusters, by cluster name. Only necessary if the names differ.
+    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
     pub contexts: BTreeMap<String, String>,
 }
 
-/// The options for applying to member clusters.
+/// How member clusters are applied to.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apply {
-    /// The kinds that replace their pods when `spec.template` changes, in addition to `Deployment`, `StatefulSet` and
-    /// `DaemonSet`, as `Kind.group` (`Rollout.argoproj.io`).
+    /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
+    /// besides `Deployment`, `StatefulSet` and `DaemonSet`.
     pub rolling: Vec<String>,
 }
 
-/// The options for drift.
+/// What counts as drift.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Drift {
-    /// Differences that do not count as drift.
+    /// What does not.
     pub ignore: Vec<Ignore>,
 }
 
-/// A rule for differences that do not count as drift. All given fields must match.
+/// A rule for what is no drift: everything that it names must match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Ignore {
-    /// The kinds, as `Kind` or `Kind.group`.
+    /// Kinds, as `Kind` or `Kind.group`.
     pub kinds: Vec<String>,
-    /// The names, as `name` or `namespace/name`.
+    /// Names, as `name` or `namespace/name`.
     pub names: Vec<String>,
-    /// The fields with all fields below them, as paths in the output of `federate drift` (`/spec/replicas`) or as JSON
-    /// pointers into the live object.
+    /// Fields, with everything below them, as drift names them (`/spec/replicas`) or as JSON pointers into
+    /// what runs.
     pub paths: Vec<String>,
-    /// The field managers that wrote the field last.
+    /// Field managers that wrote the field last.
     pub managers: Vec<String>,
 }
 
 /// The version of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ApiVersion {
-    /// The only version.
+    /// The only one so far.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
 }
@@ -85,12 +87,12 @@ pub enum ApiVersion {
 /// The kind of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Kind {
-    /// The only kind.
+    /// The only one.
     Config,
 }
 
 impl Config {
-    /// Reads the configuration from the bytes of the file. An empty file means the defaults.
+    /// Reads the file's bytes. An empty file is the default.
     pub fn read(bytes: &[u8]) -> Result<Self, Finding> {
         let stream = federate_yaml::read(bytes);
         if let Some(e) = stream.errors.first() {
@@ -104,7 +106,7 @@ impl Config {
             }),
             [_, second, ..] => {
                 let at = Position { line: second.line, column: 1 };
-                Err(error(Some(at), "it contains more than one document"))
+                Err(error(Some(at), "it holds more than one document"))
             }
         }
     }
@@ -113,7 +115,7 @@ impl Config {
         from_value(value)
     }
 
-    /// Returns the values for the templates of a cluster.
+    /// The values that templates see for a cluster.
     pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
         let mut values = self.values.clone();
         if let Some(own) = self.cluster_values.get(cluster) {
@@ -123,7 +125,7 @@ impl Config {
     }
 }
 
-/// Deserializes a JSON value. The error is a JSON pointer and the problem of the value there.
+/// Reads a JSON value into a type that knows all of its keys; the error is a JSON pointer and what is wrong there.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
     if !value.is_object() {
         return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
@@ -131,7 +133,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, Strin
     serde_path_to_error::deserialize(value).map_err(|e| {
         let message = without_value(&e.inner().to_string());
         let mut pointer: String = e.path().iter().map(pointer_segment).collect();
-        // serde reports an unknown key for its parent mapping.
+        // An unknown key is reported for the mapping that holds it.
         let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
         if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
             pointer = format!("{pointer}/{}", escape(key));
@@ -152,14 +154,14 @@ fn error(at: Option<Position>, message: &str) -> Finding {
     .help("`federate help` lists the keys of federate.yaml")
 }
 
-/// Removes the value from a message of serde, because it may be secret.
+/// What serde says is wrong, without the value that is: it could be secret.
 ///
-/// The messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
+/// Its messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
 fn without_value(message: &str) -> String {
     let quoted = |kind: &str| {
-        let rest = message.strip_prefix(kind)?;
-        let (_, expected) = rest.rsplit_once(", expected ")?;
-        Some((rest.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
+        let said = message.strip_prefix(kind)?;
+        let (_, expected) = said.rsplit_once(", expected ")?;
+        Some((said.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
     };
     if let Some((found, expected)) = quoted("invalid type: ") {
         return format!("invalid type: {found}, expected {expected}");
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_wrong_keys_are_reported_with_their_pointer() {
+    fn unknown_and_wrong_keys_are_named_with_their_place() {
         for (value, pointer, part) in [
             (json!({"path": ["a"]}), "/path", "unknown field `path`, expected one of"),
             (json!({"paths": ["a", 1]}), "/paths/1", "expected a string"),

@@ -1,28 +1,28 @@
-//! Decides which paths of a tree are read. The result depends only on paths and on the contents of ignore files, so
-//! that a work tree and a git tree give the same result.
+//! Which paths of a tree are read: a function of paths and of the contents of ignore files, so that a
+//! work tree and a git tree are read alike.
 //!
-//! Facts: gitignore(5). Of several ignore files, the closest one to the path decides; in a file, the last matching
-//! line. `.federateignore` takes precedence over `.gitignore`. Ignore files outside the tree (of the user or of
-//! enclosing folders) are not used.
+//! Facts: gitignore(5). Of several files the one nearest to the path decides, in a file the last
+//! line that matches; `.federateignore` goes before `.gitignore`. Ignore files outside the tree
+//! (the user's own, those of enclosing folders) play no part.
 
 use std::collections::BTreeMap;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The names of ignore files, by precedence.
+/// The ignore files by name, the one that decides first coming first.
 pub(crate) const IGNORE_FILES: [&str; 2] = [".federateignore", ".gitignore"];
 
-/// The format of a file.
+/// What is to be read, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Objects.
+    /// Objects as they are.
     Plain,
-    /// A template that renders objects for each cluster.
+    /// A template that gives objects for each cluster.
     Jinja,
 }
 
-/// Returns the format of a file by its name. `None` for a file without objects.
+/// How a file of this name is read; `None` for files that hold no objects.
 pub(crate) fn format(name: &str) -> Option<Format> {
     let (name, format) = match name.strip_suffix(".j2") {
         Some(name) => (name, Format::Jinja),
@@ -32,10 +32,10 @@ pub(crate) fn format(name: &str) -> Option<Format> {
     (!stem.is_empty() && matches!(extension, "yaml" | "yml" | "json")).then_some(format)
 }
 
-/// Invalid gitignore patterns: the line (from 1) and the reason of each.
+/// Patterns in gitignore notation that cannot be read, each with line (from 1) and reason.
 pub(crate) type BadPatterns = Vec<(u32, String)>;
 
-/// Compiles lines with gitignore patterns, without invalid lines.
+/// Compiles lines in gitignore notation; lines that cannot be read are left out.
 pub(crate) fn compile<'l>(lines: impl Iterator<Item = &'l str>) -> (Gitignore, BadPatterns) {
     let mut builder = GitignoreBuilder::new("");
     let mut bad = Vec::new();
@@ -53,15 +53,15 @@ pub(crate) fn compile<'l>(lines: impl Iterator<Item = &'l str>) -> (Gitignore, B
     }
 }
 
-/// The ignore rules of a tree, which are collected during the walk from the root.
+/// The rules of a tree, collected while it is walked from the root down.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// The patterns by folder, for each name of [`IGNORE_FILES`].
+    /// For each name of [`IGNORE_FILES`], by folder.
     files: [BTreeMap<String, Gitignore>; 2],
 }
 
 impl Rules {
-    /// Adds the ignore file `name` of `folder`. Returns its invalid patterns.
+    /// Adds the ignore file `name` of `folder`.
     pub(crate) fn add(&mut self, folder: &str, name: &str, text: &[u8]) -> BadPatterns {
         let text = String::from_utf8_lossy(text);
         let (patterns, bad) = compile(text.strip_prefix('\u{feff}').unwrap_or(&text).lines());
@@ -73,8 +73,8 @@ impl Rules {
         bad
     }
 
-    /// Whether a path is ignored: because it is hidden, or because of the ignore files so far. The folders of the path
-    /// are not checked.
+    /// Whether a path is left out: because it is hidden, or because of the ignore files added so
+    /// far. Says nothing of the folders it lies in.
     pub(crate) fn ignores(&self, path: &str, folder: bool) -> bool {
         if path.rsplit('/').next().is_some_and(|name| name.starts_with('.')) {
             return true;
@@ -90,7 +90,7 @@ impl Rules {
     }
 }
 
-/// Returns the parent folders of a path, closest first, each with the rest of the path.
+/// The folders a path lies in, nearest first, each with the rest of the path below it.
 fn parents(path: &str) -> impl Iterator<Item = (&str, &str)> {
     path.rmatch_indices('/').map(|(at, _)| (&path[..at], &path[at + 1..])).chain([("", path)])
 }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_file_and_its_last_line_decide() {
+    fn the_nearest_file_decides_and_its_last_line() {
         let rules = rules(&[
             ("", ".gitignore", "*.yaml\n!keep.yaml\n/top\n"),
             ("a", ".gitignore", "!*.yaml\nsecret.yaml\n"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn federateignore_takes_precedence_over_gitignore() {
+    fn federateignore_goes_before_gitignore() {
         let rules =
             rules(&[("", ".federateignore", "!x.yaml\ny.yaml"), ("a", ".gitignore", "x.yaml\n!y.yaml")]);
         assert!(!rules.ignores("a/x.yaml", false) && rules.ignores("a/y.yaml", false));
@@ -137,11 +137,11 @@ mod tests {
     fn hidden_names_are_never_read() {
         let rules = rules(&[("", ".gitignore", "!.hidden.yaml")]);
         assert!(rules.ignores(".hidden.yaml", false) && rules.ignores("a/.git", true));
-        assert!(!rules.ignores(".a/b", false), "the folder is checked separately");
+        assert!(!rules.ignores(".a/b", false), "the folder is asked for by itself");
     }
 
     #[test]
-    fn invalid_patterns_are_returned_and_the_others_apply() {
+    fn bad_patterns_are_told_and_the_others_hold() {
         let mut rules = Rules::default();
         let bad = rules.add("", ".gitignore", b"ok.yaml\na{b\n");
         assert_eq!(bad.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2]);

@@ -1,7 +1,7 @@
-//! Loads a repo: reads the files of a folder or revision, splits them into objects, and sorts these into cluster
-//! inventory, other objects of a dialect, and templates.
+//! A repo: the files of a folder or revision, read, split into objects, and sorted into cluster
+//! inventory, objects of a dialect, and templates.
 //!
-//! [`load`] reads everything that is the same for every cluster, including the inventory. [`Loaded::expand`] then
+//! [`load`] reads what is the same for every cluster; with the inventory it gives, [`Loaded::expand`]
 //! renders the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::BTreeMap;
@@ -29,40 +29,40 @@ pub use live::{live, objects_of};
 pub use source::{EmptySource, File, Source};
 pub use update::{ChangedFile, NeedsReload};
 
-/// The role of an object in a dialect.
+/// What an object is to a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The object describes a member cluster.
+    /// Describes a member cluster.
     Inventory,
-    /// The object places templates on clusters.
+    /// Decides which clusters templates go to.
     Placement,
-    /// The object changes manifests for some clusters.
+    /// Changes manifests for some clusters.
     Override,
-    /// The object contains a template with its placement and overrides.
+    /// Holds a template together with its placement and overrides.
     Bundle,
-    /// The dialect reads the object for another purpose.
+    /// Anything else a dialect reads.
     Other,
 }
 
-/// The objects, kinds and annotations that belong to dialects.
+/// What the dialects claim for themselves.
 pub trait Claims: Sync {
-    /// Returns the dialect that claims objects of an API version and kind, and their role.
+    /// Which dialect claims objects of an API version and kind, and as what.
     fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
 
-    /// Returns the scope of a kind that belongs to a dialect.
+    /// Where objects of a kind live that belongs to a dialect.
     fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
         let _ = (group, kind);
         None
     }
 
-    /// Whether `domain`, the part of an annotation's key before `/`, belongs to a dialect. Such annotations may decide
-    /// where an object is placed.
+    /// Whether `domain`, the part of an annotation's key before `/`, belongs to a dialect, so that the annotation
+    /// may decide where an object is placed.
     fn own(&self, domain: &str) -> bool {
         let _ = domain;
         false
     }
 
-    /// Returns the dialect's kind that an object declares.
+    /// The kind that an object makes a dialect's own.
     fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
 }
 
@@ -76,16 +76,16 @@ impl<F: Fn(&str, &str) -> Option<(&'static str, Role)> + Sync> Claims for F {
     }
 }
 
-/// A kind of a dialect that an object of the repo declares, in all versions.
+/// A kind that an object of the repo makes a dialect's own, in all its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// The API group.
+    /// Its API group.
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// The role of its objects in the dialect.
+    /// What its objects are to the dialect.
     pub role: Role,
-    /// The scope, if it is declared.
+    /// Where they live, if that is declared too.
     pub scope: Option<Scope>,
 }
 
@@ -94,7 +94,7 @@ pub struct Declared {
 pub struct Claimed {
     /// The dialect's name.
     pub dialect: &'static str,
-    /// The role in the dialect.
+    /// What it is to that dialect.
     pub role: Role,
     /// The object.
     pub object: Object,
@@ -103,27 +103,27 @@ pub struct Claimed {
 /// An object to be placed on clusters.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The object. For a `*.j2` file, the object that is rendered for the first cluster by name, because the fields
-    /// that decide placement are the same for every cluster.
+    /// The object; of a `*.j2` file its rendering for the first cluster by name: what decides
+    /// placement is the same for every cluster.
     pub object: Object,
-    /// The object for each cluster, if it comes from a `*.j2` file.
+    /// The body for each cluster, when it was written as a `*.j2` template.
     pub per_cluster: Option<BTreeMap<ClusterName, Arc<Object>>>,
 }
 
 impl Template {
-    /// Returns the object for one cluster, before overrides.
+    /// The object as it is before overrides, for one cluster.
     pub fn for_cluster(&self, cluster: &str) -> &Object {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
     }
 
-    /// Returns the distinct objects for these clusters before overrides, each with its clusters. Without clusters, the
-    /// result is the object that decides placement.
+    /// The bodies that these clusters receive before overrides, each with the clusters that receive it.
+    /// There is at least one: without clusters, it is the body that decides placement.
     pub fn bodies<'c>(
         &self,
         clusters: impl IntoIterator<Item = &'c ClusterName>,
     ) -> Vec<(&Object, Vec<&'c ClusterName>)> {
         let mut bodies: Vec<(&Object, Vec<&ClusterName>)> = Vec::new();
-        // Clusters share equal objects, so comparing their addresses is enough.
+        // Clusters share the bodies that are equal, so it is enough to tell them by where they are.
         let mut known: BTreeMap<*const Object, usize> = BTreeMap::new();
         for cluster in clusters {
             let body = self.for_cluster(cluster);
@@ -140,34 +140,34 @@ impl Template {
     }
 }
 
-/// A loaded repo. All lists are sorted by identity.
+/// A loaded repo. Every list is sorted by identity.
 #[derive(Clone, Debug, Default)]
 pub struct Repo {
-    /// The configuration in `federate.yaml`, or the defaults.
+    /// `federate.yaml`, or its defaults.
     pub config: Config,
-    /// The objects that dialects claim: inventory, policies, overrides.
+    /// Everything a dialect claims: inventory, policies, overrides.
     pub claimed: Vec<Claimed>,
-    /// The objects to place.
+    /// What is to be placed.
     pub templates: Vec<Template>,
-    /// The errors and warnings of reading.
+    /// What was found wrong while reading.
     pub findings: Vec<Finding>,
-    /// The text of each file, for messages that show a line.
+    /// The text of each file, for error messages that show the line.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
 
-/// A repo whose `*.j2` files are not rendered yet, because this requires its inventory.
+/// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
 #[derive(Clone)]
 pub struct Loaded<'a> {
-    /// The repo without the objects of `*.j2` files.
+    /// All of the repo but what `*.j2` files give.
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
-    claims: sort::ClaimedKinds<'a>,
+    claims: sort::Claiming<'a>,
 }
 
-/// Loads a repo. `output` is its output folder, which is not read. `claims` are the kinds of the dialects. Errors are
-/// in the repo's findings.
+/// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
+/// kinds are a dialect's own. What is wrong is in the repo's findings.
 pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claims) -> Loaded<'a> {
     let mut findings = Vec::new();
     let config_file = read_config(source).unwrap_or_else(|finding| {
@@ -189,7 +189,7 @@ pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claim
     loaded
 }
 
-/// Reads `federate.yaml` at the root, if it exists.
+/// `federate.yaml` at the root, if there is one.
 fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
     let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
     let Some(entry) = entries.into_iter().find(|e| e.name == config::FILE) else { return Ok(None) };
@@ -204,7 +204,7 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
     Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
 }
 
-/// Loads a repo from files in any order.
+/// The same from the files themselves, in any order.
 pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
@@ -218,7 +218,7 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     }
     let scopes = sort::Scopes::of(objects.iter(), claims);
     objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
-    let claims = sort::ClaimedKinds::new(claims, objects.iter());
+    let claims = sort::Claiming::new(claims, objects.iter());
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
@@ -226,15 +226,15 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     Loaded { repo, jinja, scopes, claims }
 }
 
-/// Returns the objects of one file, of any kind, and its findings. Namespaces are not changed.
+/// The objects of one file, as written: whatever their kinds, none is claimed, and no namespace is added.
 pub fn objects(file: &File) -> (Vec<Object>, Vec<Finding>) {
     let contents = load::contents(file);
     (contents.objects, contents.findings)
 }
 
 impl Loaded<'_> {
-    /// Completes the repo: renders its `*.j2` files for every cluster. Without clusters, these files are left out
-    /// with a warning.
+    /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
+    /// out, with a warning.
     pub fn expand(self, clusters: &[Cluster]) -> Repo {
         let Self { mut repo, jinja, scopes, claims } = self;
         if clusters.is_empty() {
@@ -248,7 +248,7 @@ impl Loaded<'_> {
         let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
         let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
         if let Some(exceeded) = renderer.total().exceeded() {
-            // The progress of each file differs from run to run.
+            // How far each file came differs from run to run.
             repo.report(vec![exceeded]);
             return repo;
         }
@@ -267,24 +267,24 @@ impl Loaded<'_> {
 }
 
 impl Repo {
-    /// Adds findings, and sorts all of them by location.
+    /// Adds findings, and brings all into the order of their places.
     fn report(&mut self, findings: Vec<Finding>) {
         self.findings.extend(findings);
         self.findings.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| a.cmp(b)));
     }
 
-    /// Returns the template with this identity.
+    /// The template of that identity.
     pub fn template(&self, id: &ObjectRef) -> Option<&Template> {
         let index = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(index)
     }
 
-    /// Returns the objects that `dialect` claims in `role`.
+    /// The objects that `dialect` claims in `role`.
     pub fn claimed(&self, dialect: &'static str, role: Role) -> impl Iterator<Item = &Object> {
         self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
     }
 
-    /// Creates an error about the value at a JSON pointer in `federate.yaml`.
+    /// An error in `federate.yaml`, at the value that the pointer leads to.
     pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
         let file: Arc<str> = config::FILE.into();
         let text = self.texts.get(&file);
@@ -293,8 +293,8 @@ impl Repo {
         Finding::in_file(Severity::Error, "invalid-config", &file, at, message).at(pointer)
     }
 
-    /// Returns the position in the file of the value at `pointer` in an object: that of its closest existing parent,
-    /// or the object's first line.
+    /// Where the value at `pointer` inside an object stands in its file: the closest parent that
+    /// exists, or the object's first line.
     pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
         let text = self.texts.get(&origin.file);

@@ -1,5 +1,5 @@
-//! From bytes to objects: reads the documents of each file, splits lists, and checks the required fields of objects. An
-//! error in one document does not hide errors in others.
+//! From bytes to objects: reads each file's documents, splits lists, and checks what every object must
+//! have. One bad document never hides another.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::source::File;
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, names};
 use federate_yaml::Stream;
 
-/// The most work (items × bytes) for finding the lines of the items of a list. Above it, items have the line of the
-/// list.
+/// Up to this much text is searched for the lines of a list's items (items × bytes); beyond, they are
+/// given the list's own line.
 const ITEM_SEARCH: usize = 1 << 24;
 
-/// The API groups whose documents are configuration of tools, not objects of a cluster.
+/// API groups whose documents are settings of tools, not objects of a cluster.
 const NOT_PLACED: [&str; 2] = ["kustomize.config.k8s.io", "federate.dev"];
 
-/// The contents of a file. Namespaces are as written, because the scopes of the kinds are not applied yet.
+/// What a file holds. Identities are as written: the scope of the kinds is not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) objects: Vec<Object>,
@@ -38,7 +38,7 @@ pub(crate) fn contents(file: &File) -> Contents {
     contents
 }
 
-/// Returns the objects in the documents of a file.
+/// The objects of a file's documents.
 pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
     let mut contents = Contents::default();
     for e in stream.errors {
@@ -64,14 +64,14 @@ pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
     contents
 }
 
-/// Returns the items of a `kind: List` or of a typed list, and any other value as an error.
+/// The items of a `kind: List` or of a typed list; gives back what is neither.
 fn items(mut value: Value) -> Result<Vec<Value>, Value> {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     let plain = kind == "List";
     let list = plain || (kind.ends_with("List") && value.pointer("/metadata/name").is_none());
     match value.get_mut("items") {
         Some(Value::Array(items)) if list => Ok(std::mem::take(items)),
-        // The items of an empty list may be null or missing.
+        // An empty list may be written as null, or left out.
         None | Some(Value::Null) if plain => Ok(Vec::new()),
         _ => Err(value),
     }
@@ -92,7 +92,7 @@ impl Contents {
     }
 }
 
-/// The reason why a document is not a valid object.
+/// Why a document is no object that could be placed.
 struct Invalid {
     code: &'static str,
     pointer: &'static str,
@@ -106,19 +106,19 @@ impl Invalid {
     }
 }
 
-/// Returns the identity of a document as written. `None` if it is not an object of a cluster.
+/// The identity of a document as written; `None` for what is not to be placed.
 fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
         (None, None) if !item => return Ok(None),
-        (api_version, kind) => return Err(incomplete_object(api_version, kind)),
+        (api_version, kind) => return Err(half_an_object(api_version, kind)),
     };
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     if NOT_PLACED.contains(&group) {
         return Ok(None);
     }
     if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) && item {
-        return Err(Invalid::object("", "a list inside a list", "write its items as separate documents"));
+        return Err(Invalid::object("", "a list inside a list", "make its items documents of their own"));
     }
     let name = name(value, kind)?;
     let namespace = match value.pointer("/metadata/namespace") {
@@ -136,7 +136,7 @@ fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     Ok(Some(id))
 }
 
-/// The fields with numbers of pods, by group and kind. API servers require a non-negative 32-bit integer.
+/// Counts of pods that an API server takes as 32 bits and not below 0, by group and kind.
 const COUNTS: [(&str, &str, &str); 6] = [
     ("apps", "Deployment", "/spec/replicas"),
     ("apps", "ReplicaSet", "/spec/replicas"),
@@ -146,23 +146,23 @@ const COUNTS: [(&str, &str, &str); 6] = [
     ("batch", "Job", "/spec/completions"),
 ];
 
-/// Refuses the numbers of pods that an API server rejects.
+/// Refuses counts as an API server does: no control plane would ever see them.
 fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
     for (_, _, pointer) in COUNTS.into_iter().filter(|(g, k, _)| *g == group && *k == kind) {
         let Some(Value::Number(count)) = value.pointer(pointer) else { continue };
         let whole = count.is_i64() || count.is_u64();
         if whole && count.as_u64().is_none_or(|count| i32::try_from(count).is_err()) {
             let field = pointer.trim_start_matches('/').replace('/', ".");
-            let message = format!("`{field}` is {count}, but an API server accepts only 0 to {}", i32::MAX);
+            let message = format!("`{field}` is {count}, but an API server takes 0 to {} only", i32::MAX);
             return Err(Invalid { code: "invalid-object", pointer, message, help: None });
         }
     }
     Ok(())
 }
 
-fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
-    const HELP: &str = "a Kubernetes object has both apiVersion and kind, as strings; to exclude a file with other \
-                        content, name it in .federateignore or under `exclude` in federate.yaml";
+fn half_an_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
+    const HELP: &str = "an object of Kubernetes has both apiVersion and kind, as strings; to leave out a file \
+                        that is none, name it in .federateignore or under `exclude` in federate.yaml";
     let (pointer, message) = match (api_version, kind) {
         (None, None) => ("", "an item that has neither apiVersion nor kind"),
         (None, Some(_)) => ("/kind", "a document with `kind` but without `apiVersion`"),
@@ -179,15 +179,15 @@ fn name(value: &Value, kind: &str) -> Result<String, Invalid> {
         Some(Value::Null) | None if value.pointer("/metadata/generateName").is_some() => (
             "/metadata/generateName",
             format!("a {kind} with `generateName` but without a name"),
-            "add `metadata.name`: every run must render the same names",
+            "give it `metadata.name`: what is rendered must be the same each time",
         ),
-        Some(Value::Null) | None => ("", format!("a {kind} without a name"), "add `metadata.name`"),
+        Some(Value::Null) | None => ("", format!("a {kind} without a name"), "give it `metadata.name`"),
         Some(_) => ("/metadata/name", format!("the name of a {kind} is not a string"), "put it in quotes"),
     };
     Err(Invalid::object(pointer, message, help))
 }
 
-/// Checks the names that become file and folder names, so that they do not lead out of the output folder.
+/// Names become file and folder names, so they must not lead out of the output folder.
 fn check_names(id: &ObjectRef) -> Result<(), Invalid> {
     let namespace = id.namespace.as_deref();
     let checks = [
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_objects_are_ignored() {
+    fn documents_that_are_no_objects_are_passed_over() {
         for value in [
             json!({"replicas": 2}),
             json!([1]),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_objects_are_errors_at_the_cause() {
+    fn half_objects_are_errors_that_point_at_the_cause() {
         for (value, pointer) in [
             (json!({"kind": "Pod"}), "/kind"),
             (json!({"apiVersion": "v1"}), "/apiVersion"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_api_servers_reject_are_refused() {
+    fn counts_that_no_api_server_takes_are_refused() {
         let object = |version: &str, kind: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
         for (value, pointer) in [
             (object("apps/v1", "Deployment", json!({"replicas": -1})), Some("/spec/replicas")),

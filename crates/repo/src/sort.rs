@@ -1,5 +1,5 @@
-//! From objects to a repo: applies the scope of each kind, finds duplicate objects, and separates the objects that
-//! dialects claim from templates.
+//! From objects to a repo: gives each kind its scope, finds objects written twice, and tells what a
+//! dialect claims from what is to be placed.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::{Claimed, Claims, Declared, Role, Template};
 use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object, names};
 
-/// The namespace of namespaced objects without a namespace.
+/// The namespace of namespaced objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The kinds that dialects claim in one repo: their own kinds, and those that the repo's objects declare.
+/// What the dialects claim in one repo: their own kinds, and those that the repo's objects declare.
 #[derive(Clone)]
-pub(crate) struct ClaimedKinds<'a> {
+pub(crate) struct Claiming<'a> {
     pub(crate) claims: &'a dyn Claims,
     declared: BTreeMap<(String, String), (&'static str, Role)>,
 }
 
-impl<'a> ClaimedKinds<'a> {
-    /// Reads the declarations among `objects`. The first declaration of a kind takes precedence.
+impl<'a> Claiming<'a> {
+    /// Reads what `objects` declare; the first declaration of a kind counts.
     pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut declared = BTreeMap::new();
         for (dialect, Declared { group, kind, role, .. }) in objects.filter_map(|o| claims.declares(o)) {
@@ -29,7 +29,7 @@ impl<'a> ClaimedKinds<'a> {
         Self { claims, declared }
     }
 
-    /// Returns the dialect that claims the kind of an object, and the role of the object.
+    /// Which dialect claims objects like this one, and as what.
     pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
         let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
         let declared = || self.declared.get(&(object.id.group().to_owned(), object.id.kind.clone())).copied();
@@ -43,8 +43,8 @@ impl<'a> ClaimedKinds<'a> {
 pub(crate) struct Scopes(BTreeMap<(String, String), Scope>);
 
 impl Scopes {
-    /// Reads the definitions and declarations among `objects`. A definition takes precedence over a declaration, and an
-    /// earlier one over a later one.
+    /// Reads the definitions and declarations among `objects`; a definition goes before a
+    /// declaration, and then the first one of a kind counts.
     pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
         let mut scopes = Self::defined(objects.clone());
         for (_, declared) in objects.filter_map(|o| claims.declares(o)) {
@@ -55,7 +55,6 @@ impl Scopes {
         scopes
     }
 
-    /// Reads the definitions (`CustomResourceDefinition`) among `objects`.
     pub(crate) fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut scopes = BTreeMap::new();
         for object in objects
@@ -73,7 +72,7 @@ impl Scopes {
         Self(scopes)
     }
 
-    /// Sets or removes the namespace of an object, in body and identity, according to the scope of its kind.
+    /// Brings an object's namespace in line with the scope of its kind, in body and identity.
     pub(crate) fn apply(&self, object: &mut Object, claims: &dyn Claims) {
         let namespace = match self.scope(object, claims) {
             Scope::Cluster => None,
@@ -102,12 +101,13 @@ impl Scopes {
     }
 }
 
-/// Returns the identity of an object without its version: two versions of an object are the same object.
+/// Identity across API versions: two versions of one object are one object.
 fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
     (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
-/// Keeps the first of the items with the same object, and reports each other one with both locations.
+/// Of `items` that are the same object keeps the one written first, and reports each other one with
+/// both places.
 pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (Vec<T>, Vec<Finding>) {
     items.sort_by(|a, b| {
         let (a, b) = (object(a), object(b));
@@ -129,10 +129,10 @@ fn duplicate(first: &Object, second: &Object) -> Finding {
     Finding::error("duplicate-object", second, message).help("remove one of the two")
 }
 
-/// Sorts objects, after their scopes were applied, into claimed objects and templates, each by identity.
+/// Sorts objects, scopes applied, into what a dialect claims and templates, each by identity.
 pub(crate) fn sort(
     objects: Vec<Object>,
-    claims: &ClaimedKinds<'_>,
+    claims: &Claiming<'_>,
 ) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
     let (mut claimed, mut templates) = (Vec::new(), Vec::new());
@@ -150,7 +150,7 @@ pub(crate) fn sort(
     (claimed, templates, findings)
 }
 
-/// Reports a cluster's name that cannot be a folder of the output.
+/// A cluster's name becomes a folder of the output.
 fn unsafe_inventory(object: &Object, role: Role) -> Option<Finding> {
     let why = (role == Role::Inventory).then(|| names::safe_cluster(&object.id.name).err()).flatten()?;
     let message = format!("the cluster name {:?} is refused: {why}", object.id.name);
@@ -177,7 +177,7 @@ mod tests {
         crd
     }
 
-    /// A dialect with one namespaced kind.
+    /// A dialect with one kind, which lives in namespaces.
     struct Policies;
 
     impl Claims for Policies {
@@ -221,21 +221,21 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_takes_precedence_over_the_table() {
+    fn a_definition_goes_before_the_table() {
         let scopes = Scopes::defined([crd("policy.karmada.io", "PropagationPolicy", "Cluster")].iter());
         let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", Some("a"), "n", 1);
         assert_eq!(scoped(&scopes, policy), (None, None));
     }
 
     #[test]
-    fn two_versions_of_one_object_are_a_duplicate_with_both_locations() {
+    fn two_versions_of_one_object_are_a_duplicate_and_both_places_are_named() {
         let objects = vec![
             object("batch/v1beta1", "CronJob", Some("a"), "n", 9),
             object("batch/v1", "CronJob", Some("a"), "n", 4),
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
         let (claimed, templates, findings) =
-            sort(objects, &ClaimedKinds::new(&|_: &str, _: &str| None, [].iter()));
+            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [finding] = findings.as_slice() else { panic!("{findings:?}") };
@@ -244,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn cluster_names_must_be_valid_folder_names() {
+    fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let (claimed, _, findings) = sort(vec![cluster], &ClaimedKinds::new(&claims, [].iter()));
+        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -266,7 +266,7 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let (c, t, mut f) = sort(objects, &ClaimedKinds::new(&claims, [].iter()));
+                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
                 f.sort();
                 format!("{c:?}{t:?}{f:?}")
             };

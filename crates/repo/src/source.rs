@@ -1,16 +1,17 @@
-//! Sources of a repo's files. The crate `federate-source` implements [`Source`] for folders and git revisions.
+//! Where a repo's bytes come from: whatever implements [`Source`]. Folders and git revisions are in the
+//! crate `federate-source`.
 
 use std::sync::Arc;
 
-/// The size of the largest file that is read, in bytes.
+/// The largest file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// A tree of files. Paths are relative to its root, with `/`. The path of the root is empty.
+/// A tree of files. Paths are relative to its root, with `/`; the root itself is the empty path.
 pub trait Source: Sync {
-    /// Returns the entries of a folder, in any order. The error is the reason why it cannot be read.
+    /// What a folder holds, in any order; the error says why it cannot be read.
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String>;
 
-    /// Returns the bytes of a file. The error is the reason why it cannot be read.
+    /// The bytes of a file; the error says why it cannot be read.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
@@ -31,36 +32,36 @@ impl Source for EmptySource {
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name. Bytes that are not UTF-8 are replaced.
+    /// Its name; what is not UTF-8 in it is replaced.
     pub name: String,
-    /// The type of the entry.
+    /// What it is.
     pub kind: EntryKind,
 }
 
-/// The type of an entry of a folder.
+/// What an entry of a folder is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link to a file of the tree, with its path.
+    /// A symbolic link to the file at this path of the tree.
     LinkToFile(String),
-    /// A symbolic link to a folder of the tree, with its path.
+    /// A symbolic link to the folder at this path of the tree.
     LinkToFolder(String),
-    /// A symbolic link out of the tree, with its target.
+    /// A symbolic link that leaves the tree, with where it leads.
     LinkOutside(String),
-    /// An entry that cannot be read, with the reason.
+    /// Something that cannot be read, with the reason.
     Unreadable(String),
-    /// A socket, a device or another special file, or a link to one.
+    /// Neither file nor folder nor link (a socket, a device), or a link to such.
     Special,
 }
 
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The path.
+    /// Its path.
     pub path: Arc<str>,
-    /// The bytes.
+    /// Its bytes.
     pub bytes: Arc<[u8]>,
 }

@@ -1,9 +1,10 @@
-//! `*.j2` files: minijinja templates, which are rendered once per cluster.
+//! `*.j2` files: minijinja templates, rendered once for each cluster.
 //!
-//! Templates run in a sandbox. A template has access only to the cluster and the values of `federate.yaml` (no
-//! includes, no files, no environment, no clock), and an undefined value is an error. Depth (`template/depth.rs`),
-//! sizes of values (`template/measure.rs`), steps, output, and the resources of all renderings together
-//! (`template/total.rs`) are limited. A line with only a block tag adds nothing to the output.
+//! They run in a sandbox: a template sees the cluster and the values of `federate.yaml`, nothing else
+//! (no includes, no files, no environment, no clock), and an undefined value is an error. Depth
+//! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and what all renderings
+//! take together (`template/total.rs`) are limited. A line that holds nothing but a block tag leaves nothing
+//! in the output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,34 +31,34 @@ mod total;
 
 use total::{Amount, Total};
 
-/// The maximum size of a template, in bytes.
+/// The most bytes that a template may have.
 const MAX_SOURCE: usize = 1 << 20;
 
-/// The maximum number of steps of one rendering.
+/// The steps of one rendering.
 const FUEL: u64 = 2_000_000;
 
-/// The maximum depth of macros and blocks.
+/// The depth of macros and blocks.
 const DEPTH: usize = 100;
 
-/// The maximum output of one rendering, in bytes.
+/// The most bytes one rendering may give.
 const MAX_OUTPUT: usize = 8 << 20;
 
-/// The number of clusters for which one file is rendered before the limits are checked.
-const BATCH: usize = 8;
+/// Clusters that one file is rendered for before what it took is looked at.
+const AT_ONCE: usize = 8;
 
-/// The number of processed bytes that counts as one step.
-const BYTES_PER_STEP: u64 = 16;
+/// Handling so many bytes counts as a step.
+const BYTES_A_STEP: u64 = 16;
 
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
     environment: Environment<'static>,
     syntax: SyntaxConfig,
-    /// The clusters with their template context, sorted by name.
+    /// Every cluster with what templates see for it, sorted by name.
     clusters: Vec<(ClusterName, Jinja)>,
-    /// The limits for all renderings together.
+    /// What all renderings may take together.
     total: Total,
     scopes: &'a sort::Scopes,
-    claims: &'a sort::ClaimedKinds<'a>,
+    claims: &'a sort::Claiming<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -66,7 +67,7 @@ impl<'a> Renderer<'a> {
         config: &Config,
         templates: usize,
         scopes: &'a sort::Scopes,
-        claims: &'a sort::ClaimedKinds<'a>,
+        claims: &'a sort::Claiming<'a>,
     ) -> Self {
         let mut clusters: Vec<_> =
             clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();
@@ -76,12 +77,12 @@ impl<'a> Renderer<'a> {
         Self { environment, syntax, clusters, total, scopes, claims }
     }
 
-    /// The resources that all renderings have used.
+    /// What all files together have taken.
     pub(crate) fn total(&self) -> &Total {
         &self.total
     }
 
-    /// Renders a file. Returns its templates, or none if it has an error, and the findings.
+    /// The templates that a file gives. With an error in it, it gives none.
     pub(crate) fn expand(&self, file: &File) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
             Ok(variants) => uniform::combine(&variants, self.claims.claims),
@@ -89,7 +90,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Renders a file for each cluster. Clusters with the same text are in one variant.
+    /// What the file gives for each cluster; clusters for which it gives the same text stand together.
     fn try_expand(&self, file: &File) -> Result<Vec<Variant>, Vec<Finding>> {
         let source = std::str::from_utf8(&file.bytes)
             .map_err(|_| vec![invalid(file, None, "the template is not UTF-8".to_owned())])?;
@@ -101,7 +102,7 @@ impl<'a> Renderer<'a> {
         variants.into_par_iter().map(|(clusters, text)| self.read(file, source, clusters, &text)).collect()
     }
 
-    /// Returns the rendered texts of a file with their clusters. Reports the first cluster that fails.
+    /// What the file gives, and for which clusters. The first cluster in order that fails is reported.
     fn texts(
         &self,
         compiled: &Compiled<'_>,
@@ -110,31 +111,32 @@ impl<'a> Renderer<'a> {
     ) -> Result<BTreeMap<String, Vec<ClusterName>>, Vec<Finding>> {
         let refuse = |at, message| Err(vec![invalid(file, at, message)]);
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
-        let mut used = Amount::default();
-        for clusters in self.clusters.chunks(BATCH) {
+        let mut taken = Amount::default();
+        for clusters in self.clusters.chunks(AT_ONCE) {
             let rendered: Vec<_> =
                 clusters.par_iter().map(|(_, context)| self.render(compiled, context)).collect();
-            let before = used;
+            let before = taken;
             for ((cluster, _), result) in clusters.iter().zip(rendered) {
                 let (text, work) = match result {
                     Ok(rendered) => rendered,
                     Err(e) => {
                         let message = format!("cannot be rendered for cluster {cluster}: {}", why(&e));
-                        return refuse(position(&e, source), message);
+                        return refuse(place(&e, source), message);
                     }
                 };
-                used.work += work;
+                taken.work += work;
                 if !texts.contains_key(&text) {
-                    used.output += u64::try_from(text.len()).unwrap_or(u64::MAX);
+                    taken.output += u64::try_from(text.len()).unwrap_or(u64::MAX);
                 }
                 texts.entry(text).or_default().push(cluster.clone());
             }
-            let added = Amount { work: used.work - before.work, output: used.output - before.output };
-            let is_within_limits = self.total.add(added);
-            if let Some(excess) = self.total.template_excess(used) {
-                return refuse(None, format!("rendering it for all clusters takes {excess}"));
+            let goes_on = self
+                .total
+                .add(Amount { work: taken.work - before.work, output: taken.output - before.output });
+            if let Some(what) = self.total.part_exceeded(taken) {
+                return refuse(None, format!("rendering it for all clusters takes {what}"));
             }
-            if !is_within_limits {
+            if !goes_on {
                 return Err(Vec::new());
             }
         }
@@ -151,7 +153,7 @@ impl<'a> Renderer<'a> {
             Box::new(invalid(file, Some(at), message))
         })?;
         let parsed = machinery::parse(source, &file.path, self.syntax.clone()).map_err(|e| {
-            Box::new(invalid(file, position(&e, source), format!("cannot be rendered: {}", why(&e))))
+            Box::new(invalid(file, place(&e, source), format!("cannot be rendered: {}", why(&e))))
         })?;
         let mut generator = CodeGenerator::new(&file.path, source);
         generator.compile_stmt(&guard::statement(&parsed));
@@ -159,7 +161,7 @@ impl<'a> Renderer<'a> {
         Ok(Compiled { instructions, blocks })
     }
 
-    /// Renders a template for a cluster. Returns the text and the work.
+    /// What the template gives for a cluster, and the work that took.
     fn render(&self, compiled: &Compiled<'_>, context: &Jinja) -> Result<(String, u64), minijinja::Error> {
         let mut text = String::new();
         let mut output = machinery::make_string_output(&mut text);
@@ -168,14 +170,14 @@ impl<'a> Renderer<'a> {
         let (_, state) =
             machinery::eval(&self.environment, instructions, context.clone(), blocks, &mut output, none)?;
         let (steps, _) = state.fuel_levels().unwrap_or_default();
-        let work = steps + measure::processed(&state) / BYTES_PER_STEP;
+        let work = steps + measure::handled(&state) / BYTES_A_STEP;
         if text.len() > MAX_OUTPUT {
-            return Err(measure::limit(format!("it outputs more than {} MiB", MAX_OUTPUT >> 20)));
+            return Err(measure::limit(format!("it gives more than {} MiB", MAX_OUTPUT >> 20)));
         }
         Ok((text, work))
     }
 
-    /// Reads the objects of a rendered text. `Err` if it has any error.
+    /// Reads one rendering; `Err` when anything in it is wrong.
     fn read(
         &self,
         file: &File,
@@ -191,7 +193,7 @@ impl<'a> Renderer<'a> {
             .map(|e| {
                 let Position { line, column } = e.at;
                 let message = format!(
-                    "the output for cluster {cluster} is not valid YAML, at its line {line}, column {column}: {}",
+                    "what it gives for cluster {cluster} is not YAML, at line {line}, column {column} of it: {}",
                     e.message
                 );
                 Finding::in_file(Severity::Error, "invalid-yaml", &file.path, None, message)
@@ -230,7 +232,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// A compiled template.
+/// A template as the engine runs it.
 struct Compiled<'s> {
     instructions: Instructions<'s>,
     blocks: BTreeMap<&'s str, Instructions<'s>>,
@@ -241,25 +243,24 @@ fn environment() -> (Environment<'static>, SyntaxConfig) {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(DEPTH);
-    // Errors have a position only in debug mode.
+    // Only so that errors know their place.
     environment.set_debug(true);
     environment.remove_global("debug");
     filters::limited(&mut environment);
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
-    // The default delimiters are valid.
+    // The delimiters are the default ones, which are valid.
     let syntax = syntax.unwrap_or_default();
     environment.set_syntax(syntax.clone());
     (environment, syntax)
 }
 
-/// Prefixes of minijinja's messages about operators and types, which contain no values. Other messages may contain
-/// values.
+/// What the engine says about operators and types; other messages may show values.
 const WITHOUT_VALUES: [&str; 3] = ["tried to use ", "value of type ", "strings can only be multiplied"];
 
-/// Returns why a rendering failed, without values, because they may be secret.
+/// Why a rendering failed, without values: they may be secret.
 fn why(e: &minijinja::Error) -> String {
-    if let Some(limit) = measure::exceeded(e) {
+    if let Some(limit) = measure::reached(e) {
         return limit.to_string();
     }
     let shown = match (e.kind(), e.detail()) {
@@ -290,8 +291,8 @@ fn invalid(file: &File, at: Option<Position>, message: String) -> Finding {
     Finding::in_file(Severity::Error, "invalid-template", &file.path, at, message)
 }
 
-/// Returns the position of an error in the template.
-fn position(e: &minijinja::Error, source: &str) -> Option<Position> {
+/// The place of an error in the template.
+fn place(e: &minijinja::Error, source: &str) -> Option<Position> {
     let line = u32::try_from(e.line()?).ok()?;
     let before = e.range().and_then(|range| source.get(..range.start)).unwrap_or_default();
     let (lines, start) = (before.matches('\n').count() + 1, before.rsplit('\n').next().unwrap_or_default());

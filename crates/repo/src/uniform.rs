@@ -1,5 +1,5 @@
-//! Checks that a template has the same placement-relevant fields for every cluster. An object is placed once, so these
-//! fields cannot differ between clusters.
+//! What must be the same for every cluster: an object is placed once, so what decides its placement
+//! cannot differ between the clusters it is placed on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,28 +10,29 @@ use super::{Claims, Template};
 use federate_kubernetes::kinds::is_known;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
-/// The objects that a template file renders for some clusters.
+/// What a template file gives for some clusters.
 #[derive(Debug)]
 pub(crate) struct Variant {
-    /// The clusters, sorted; at least one.
+    /// At least one, sorted.
     pub(crate) clusters: Vec<ClusterName>,
-    /// The objects, by identity.
+    /// By identity.
     pub(crate) objects: BTreeMap<ObjectRef, Arc<Object>>,
 }
 
-/// The keys of `metadata` that decide placement.
+/// The keys of metadata that decide placement as they are.
 const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
 
-/// The keys anywhere in a spec that determine the number of pods, their requests, and where they can run.
+/// The keys, anywhere in a spec, that say how many pods there are, what they ask for, and where they
+/// may run.
 const SPEC: [&str; 7] =
     ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
 
-/// Returns the parts of a manifest that decide its placement: identity, labels, annotations of control planes,
-/// replicas, and requests of its pods. All other parts may differ between clusters.
-fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
-    let mut fields = Map::new();
+/// What of a manifest decides its placement: identity, labels, annotations of control planes,
+/// replicas, and what its pods request. Everything else may differ between clusters.
+fn deciding(body: &Value, claims: &dyn Claims) -> Value {
+    let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
-        fields.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
+        facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
     }
     let mut metadata = Map::new();
     for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
@@ -46,12 +47,12 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
             _ => {}
         }
     }
-    fields.insert("metadata".to_owned(), Value::Object(metadata));
-    fields.extend(body.get("spec").and_then(scheduling).map(|spec| ("spec".to_owned(), spec)));
-    Value::Object(fields)
+    facts.insert("metadata".to_owned(), Value::Object(metadata));
+    facts.extend(body.get("spec").and_then(scheduling).map(|spec| ("spec".to_owned(), spec)));
+    Value::Object(facts)
 }
 
-/// Returns the values at the keys of [`SPEC`], with their parent keys and indices.
+/// The values at the keys of [`SPEC`], below the keys and indices that lead to them.
 fn scheduling(value: &Value) -> Option<Value> {
     let found: Map<String, Value> = match value {
         Value::Object(map) => map
@@ -70,8 +71,8 @@ fn scheduling(value: &Value) -> Option<Value> {
     (!found.is_empty()).then_some(Value::Object(found))
 }
 
-/// Returns the templates of a file from its variants, of which the first one is that of the first cluster. Objects that
-/// would not have the same placement for all clusters are left out and reported.
+/// The templates of a file, from what it gives for all clusters, the first cluster's variant coming
+/// first. Objects whose placement would not be the same everywhere are left out and reported.
 pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Template>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut templates = Vec::new();
@@ -101,13 +102,13 @@ fn per_cluster(
     others: &[Variant],
     claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
-    let fields = placement_fields(&object.body, claims);
+    let facts = deciding(&object.body, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
             return Err(Box::new(missing(object, first, other)));
         };
-        if let Some(difference) = difference(&fields, &placement_fields(&own.body, claims)) {
+        if let Some(difference) = difference(&facts, &deciding(&own.body, claims)) {
             return Err(Box::new(differs(object, first, other, &difference)));
         }
         let own = if own.body == object.body { object } else { own };
@@ -116,14 +117,14 @@ fn per_cluster(
     Ok(bodies)
 }
 
-/// A difference between two values.
+/// Where two values differ, and how.
 struct Difference {
     pointer: String,
     a: Option<Value>,
     b: Option<Value>,
 }
 
-/// Returns the first difference between two values.
+/// The first difference of two values.
 fn difference(a: &Value, b: &Value) -> Option<Difference> {
     if a == b {
         return None;
@@ -146,11 +147,11 @@ fn name(variant: &Variant) -> &str {
 }
 
 fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -> Finding {
-    // The values of unknown kinds may be secret.
-    let is_public = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
+    // What a kind that is not known holds could be secret.
+    let harmless = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
     let show = |value: &Option<Value>, name: &str| match value {
         None => "missing".to_owned(),
-        Some(value) if is_public => format!("`{value}`"),
+        Some(value) if harmless => format!("`{value}`"),
         Some(_) => format!("{name} value"),
     };
     let message = format!(
@@ -165,14 +166,14 @@ fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -
     );
     Finding::error("template-differs", object, message)
         .at(difference.pointer.as_str())
-        .help("use one value, and change it for single clusters with an override policy")
+        .help("give it one value, and change it for single clusters with an override policy")
 }
 
 fn missing(object: &Object, with: &Variant, without: &Variant) -> Finding {
     let (with, without) = (name(with), name(without));
-    let message = format!("{} is rendered for cluster {with} but not for cluster {without}", object.id);
+    let message = format!("{} is given for cluster {with} but not for cluster {without}", object.id);
     Finding::error("template-differs", object, message)
-        .help("render it for every cluster, and select the clusters with a placement policy")
+        .help("give it for every cluster, and let a placement policy choose the clusters")
 }
 
 #[cfg(test)]
@@ -182,7 +183,7 @@ mod tests {
     use super::super::{Declared, Role};
     use super::*;
 
-    /// A dialect that owns the annotations of `karmada.io`.
+    /// A control plane whose annotations are those of `karmada.io`.
     struct Karmada;
 
     impl Claims for Karmada {
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_that_decide_placement_must_be_equal() {
+    fn what_decides_placement_must_not_differ_and_anything_else_may() {
         let container = "/spec/template/spec/containers/0";
         for (pointer, value, decides) in [
             ("/spec/replicas", json!(3), true),
@@ -272,7 +273,7 @@ mod tests {
             let (templates, findings) = combine(&variants, &Karmada);
             assert_eq!(templates.iter().map(|t| t.object.id.name.as_str()).collect::<Vec<_>>(), ["web"]);
             assert_eq!(findings.len(), 1);
-            assert!(findings[0].message.starts_with("Deployment other is rendered for cluster m"));
+            assert!(findings[0].message.starts_with("Deployment other is given for cluster m"));
         }
     }
 

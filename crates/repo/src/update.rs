@@ -1,14 +1,14 @@
-//! Updates a repo after some of its files have changed, without reading the other files again.
+//! A repo brought up to date after some of its files changed, without reading the others again.
 //!
-//! This is possible if the changes affect only plain templates, which users edit most often. All other changes (of
-//! policies, inventory, definitions of kinds, `*.j2` files, and files with errors) can affect the meaning of other
-//! files. The repo must then be read again, and [`NeedsReload`] is the reason.
+//! That works where nothing but plain templates is concerned, which is what people edit most. Everything else
+//! (policies, inventory, definitions of kinds, `*.j2` files, files with errors) can change what other files mean:
+//! then the repo is read anew, and [`NeedsReload`] says why.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::sort::{ClaimedKinds, Scopes};
+use super::sort::{Claiming, Scopes};
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
 use federate_kubernetes::{Object, ObjectRef};
@@ -16,18 +16,18 @@ use federate_kubernetes::{Object, ObjectRef};
 /// A file that changed.
 #[derive(Clone, Debug)]
 pub struct ChangedFile {
-    /// The path.
+    /// Its path.
     pub path: Arc<str>,
-    /// The new bytes; `None` if the file was removed.
+    /// Its bytes; `None` where it is gone.
     pub bytes: Option<Arc<[u8]>>,
 }
 
-/// The reason why a repo must be read again.
+/// Why a repo has to be read anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedsReload {
     /// The file.
     pub path: String,
-    /// The reason.
+    /// What is special about it.
     pub why: &'static str,
 }
 
@@ -37,20 +37,17 @@ impl fmt::Display for NeedsReload {
     }
 }
 
-/// The context for reading a changed file: the repo, and the kinds and scopes that its objects define.
-struct Context<'r> {
+/// What a file's objects mean in the repo as it is.
+struct Meaning<'r> {
     repo: &'r Repo,
     scopes: Scopes,
-    claimed_kinds: ClaimedKinds<'r>,
+    claiming: Claiming<'r>,
     claims: &'r dyn Claims,
 }
 
 impl Repo {
-    /// Updates the repo with the new contents of files. Returns the templates that were added, removed or changed.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the repo must be read again. The repo is then unchanged.
+    /// Takes over the new contents of files. Returns the templates that are new, gone or changed; or why the repo
+    /// has to be read anew, and is as it was.
     pub fn update(
         &mut self,
         files: &[ChangedFile],
@@ -58,15 +55,15 @@ impl Repo {
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let mut new = Vec::new();
         {
-            let context = Context::of(self, claims);
+            let meaning = Meaning::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
-                let read = context.templates(file);
+                let read = meaning.templates(file);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
-            if let Some(duplicate) = context.duplicate(&new, &paths) {
-                let path = duplicate.origin.file.to_string();
-                return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
+            if let Some(twice) = meaning.twice(&new, &paths) {
+                let path = twice.origin.file.to_string();
+                return Err(NeedsReload { path, why: "it holds an object that the repo has already" });
             }
         }
         Ok(self.replace(files, new))
@@ -77,11 +74,11 @@ impl Repo {
         let is_changed =
             |template: &Template| files.iter().any(|file| file.path == template.object.origin.file);
         self.templates.retain(|template| {
-            let remove = is_changed(template);
-            if remove {
+            let gone = is_changed(template);
+            if gone {
                 touched.insert(template.object.id.clone());
             }
-            !remove
+            !gone
         });
         self.templates.extend(new.into_iter().map(|object| Template { object, per_cluster: None }));
         self.templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
@@ -95,22 +92,22 @@ impl Repo {
     }
 }
 
-impl<'r> Context<'r> {
+impl<'r> Meaning<'r> {
     fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
         let objects = repo.claimed.iter().map(|claimed| &claimed.object);
         let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
-        // If several objects define a kind, the first in the order of files takes precedence.
+        // Where several objects define a kind, the first in the order of files counts.
         let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
         let scopes = Scopes::of(defining.iter().copied(), claims);
-        Self { repo, scopes, claimed_kinds: ClaimedKinds::new(claims, defining.iter().copied()), claims }
+        Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
     }
 
-    /// Returns the templates of a changed file.
+    /// The templates of a changed file.
     fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
-            return Err("it configures how the repo is read");
+            return Err("it says how the repo is read");
         }
         let below =
             |path: &Arc<str>| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/'));
@@ -119,7 +116,7 @@ impl<'r> Context<'r> {
         }
         let read = self.repo.texts.contains_key(&file.path);
         if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
-            // It is a temporary file, such as those of editors, or not a manifest.
+            // It came and went, as editors' own files do, or is not a manifest.
             return Ok(Vec::new());
         }
         if ignore::format(&file.path) == Some(ignore::Format::Jinja) {
@@ -130,7 +127,7 @@ impl<'r> Context<'r> {
         }
         let of_file = |object: &Object| object.origin.file == file.path;
         if self.repo.claimed.iter().any(|claimed| of_file(&claimed.object)) {
-            return Err("it contains objects that a control plane reads");
+            return Err("it holds objects that a control plane reads");
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
         if old.filter(|object| of_file(object)).any(|object| defines(object, self.claims)) {
@@ -139,22 +136,22 @@ impl<'r> Context<'r> {
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
         if !contents.findings.is_empty() {
-            return Err("it contains errors");
+            return Err("something is wrong in it");
         }
         for object in &mut contents.objects {
             if defines(object, self.claims) {
                 return Err("it defines kinds");
             }
             self.scopes.apply(object, self.claims);
-            if self.claimed_kinds.role(object).is_some() {
-                return Err("it contains objects that a control plane reads");
+            if self.claiming.role(object).is_some() {
+                return Err("it holds objects that a control plane reads");
             }
         }
         Ok(contents.objects)
     }
 
-    /// Returns a new object that exists twice: in an unchanged file, or in the changed files.
-    fn duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+    /// A new object that another file, or another place of the changed ones, has too.
+    fn twice<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
         let identity = |object: &Object| {
             let id = &object.id;
             (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
@@ -162,19 +159,19 @@ impl<'r> Context<'r> {
         let kept = self.repo.templates.iter().map(|template| &template.object);
         let kept = kept.filter(|object| !changed.contains(&*object.origin.file));
         let kept = kept.chain(self.repo.claimed.iter().map(|claimed| &claimed.object));
-        let new_ids: BTreeSet<_> = new.iter().map(identity).collect();
+        let wanted: BTreeSet<_> = new.iter().map(identity).collect();
         let names: BTreeSet<&str> = new.iter().map(|object| object.id.name.as_str()).collect();
         let known: BTreeSet<_> = kept
             .filter(|o| names.contains(o.id.name.as_str()))
             .map(identity)
-            .filter(|id| new_ids.contains(id))
+            .filter(|id| wanted.contains(id))
             .collect();
         let mut seen = known;
         new.iter().find(|object| !seen.insert(identity(object)))
     }
 }
 
-/// Whether an object defines the scope or the dialect of a kind.
+/// Whether an object says what kinds are or whose they are.
 fn defines(object: &Object, claims: &dyn Claims) -> bool {
     object.id.kind == "CustomResourceDefinition" || claims.declares(object).is_some()
 }

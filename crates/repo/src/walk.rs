@@ -1,7 +1,7 @@
-//! Finds the files to read in a [`Source`].
+//! Finds the files of a tree that are to be read, in any [`Source`].
 //!
-//! Every file and folder is read once, and with its own path if that path is not ignored. A symbolic link adds only
-//! files that are not read with their own path, which also prevents infinite loops.
+//! Every real file and folder is read once, under its own path where that is read at all: a symbolic
+//! link adds only what is not read otherwise, which also ends loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,24 +15,23 @@ use super::source::{Entry, EntryKind, File, Source};
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-/// The maximum number of files.
+/// The most files that are read.
 const MAX_FILES: usize = 1_000_000;
 
-/// The name of the plan in an output folder.
+/// The plan's name in an output folder.
 const PLAN: &str = "placements.yaml";
 
-/// The files to read, by configuration and output folders. Ignore files are separate.
+/// What of a tree is read, beyond its ignore files.
 #[derive(Debug)]
 pub struct Selection {
-    /// The configured paths. Empty means everything.
+    /// Empty: everything.
     paths: Vec<Gitignore>,
     exclude: Gitignore,
     outputs: Vec<String>,
 }
 
 impl Selection {
-    /// Creates the selection from the configuration and the output folder of the caller. Returns it with findings about
-    /// invalid patterns.
+    /// By configuration and the output folder that the caller names.
     pub fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
@@ -54,30 +53,29 @@ impl Selection {
     }
 
     /// Whether a file is among the configured paths.
-    fn includes(&self, path: &str) -> bool {
+    fn wants(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
     }
 
-    /// Reports the configured paths for which no file is read.
+    /// The configured paths below which nothing was read, a finding each.
     fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
         let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
         (0..)
             .zip(&self.paths)
             .filter(|(_, pattern)| unused(pattern))
             .map(|(index, _): (usize, _)| {
-                let message =
-                    "no file is read for this path: it does not exist, or all its files are ignored";
+                let message = "no file is read for this path: there is none, or all are ignored";
                 Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
                     .at(format!("/paths/{index}"))
             })
             .collect()
     }
 
-    fn excludes(&self, path: &str, folder: bool) -> bool {
+    fn leaves_out(&self, path: &str, folder: bool) -> bool {
         self.exclude.matched(path, folder).is_ignore() || (folder && self.is_output(path))
     }
 
-    /// Whether a path is an output folder, or inside of one.
+    /// Whether a path is an output folder or lies in one.
     fn is_output(&self, path: &str) -> bool {
         self.outputs.iter().any(|output| {
             path.strip_prefix(output.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -85,7 +83,7 @@ impl Selection {
     }
 }
 
-/// Reads the selected files. Returns them sorted by path, with findings.
+/// The files to read, sorted by path, with what was found on the way.
 pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
     walk.run();
@@ -108,35 +106,35 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     (files, findings)
 }
 
-/// The file that identifies a Helm chart.
+/// The file that makes a folder a Helm chart.
 const CHART: &str = "Chart.yaml";
 
-/// The files that identify a kustomization.
+/// The files that make a folder one of kustomize's.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 fn chart(path: &str) -> Finding {
-    let message = "this folder is a Helm chart, which federate does not render; its files are ignored";
+    let message = "this folder is a Helm chart, which federate does not render; it is left out";
     Finding::in_file(Severity::Warning, "helm-chart", &path.into(), None, message)
-        .help("store the output of `helm template` in the repo, or name the folder in .federateignore")
+        .help("write what `helm template` prints into the repo, or name the folder in .federateignore")
 }
 
 fn kustomization(path: &str) -> Finding {
-    let message = "federate does not run kustomize: the manifests in this folder are read without it";
+    let message = "kustomize is not run: the manifests of this folder are read as they are";
     Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
-        .help("store the output of `kustomize build` in the repo, or name this file in .federateignore")
+        .help("write what `kustomize build` prints into the repo, or name this file in .federateignore")
 }
 
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
     rules: Rules,
-    /// The folders to list: path and real path.
+    /// Folders still to be listed: path and real path.
     folders: Vec<(String, String)>,
-    /// The links inside the tree by path: the real path, and whether it is a folder.
+    /// Links inside the tree, path and real path; whether they lead to a folder.
     links: BTreeMap<String, (String, bool)>,
-    /// The real paths of the listed folders and the selected files.
+    /// Real paths of folders listed and files taken.
     seen: BTreeSet<String>,
-    /// The files to read: path and real path.
+    /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
 }
@@ -155,7 +153,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Lists all real folders first, then the targets of links, in the order of the paths of the links.
+    /// Lists all real folders first, then what links add, link by link in the order of their paths.
     fn run(&mut self) {
         loop {
             while let Some((path, real)) = self.folders.pop() {
@@ -191,7 +189,7 @@ impl<'s> Walk<'s> {
         }
         let built_by = |name: &str| has(name) && !self.rules.ignores(&below(path, name), false);
         if built_by(CHART) {
-            // Templates of charts are not YAML, and their values are not objects.
+            // Its templates are not YAML, and its values are not objects.
             return self.findings.push(chart(&below(path, CHART)));
         }
         if let Some(name) = KUSTOMIZATIONS.into_iter().find(|name| built_by(name)) {
@@ -211,7 +209,7 @@ impl<'s> Walk<'s> {
         let file: Arc<str> = file.into();
         self.findings.extend(bad.into_iter().map(|(line, why)| {
             let at = Some(Position { line, column: 1 });
-            let message = format!("this pattern is ignored: {why}");
+            let message = format!("this pattern is passed over: {why}");
             Finding::in_file(Severity::Warning, "ignore-pattern", &file, at, message)
         }));
     }
@@ -219,10 +217,10 @@ impl<'s> Walk<'s> {
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
-        if self.rules.ignores(&path, is_folder) || self.selection.excludes(&path, is_folder) {
+        if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
         }
-        // An entry without extension may be an unreadable folder.
+        // What has no extension may be a folder that cannot be seen as one.
         let matters = format(&entry.name).is_some() || !entry.name.contains('.');
         match entry.kind {
             EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
@@ -238,11 +236,7 @@ impl<'s> Walk<'s> {
 
     fn file(&mut self, path: String, real: String) {
         let readable = path.rsplit('/').next().is_some_and(|name| format(name).is_some());
-        if readable
-            && path != config::FILE
-            && self.selection.includes(&path)
-            && self.seen.insert(real.clone())
-        {
+        if readable && path != config::FILE && self.selection.wants(&path) && self.seen.insert(real.clone()) {
             self.files.insert(path, real);
         }
     }
@@ -257,7 +251,7 @@ fn bad_pattern(pointer: &str, why: &str) -> Finding {
     Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
 }
 
-/// Whether a file is a plan of federate, by its top-level keys.
+/// Whether a file is a plan as this program writes it, judged by its top-level keys.
 fn is_plan(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let top = |key: &str| {
@@ -276,7 +270,7 @@ pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
 }
 
 pub(crate) fn outside(path: &str, target: &str) -> Finding {
-    let message = format!("the symbolic link `{path}` points to `{target}`, which is outside of the repo");
+    let message = format!("the symbolic link `{path}` leaves the repo: it leads to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
         .help("copy the target into the repo, or name the link in .federateignore")
 }

@@ -1,11 +1,11 @@
-//! The anchors of a document, and the limits for aliases.
+//! Anchors of a document, and how much of it aliases may repeat.
 //!
-//! The limit for the share of aliased nodes is that of `kubectl`. The limit in bytes is federate's own.
+//! The share of a document that may come by aliases is `kubectl`'s; the bound on bytes is our own.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The total number of bytes that anchors and aliases of one document may copy.
+/// Bytes that anchors and aliases of one document may copy in all.
 const MAX_COPIED: usize = 64 << 20;
 const TOO_MUCH: &str = "aliases repeat too much of this document: write the values out";
 
@@ -13,27 +13,26 @@ const TOO_MUCH: &str = "aliases repeat too much of this document: write the valu
 #[derive(Default)]
 pub(super) struct Aliases {
     anchors: BTreeMap<usize, Anchor>,
-    /// The number of nodes so far, including aliased ones.
+    /// Nodes so far, those that came by aliases included.
     pub(super) nodes: usize,
     aliased: usize,
     copied: usize,
 }
 
-/// The node of an anchor.
+/// What an alias repeats; `None` while its node is still open.
 struct Anchor {
-    /// `None` until the node is complete.
     value: Option<Value>,
     nodes: usize,
     bytes: usize,
 }
 
 impl Aliases {
-    /// Records the beginning of a collection with an anchor.
+    /// A collection with an anchor begins.
     pub(super) fn open(&mut self, anchor: usize) {
         self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
     }
 
-    /// Stores a value with `nodes` nodes for the aliases of `anchor`.
+    /// Keeps a value of `nodes` nodes for the aliases of `anchor`.
     pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
         let bytes = weight(value);
         self.spend(bytes)?;
@@ -41,7 +40,7 @@ impl Aliases {
         Ok(())
     }
 
-    /// Returns the value of an alias.
+    /// The value that an alias repeats.
     pub(super) fn repeat(&mut self, anchor: usize) -> Result<Value, &'static str> {
         let found = self.anchors.get(&anchor).ok_or("this alias has no anchor before it")?;
         let (nodes, bytes) = (found.nodes, found.bytes);
@@ -52,16 +51,16 @@ impl Aliases {
         }
         self.spend(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
-        value.ok_or("this alias is inside the value that it repeats")
+        value.ok_or("this alias stands inside the value that it repeats")
     }
 
-    /// Counts copied bytes, or other work that is not limited by the length of the text.
+    /// Counts bytes copied, or other work that the length of the text does not bound.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }
 
-    /// Whether too many nodes are aliased: more than 99 % of a small document, or 10 % of a large one.
+    /// Nearly all of a small document may come by aliases, a tenth of a large one.
     #[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
     fn excessive(&self) -> bool {
         const SMALL: f64 = 400_000.0;
@@ -75,7 +74,7 @@ impl Aliases {
     }
 }
 
-/// Returns the approximate number of bytes of a copy of `value`.
+/// Bytes that a copy of `value` takes, roughly.
 fn weight(value: &Value) -> usize {
     size_of::<Value>()
         + match value {

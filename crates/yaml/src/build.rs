@@ -1,7 +1,7 @@
-//! Builds JSON values from parser events. Handles anchors and aliases, merge keys, duplicate keys and limits.
+//! Builds JSON values from parser events: anchors and aliases, merge keys, duplicate keys, limits.
 //!
-//! A merge key takes effect at its position, as in `kubectl`: it overrides the entries before it in the mapping, and
-//! the entries after it override it.
+//! A merge key takes effect where it stands, as with `kubectl`: it overrides what came before it in the
+//! mapping, and what comes after it overrides it.
 
 use super::alias::Aliases;
 use super::events::{MAX_DEPTH, is_merge, parser, position};
@@ -12,32 +12,32 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The number of duplicate keys that are reported for one document.
+/// Duplicate keys that are reported of one document.
 const MAX_DUPLICATES: usize = 100;
-/// The number of nodes in one document, with expanded aliases. API servers accept far fewer.
+/// Nodes that one document may have, aliases written out; an API server takes far fewer.
 const MAX_NODES: usize = 1_000_000;
 
 /// Builds the documents of one text.
 pub(super) struct Builder<'a> {
     text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
-    /// The number of lines before `text` in the file.
+    /// Lines of the file before `text`.
     first_line: u32,
     aliases: Aliases,
-    /// The lines of the keys of all open mappings (0 for a merged key).
+    /// For every mapping that is open, the line of each of its keys (0: came by a merge).
     key_lines: Vec<u32>,
-    /// The errors for duplicate keys of the document so far.
+    /// Duplicate keys of the document so far.
     duplicates: Vec<Error>,
     depth: usize,
-    /// Whether blanks would fix the last error.
+    /// The last error could be mended with blanks.
     lacks_blanks: bool,
 }
 
-/// The next item of a text.
+/// What the text holds next.
 pub(super) enum Next {
-    /// A document: the line of its first node, and its value or errors.
+    /// A document: line of its first node, and its value or the reasons why it has none.
     Document(u32, Result<Value, Vec<Error>>),
-    /// The end of the text.
+    /// Nothing more.
     End,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads the next document. The rest of the text cannot be read after an error.
+    /// The next document. After an error there is nothing more to read from this text.
     pub(super) fn next(&mut self) -> Next {
         loop {
             match self.event() {
@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Checks the name of an anchor. YAML 1.1 is stricter than the parser.
+    /// YAML 1.1 is stricter about these names than the parser.
     fn anchor_name(&self, name: &str, span: &Span) -> Result<(), Error> {
         if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
             return Ok(());
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Builds a collection one level deeper, and stores it if it has an anchor.
+    /// Builds a collection one level deeper and keeps it if it has an anchor.
     fn anchored(
         &mut self,
         anchor: usize,
@@ -217,22 +217,16 @@ impl<'a> Builder<'a> {
             Entry::Occupied(mut entry) => {
                 entry.insert(value);
                 let key = entry.key().clone();
-                self.repeated_key(map, base, &key, span)
+                self.again(map, base, &key, span)
             }
         }
     }
 
-    /// Handles a key that the mapping already has: it overrides a merged key, and is otherwise an error.
-    fn repeated_key(
-        &mut self,
-        map: &Map<String, Value>,
-        base: usize,
-        key: &str,
-        span: &Span,
-    ) -> Result<(), Error> {
+    /// A key was already there: by a merge, which it overrides, or by itself.
+    fn again(&mut self, map: &Map<String, Value>, base: usize, key: &str, span: &Span) -> Result<(), Error> {
         let at = self.position(span);
         let slot = map.keys().position(|other| other == key).unwrap_or_default();
-        // The length of the text does not limit the work of this search.
+        // The search above is work that the text's length does not bound.
         self.aliases.spend(slot).or_else(|message| self.error(span, message))?;
         let Some(line) = self.key_lines.get_mut(base + slot) else { return Ok(()) };
         let first = std::mem::replace(line, at.line);
@@ -284,7 +278,7 @@ impl<'a> Builder<'a> {
             Value::Array(sources) if sequence => sources,
             _ => vec![Value::Null],
         };
-        // The first of several sources takes precedence.
+        // The first of several sources wins.
         for source in sources.into_iter().rev() {
             let Value::Object(source) = source else {
                 return self.error(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
@@ -302,7 +296,7 @@ impl<'a> Builder<'a> {
         self.aliases.repeat(anchor).or_else(|message| self.error(span, message))
     }
 
-    /// Whether blanks would fix the last error.
+    /// Whether the text could be read with more blanks in it; to be asked after an error.
     pub(super) fn lacks_blanks(&self) -> bool {
         self.lacks_blanks
     }
@@ -350,11 +344,11 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn duplicate(key: &str, first: u32, second: u32) -> String {
-    format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {second}")
+fn duplicate(key: &str, first: u32, again: u32) -> String {
+    format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
 }
 
-/// Returns an escape in a double-quoted scalar that JSON has and YAML 1.1 does not: `\/` or a surrogate.
+/// An escape of a double-quoted scalar that JSON has and YAML 1.1 has not: `\/` or half a character.
 fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
     let source = span.slice(text)?;
     let mut from = 0;
@@ -373,8 +367,8 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
     None
 }
 
-/// Returns the map without spare capacity. A map that has grown has capacity for up to twice as many keys, which a
-/// large repo would keep in memory.
+/// The same map without room to grow: a map that grew has room for up to twice as many keys, which a large repo
+/// would hold as long as it is read.
 fn exact(map: Map<String, Value>) -> Map<String, Value> {
     let mut exact = Map::with_capacity(map.len());
     exact.extend(map);

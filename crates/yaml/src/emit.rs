@@ -1,5 +1,5 @@
-//! Writes YAML that `kubectl` reads back as the same value: block style, two spaces, list items below their key
-//! without indentation, literal blocks for multi-line text, quotes only where necessary.
+//! Writing YAML that `kubectl` reads back as the same value: block style, two spaces, list items under
+//! their key without indentation, literal blocks for multi-line text, quotes only where needed.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::scalar::{self, Plain};
 
-/// The longest key in the simple form. Longer keys are written in the explicit form, because parsers limit the
-/// distance to the `:` of a simple key.
+/// Keys longer than this are written in the explicit form, since parsers bound how far they look for
+/// the `:` of a simple key.
 const SIMPLE_KEY: usize = 500;
 
-/// Appends a document to `out`.
+/// Appends a document.
 pub(super) fn document(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => mapping(map, 0, out),
@@ -33,7 +33,7 @@ fn indent(depth: usize, out: &mut String) {
     }
 }
 
-/// Writes the entries of a mapping, each on its own line with `depth` spaces.
+/// The entries of a mapping, each on its own line, `depth` spaces in.
 fn mapping(map: &Map<String, Value>, depth: usize, out: &mut String) {
     for (position, (name, value)) in map.iter().enumerate() {
         if position > 0 {
@@ -61,7 +61,7 @@ fn key(name: &str, depth: usize, out: &mut String) {
     out.push(':');
 }
 
-/// Writes the value after a key.
+/// What follows a key.
 fn entry(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -82,7 +82,7 @@ fn entry(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// Writes the items of a list, each with `depth` spaces and `- `.
+/// The items of a list, each begun by `- `, `depth` spaces in.
 fn list(items: &[Value], depth: usize, out: &mut String) {
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
@@ -100,7 +100,7 @@ fn list(items: &[Value], depth: usize, out: &mut String) {
     }
 }
 
-/// Writes a scalar, an empty collection or a literal block.
+/// A value that needs no lines of its own, or a literal block.
 fn inline(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -118,7 +118,7 @@ fn write_number(number: &serde_json::Number, out: &mut String) {
         Some(float) if number.is_f64() => out.push_str(&float_text(float)),
         _ => {
             let written = write!(out, "{number}");
-            debug_assert!(written.is_ok(), "writing to a String never fails");
+            debug_assert!(written.is_ok(), "a String takes everything");
         }
     }
 }
@@ -133,18 +133,18 @@ fn string(text: &str, depth: usize, out: &mut String) {
     if plain(text) { out.push_str(text) } else { quoted(text, out) }
 }
 
-/// Whether the text is read as the same text without quotes.
+/// Whether the text can stand without quotes and is read as that text.
 pub(super) fn plain(text: &str) -> bool {
-    is_plain_syntax(text) && !is_ambiguous(text)
+    unquotable(text) && !reads_otherwise(text)
 }
 
-/// Whether a reader would resolve the unquoted text to another type or value.
-fn is_ambiguous(text: &str) -> bool {
+/// Whether a reader would take the bare text for something else than that text.
+fn reads_otherwise(text: &str) -> bool {
     text == "<<" || is_date(text) || scalar::plain(text) != Plain::Text
 }
 
-/// Whether the text has no syntax of YAML's block style.
-fn is_plain_syntax(text: &str) -> bool {
+/// Whether nothing in the text has a meaning in YAML's block style.
+fn unquotable(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
     let spaced = bytes.get(1).is_none_or(|b| *b == b' ');
@@ -169,13 +169,13 @@ fn inner_plain(text: &str) -> bool {
     ascii_ok && (text.is_ascii() || text.chars().all(printable))
 }
 
-/// Whether YAML readers accept a character unescaped.
+/// Characters that YAML readers take as they stand.
 fn printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Whether the text can be a literal block, which must not have a space at the end or before a line break.
+/// A literal block cannot end in a space, nor have one before a line break.
 fn literal_fits(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '\n' | '\t') || printable(c))
         && text.bytes().any(|b| !matches!(b, b'\n' | b' ' | b'\t'))
@@ -201,15 +201,16 @@ fn literal(text: &str, depth: usize, out: &mut String) {
             out.push_str(line);
         }
     }
-    // The caller writes the line break after the last line.
+    // The line break after the last line is the caller's.
     for _ in 1..text.len() - body.len() {
         out.push('\n');
     }
 }
 
-/// Writes the text in single quotes, or in double quotes if the unquoted text is ambiguous or needs escapes.
+/// In single quotes where they do, in double quotes when the text would read as something else or
+/// needs escapes.
 fn quoted(text: &str, out: &mut String) {
-    if !text.is_empty() && !is_ambiguous(text) && text.chars().all(printable) {
+    if !text.is_empty() && !reads_otherwise(text) && text.chars().all(printable) {
         out.push('\'');
         for (at, part) in text.split('\'').enumerate() {
             out.push_str(if at > 0 { "''" } else { "" });
@@ -238,10 +239,10 @@ fn escape(code: u32, out: &mut String) {
         0x100..=0xffff => write!(out, "\\u{code:04x}"),
         _ => write!(out, "\\U{code:08x}"),
     };
-    debug_assert!(written.is_ok(), "writing to a String never fails");
+    debug_assert!(written.is_ok(), "a String takes everything");
 }
 
-/// Whether the text begins like an ISO date. Other readers resolve such text to a date.
+/// Whether the text begins as an ISO date does, which other readers take for one.
 fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 8
@@ -250,7 +251,7 @@ fn is_date(text: &str) -> bool {
         && bytes[5].is_ascii_digit()
 }
 
-/// Formats a float as Go's `%g` does: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
+/// A float as Go's `%g` writes it: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 fn float_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

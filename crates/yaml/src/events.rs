@@ -1,13 +1,13 @@
-//! The events of the parser: limits, positions and merge keys.
+//! The parser's events: with which limits they are read, where they stand, which of them is a merge key.
 
 use granit_parser::{Parser, ScalarStyle, StrInput, Tag};
 
 use super::{Position, tag};
 
-/// The deepest nesting of collections.
+/// Collections nested deeper than this are refused.
 pub(super) const MAX_DEPTH: usize = 512;
 
-/// Creates a parser for the events of a text.
+/// The events of a text.
 pub(super) fn parser(text: &str) -> Parser<'_, StrInput<'_>> {
     Parser::new_from_str_with_options(text, options())
 }
@@ -21,13 +21,13 @@ fn options() -> granit_parser::Options {
     }
 }
 
-/// Converts a position of the parser (line from 1, column from 0) to a position in the whole file.
+/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
 pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
     let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
 }
 
-/// Whether a scalar is a merge key (`<<`).
+/// Whether a scalar is the key that merges what its value holds.
 pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
     text == "<<"
         && match tag {

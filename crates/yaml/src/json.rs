@@ -1,7 +1,7 @@
-//! Reads JSON: one value or a sequence of values, as `kubectl` accepts them.
+//! Reads text that is JSON: one value or several in a row, as `kubectl` takes them.
 //!
-//! Numbers are converted as in YAML. Text that is not valid JSON or has a duplicate key is left to the YAML reader,
-//! which accepts nearly all JSON and has better error messages.
+//! Numbers come out as they would from YAML. Text that is not JSON after all, or that gives a key twice,
+//! is left to the YAML reader, which accepts nearly all JSON and has the better messages.
 
 use super::scalar;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -9,11 +9,10 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The longest text, in bytes, that is read as JSON. Longer text is left to the YAML reader, which limits the number
-/// of values.
+/// Longer text is left to the YAML reader, which counts what it builds.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Returns the values of `text` and their byte offsets. `None` if `text` is not JSON.
+/// The values of `text` and where in it they begin, in bytes, if it is JSON.
 pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     if text.len() > MAX_BYTES || !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
@@ -29,7 +28,7 @@ pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     Some(values)
 }
 
-/// A JSON value with the numbers that `kubectl` would print, and without duplicate keys.
+/// A JSON value with the numbers that `kubectl` would print, and no key twice.
 struct Exact(Value);
 
 impl<'de> serde::Deserialize<'de> for Exact {

@@ -1,13 +1,13 @@
-//! Reads and writes YAML as `kubectl` does.
+//! YAML as `kubectl` reads and writes it.
 //!
-//! `kubectl` parses YAML 1.1 with a Go library and converts it to JSON before it uses the result. This crate
-//! implements the rules of both steps, and recorded cases verify them (`tests/conformance/yaml`). An event parser
-//! handles the syntax; this crate interprets scalars, tags, keys, anchors and merge keys.
+//! `kubectl` reads YAML 1.1 with a Go library and turns it into JSON before anything else looks at it; the
+//! rules here are that pair's, and recorded cases hold them in place (`tests/conformance/yaml`).
+//! The syntax is left to an event parser; what scalars, tags, keys, anchors and merge keys mean is ours.
 //!
-//! Deliberate differences, all of them safer: a duplicate key is an error; documents after `...`, or after a `---`
-//! with content on its line, are read instead of dropped; `%` directives may precede `---`; files, nesting, aliases
-//! and values are limited. Not supported, although `kubectl` supports them: NEL, LS and PS as line breaks, `"\'"`,
-//! and block scalars without indentation.
+//! Deliberate differences, each on the side of caution: a key given twice is an error, further documents
+//! after `...` or after a `---` with content on its line are read instead of dropped, `%` directives may
+//! precede `---`, and files, nesting, aliases and values are limited. Not taken, though `kubectl` takes
+//! them: NEL, LS and PS as line breaks, `"\'"`, and a block of text that is not indented at all.
 
 mod alias;
 mod build;
@@ -25,42 +25,42 @@ mod tag;
 
 use serde_json::Value;
 
-/// One document of a YAML stream, as the JSON value to which `kubectl` converts it.
+/// One document of a YAML stream, as the JSON value that `kubectl` makes of it.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The index of the document in the stream, from 0. Empty documents count, but are not returned.
+    /// Which document of the stream, from 0; empty documents count, but are not returned.
     pub index: u32,
-    /// The line of its first node, from 1.
+    /// Line of its first node, from 1.
     pub line: u32,
-    /// The value of the document.
+    /// What it says.
     pub value: Value,
 }
 
-/// A position in a text.
+/// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The line, from 1.
+    /// From 1.
     pub line: u32,
-    /// The column, from 1, in characters.
+    /// From 1, in characters.
     pub column: u32,
 }
 
-/// The reason why a document cannot be read.
+/// Why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// The position of the error.
+    /// Where.
     pub at: Position,
     /// What is wrong.
     pub message: String,
 }
 
-/// The contents of a stream: the valid documents, and the errors of the invalid ones.
+/// What a stream holds: the documents that could be read, and an error for each that could not.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// The documents, in order, without empty ones.
+    /// In order; empty documents are left out.
     pub documents: Vec<Document>,
-    /// The errors, in order.
+    /// In order.
     pub errors: Vec<Error>,
 }
 
@@ -69,29 +69,29 @@ pub fn read(bytes: &[u8]) -> Stream {
     stream::read(bytes)
 }
 
-/// Returns the position of the value at `pointer` (a JSON pointer) in document `index`. For an entry of a mapping,
-/// this is the position of its key. `None` if there is no such value.
+/// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a
+/// mapping's entry. `None` when there is no such value.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     locate::locate(bytes, index, pointer, false)
 }
 
-/// Returns the position of the value at `pointer`, or of its closest existing parent.
+/// The same, or the place of the closest parent that there is.
 pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     locate::locate(bytes, index, pointer, true)
 }
 
-/// Whether [`write()`] writes a text without quotes, so that it is read back as the same text.
+/// Whether [`write()`] puts a text down as it is, without quotes; it is read back as that text then.
 pub fn is_plain(text: &str) -> bool {
     emit::plain(text)
 }
 
-/// Appends `value` to `out` as one document in block style, which `kubectl` reads back as the same value.
+/// Appends `value` as one block-style document that `kubectl` reads back as the same value.
 pub fn write(value: &Value, out: &mut String) {
     emit::document(value, out);
 }
 
-/// Returns the value with the keys of all mappings in the order in which `kubectl` writes them: letters by code
-/// point, runs of digits by number.
+/// The value with the keys of all mappings in the order in which `kubectl` writes them: letters by
+/// code, runs of digits by number.
 pub fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {

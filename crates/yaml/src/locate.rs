@@ -1,7 +1,7 @@
-//! Finds the position of the value at a JSON pointer in a file, for messages about the value.
+//! Finds where in a file the value at a JSON pointer is written, for messages about it.
 //!
-//! The document is parsed again into a tree of positions. Aliases and merge keys are followed, so that the position
-//! is that of the original value.
+//! The document is parsed again into a tree of places. Aliases and merge keys are followed, so that the
+//! place is the one where the value is written, not where it is repeated.
 
 use super::events::{self, MAX_DEPTH};
 use super::stream::{self, Chunk};
@@ -9,7 +9,7 @@ use super::{Position, Stream, json, repair, scalar, tag};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::collections::BTreeMap;
 
-/// The number of merge keys that one search follows.
+/// Merge keys that one search may look into.
 const MAX_MERGES: u32 = 10_000;
 
 /// See [`super::locate`] and, with `nearest`, [`super::locate_nearest`].
@@ -46,12 +46,12 @@ fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str, nearest: bool) -> Optio
     tree.follow(root, pointer, nearest)
 }
 
-/// The nodes of a document, by index.
+/// The nodes of a document, by number.
 struct Tree<'a> {
     parser: Parser<'a, StrInput<'a>>,
     first_line: u32,
     nodes: Vec<Node>,
-    /// The node of each anchor.
+    /// Node of each anchor.
     anchors: BTreeMap<usize, usize>,
     depth: usize,
     merges: u32,
@@ -148,7 +148,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Returns the position of the value at `pointer` below `root` or, with `nearest`, of its closest parent.
+    /// The place of the value at `pointer` below `root`, or with `nearest` of its closest parent.
     fn follow(&mut self, root: usize, pointer: &str, nearest: bool) -> Option<Position> {
         let mut at = self.nodes.get(root)?.at;
         let mut node = root;
@@ -173,7 +173,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Returns the node to which an alias refers, or the node itself.
+    /// The node that an alias stands for, or the node itself.
     fn target(&self, node: usize) -> Option<usize> {
         match self.nodes.get(node)?.kind {
             Kind::Alias(target) => Some(target),
@@ -181,7 +181,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Returns the entry of a mapping that determines a key: the last one.
+    /// The entry of a mapping that has the last word on a key: of two, the later one.
     fn entry(&mut self, mapping: usize, wanted: &str, depth: usize) -> Option<(Position, usize)> {
         self.merges += 1;
         if depth > MAX_DEPTH || self.merges > MAX_MERGES {
@@ -212,7 +212,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Returns the JSON key of a mapping key. The inner `None` means a merge key, the outer one an invalid key.
+/// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that has none.
 #[allow(clippy::option_option)] // three outcomes
 pub(super) fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
     if events::is_merge(text, style, tag) {

@@ -1,8 +1,8 @@
 //! The order in which `kubectl` writes keys.
 //!
-//! Facts: at the first difference, two letters compare by code point. A letter comes after any other character, or
-//! before it if a digit precedes the difference. Otherwise, runs of digits compare by number, then by length, then by
-//! code point.
+//! Facts: at the first difference two letters compare by code; a letter comes after anything else,
+//! but before it when both keys have a digit just before; otherwise runs of digits compare by number,
+//! then by length, then by code.
 
 use std::cmp::Ordering;
 
@@ -22,8 +22,8 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Compares the runs of digits that begin at `at`. A zero there is not a leading zero if a digit before it is not
-/// zero.
+/// Compares the runs of digits that begin at `at`. A zero there is not a leading one if the digits
+/// before it are not all zero.
 fn numbers(a: &[char], b: &[char], at: usize) -> Ordering {
     let zero = a[at] == '0' || b[at] == '0';
     let before = a[..at].iter().rev().take_while(|c| c.is_numeric());
@@ -48,7 +48,7 @@ mod tests {
     use super::natural;
 
     #[test]
-    fn runs_of_digits_compare_by_number() {
+    fn numbers_in_keys_count() {
         let mut keys = vec!["a10", "a2", "b", "a", "A", "a1b", "a1", "1", "10", "9", "a-b", "a.b", "ab"];
         keys.sort_by(|a, b| natural(a, b));
         assert_eq!(keys, ["1", "9", "10", "A", "a", "a-b", "a.b", "a1", "a1b", "a2", "a10", "ab", "b"]);

@@ -1,18 +1,17 @@
-//! Inserts blanks that the parser requires and `kubectl` does not.
+//! Puts blanks where the parser wants them and `kubectl` does not.
 //!
-//! In YAML 1.1, the lines of a quoted scalar may begin at any column, and a comment may follow a value without a
-//! blank. Blanks do not change the meaning there, so they are inserted into a text that the parser rejects without
-//! them.
+//! YAML 1.1 readers let the lines of a quoted text begin at any column and a comment follow a value at
+//! once. There blanks change nothing, so a text that the parser refuses for want of them gets them.
 
 use super::events;
 use granit_parser::{ErrorKind, ScanError};
 
-/// The number of repairs of one text. Each of them requires reading the text again.
+/// Places that one text may need repaired; each costs reading the text once more.
 const MAX_REPAIRS: usize = 100;
-/// The total number of bytes that are read again for repairs.
+/// Bytes that may be read again for repairs.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Returns the number of blanks that fix an error. `None` if blanks do not fix it.
+/// How many blanks would mend an error, if blanks would.
 pub(super) fn blanks(error: &ScanError) -> Option<usize> {
     match error.kind() {
         ErrorKind::InvalidQuotedScalarIndent => Some(40),
@@ -21,11 +20,11 @@ pub(super) fn blanks(error: &ScanError) -> Option<usize> {
     }
 }
 
-/// Returns the text with all missing blanks. `None` if there are too many.
+/// The text with all the blanks it lacks; `None` if there is no end to them.
 pub(super) fn repaired(text: &str) -> Option<String> {
     let mut text = text.to_owned();
     for _ in 0..MAX_REPAIRS.min(1 + MAX_BYTES / text.len().max(1)) {
-        let Some((at, blanks)) = first_missing(&text) else { return Some(text) };
+        let Some((at, blanks)) = first_lack(&text) else { return Some(text) };
         if !text.is_char_boundary(at) {
             return None;
         }
@@ -34,8 +33,7 @@ pub(super) fn repaired(text: &str) -> Option<String> {
     None
 }
 
-/// Returns the offset and the number of the first missing blanks.
-fn first_missing(text: &str) -> Option<(usize, usize)> {
+fn first_lack(text: &str) -> Option<(usize, usize)> {
     let mut parser = events::parser(text);
     loop {
         if let Err(error) = parser.next_event()? {

@@ -1,12 +1,13 @@
-//! Resolves plain scalars and mapping keys as `kubectl` does.
+//! What a scalar means: `kubectl`'s reading of plain text, of tags, and of mapping keys.
 //!
-//! The rules are those of a YAML 1.1 reader in Go, followed by a conversion to JSON: `yes`, `on` and `y` are booleans,
-//! a leading `0` means octal, numbers may contain `_`, sexagesimal numbers and timestamps stay text, integers beyond
-//! 64 bits become floats, and floats are printed as Go prints JSON and then read as an integer if they look like one.
+//! The rules are those of a YAML 1.1 reader written in Go, followed by a conversion to JSON: `yes`, `on`
+//! and `y` are booleans, a leading `0` means octal, `_` may stand in numbers, sexagesimal numbers and
+//! timestamps stay text, integers beyond 64 bits become floats, and floats are printed the way Go prints
+//! JSON and then read again as an integer where they look like one.
 
 use serde_json::{Number, Value};
 
-/// The type and value of plain text.
+/// What plain text resolves to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Plain {
     /// `null`, `~` or nothing.
@@ -17,9 +18,9 @@ pub(super) enum Plain {
     Int(i64),
     /// An integer above [`i64::MAX`].
     Uint(u64),
-    /// Any other number, including infinities and not-a-number.
+    /// Any other number, infinities and not-a-number included.
     Float(f64),
-    /// Text.
+    /// Nothing but text.
     Text,
 }
 
@@ -64,7 +65,7 @@ fn number(text: &str) -> Plain {
     if text.contains('_') { digits(&text.replace('_', "")) } else { digits(text) }
 }
 
-/// Whether all underscores are between two digits. Numbers that begin with a point allow no others.
+/// A number that begins with a point takes underscores only between two digits, other numbers anywhere.
 fn underscores_between_digits(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -95,7 +96,7 @@ fn digits(text: &str) -> Plain {
     signed_binary(text).map_or(Plain::Text, Plain::Int)
 }
 
-/// Parses an unsigned integer in the base of its prefix: `0x`, `0b`, `0o`, `0` (octal) or none.
+/// The digits of an integer in the base that its prefix names: `0x`, `0b`, `0o`, `0` (octal) or none.
 fn magnitude(text: &str) -> Option<u64> {
     let (base, digits) = match text.as_bytes() {
         [b'0', b'x' | b'X', _, ..] => (16, &text[2..]),
@@ -106,7 +107,7 @@ fn magnitude(text: &str) -> Option<u64> {
         _ => (10, text),
     };
     if digits.starts_with('+') {
-        return None; // from_str_radix would accept the sign
+        return None; // from_str_radix would take the sign
     }
     u64::from_str_radix(digits, base).ok()
 }
@@ -115,13 +116,13 @@ fn with_sign(magnitude: u64, negative: bool) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Parses a binary number with the sign after the prefix, such as `0b-1` and `0b+1`, as `kubectl` does.
+/// `0b-1` and `0b+1` are numbers for `kubectl`: the sign may follow the prefix.
 fn signed_binary(text: &str) -> Option<i64> {
     let digits = text.strip_prefix("0b")?;
     i64::from_str_radix(digits, 2).ok()
 }
 
-/// Whether a text without sign is a decimal float: `1`, `1.`, `1.5` or `.5`, and an optional exponent.
+/// `1`, `1.`, `1.5` or `.5`, then perhaps an exponent; the sign is already gone.
 fn is_decimal_float(text: &str) -> bool {
     let bytes = text.as_bytes();
     let run = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -147,9 +148,9 @@ fn is_decimal_float(text: &str) -> bool {
     at == bytes.len()
 }
 
-/// Returns the JSON number to which `kubectl` converts a float. Whole numbers below 1e21 are printed without a point,
-/// with the shortest digits that identify the float, and are integers if they fit. `None` for infinities and
-/// not-a-number, which JSON does not have.
+/// The JSON number that `kubectl` makes of a float: whole numbers below 1e21 are printed without a
+/// point, with the shortest digits that name the float, and are integers from then on if they fit.
+/// `None` for infinities and not-a-number, which JSON does not have.
 pub(super) fn float(value: f64) -> Option<Number> {
     if value.fract() == 0.0 && value.abs() < 1e21 {
         let text = value.to_string();
@@ -163,7 +164,7 @@ pub(super) fn float(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// Returns the JSON value of resolved plain text.
+/// The JSON value of what plain text resolved to.
 pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
     Ok(match plain {
         Plain::Null => Value::Null,
@@ -177,13 +178,13 @@ pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
     })
 }
 
-/// Returns the JSON number for an integer above [`i64::MAX`]. It loses digits, because `kubectl` stores it as a float.
-#[allow(clippy::cast_precision_loss)] // `kubectl` loses digits, too
+/// Integers above [`i64::MAX`] lose digits: `kubectl` holds them as floats.
+#[allow(clippy::cast_precision_loss)] // the loss is the rule
 pub(super) fn wide(value: u64) -> Option<Number> {
     float(value as f64)
 }
 
-/// Returns the JSON key to which `kubectl` converts a mapping key. `None` means the text itself.
+/// The JSON key that `kubectl` makes of a mapping key. `None` stands for the text itself.
 pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
     Ok(Some(match plain {
         Plain::Text => return Ok(None),
@@ -199,9 +200,9 @@ pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// Formats a float key: rounded to 32 bits, with the shortest digits, and with an exponent of at least two digits
+/// A float key is rounded to 32 bits and printed the shortest way, with an exponent of at least two digits
 /// below 1e-4 and from 1e6 on.
-#[allow(clippy::cast_possible_truncation)] // `kubectl` loses digits, too
+#[allow(clippy::cast_possible_truncation)] // the loss is the rule
 fn float_key(value: f64) -> String {
     let value = value as f32;
     if value.is_nan() {

@@ -1,24 +1,24 @@
-//! Splits a file into documents as `kubectl` does, and reads each document separately.
+//! Splits a file into documents the way `kubectl` does, and reads each by itself.
 //!
-//! A line with only `---` and blanks or a comment separates documents before any of them is parsed, so that an error
-//! in one document does not affect the others. Text that begins like JSON is read as JSON if it is valid JSON, and
-//! otherwise as YAML.
+//! A line that begins with `---` and has nothing else on it but blanks or a comment ends the text of one
+//! document before any of it is parsed, so that an error in one document does not touch the others. Text
+//! that begins like JSON is read as JSON if it is; otherwise as YAML.
 
 use super::build::{Builder, Next};
 use super::{Document, Error, Position, Stream, json, repair};
 
-/// The size of the largest file that is read, in bytes.
+/// Files larger than this are refused.
 const MAX_BYTES: usize = 64 << 20;
-/// The number of errors after which the rest of a file is not read.
+/// After more errors than this the rest of a file is not read.
 const MAX_ERRORS: usize = 1000;
 
 /// The text between two separator lines.
 pub(super) struct Chunk<'a> {
-    /// The bytes, without a byte order mark.
+    /// Its bytes, without a byte order mark.
     pub(super) bytes: &'a [u8],
-    /// The offset of the bytes in the file.
+    /// Where they begin in the file.
     pub(super) start: usize,
-    /// The number of lines before it in the file.
+    /// How many lines of the file stand before it.
     pub(super) first_line: u32,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
 pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     let first = *index;
     if chunk.bytes.trim_ascii().is_empty() {
-        // A file may have millions of empty chunks.
+        // Files may have millions of these.
         *index += 1;
         return;
     }
@@ -104,7 +104,7 @@ fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) 
     }
 }
 
-/// Returns the text of a chunk. An error if it is not UTF-8, or has characters that YAML does not allow.
+/// The text of a chunk: UTF-8 without the characters that YAML refuses.
 pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
     let refuse = |at: usize, message: String| {
         let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
@@ -129,7 +129,7 @@ pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
     }
 }
 
-/// Returns the first character that YAML does not allow in a file.
+/// The first character that YAML does not allow in a file.
 fn forbidden(text: &str) -> Option<(usize, char)> {
     let suspect =
         |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF);
@@ -164,7 +164,8 @@ pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// Returns the offsets of the next separator line and of the line after it. `from` is the beginning of a line.
+/// The next separator line at or after `from`, which is the beginning of a line: where it begins, and where
+/// the next line begins.
 fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
     loop {
         let rest = bytes.get(from..)?;
@@ -192,7 +193,7 @@ fn find_dashes(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a text has only directives (`%YAML 1.1`), which belong to the document after them.
+/// Whether a text has directives (`%YAML 1.1`) and nothing else: they belong to the document after them.
 fn only_directives(body: &[u8]) -> bool {
     let mut found = false;
     for line in without_mark(body).split(|&byte| byte == b'\n') {

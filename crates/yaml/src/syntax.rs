@@ -1,9 +1,9 @@
-//! Messages for syntax errors, for the author of the document.
+//! Says what is wrong with the form of a document, in words for the person who wrote it.
 
 use super::events::MAX_DEPTH;
 use granit_parser::{ErrorKind, ScanError};
 
-/// Returns the message for a syntax error. Errors of other kinds keep the message of the parser.
+/// The message for a syntax error; kinds without one here speak for themselves.
 pub(super) fn message(error: &ScanError) -> String {
     let text = match error.kind() {
         ErrorKind::RecursionLimitExceeded => {

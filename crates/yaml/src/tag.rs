@@ -1,25 +1,21 @@
-//! Resolves scalars with tags.
+//! What a tag makes of a scalar.
 //!
-//! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` require that the text resolves to that type, quoted or
-//! not. `!!str` keeps the text, `!!binary` decodes base64, and every other tag keeps the text, too.
+//! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` demand that the text resolves to that type,
+//! quoted or not; `!!str` keeps the text; `!!binary` is base64; every other tag keeps the text too.
 
 use super::scalar::{self, Plain};
 use granit_parser::Tag;
 use std::borrow::Cow;
 
-/// The type and the text of a scalar after its tag was applied.
+/// A scalar whose tag has been obeyed: what it is and its text.
 pub(super) type Tagged<'a> = (Plain, Cow<'a, str>);
 
-/// Returns the name of a tag of YAML's core types, such as `int` for `!!int`. `None` for any other tag.
+/// The name of a tag among YAML's own types, such as `int` of `!!int`; `None` for any other tag.
 pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
     tag.suffix_in_namespace("tag:yaml.org,2002:")
 }
 
-/// Resolves `text` with `tag`.
-///
-/// # Errors
-///
-/// The type that the tag requires, if the text does not have it.
+/// Resolves `text` under `tag`. The error says what the tag wanted.
 pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
     let Some(name) = core_name(tag) else { return Ok((Plain::Text, text)) };
     let plain = match &*name {
@@ -35,7 +31,7 @@ pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, S
         | ("bool", Plain::Bool(_))
         | ("null", Plain::Null)
         | ("timestamp", _) => Ok((plain, text)),
-        #[allow(clippy::cast_precision_loss)] // the tag requires a float
+        #[allow(clippy::cast_precision_loss)] // what was asked for
         ("float", Plain::Int(value)) => Ok((Plain::Float(value as f64), text)),
         _ => Err(mismatch(&text, &name)),
     }
@@ -43,10 +39,10 @@ pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, S
 
 fn mismatch(text: &str, name: &str) -> String {
     let shown: String = text.chars().take(40).collect();
-    format!("`{shown}` is not a value of the type of its tag `!!{name}`")
+    format!("`{shown}` is not what its tag `!!{name}` asks for")
 }
 
-/// Decodes base64 with padding. Each byte that is not valid UTF-8 becomes U+FFFD.
+/// Decodes base64 with padding; bytes that are no text become U+FFFD, one for each.
 fn binary(text: &str) -> Result<String, String> {
     let bytes = base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
     let mut out = String::with_capacity(bytes.len());
@@ -90,7 +86,7 @@ fn sextet(symbol: u8) -> Option<u32> {
     Some(u32::from(value))
 }
 
-/// Whether a text is a timestamp: `2001-1-2`, `2001-01-02 3:4:5.6`, or with `T` or `t` and `Z` or an offset `+01:00`.
+/// `2001-1-2`, `2001-01-02 3:4:5.6`, or the same with `T` or `t` and then `Z` or an offset `+01:00`.
 fn is_timestamp(text: &str) -> bool {
     let mut rest = text;
     let date = digits(&mut rest, 4, 4).is_some_and(|year| {
@@ -140,11 +136,11 @@ fn days(year: u64, month: u64) -> u64 {
     }
 }
 
-fn eat(rest: &mut &str, expected: char) -> bool {
-    rest.strip_prefix(expected).map(|tail| *rest = tail).is_some()
+fn eat(rest: &mut &str, wanted: char) -> bool {
+    rest.strip_prefix(wanted).map(|tail| *rest = tail).is_some()
 }
 
-/// Consumes between `least` and `most` digits. Returns their value, which is meaningless for more than 18 digits.
+/// Takes between `least` and `most` digits; their value is meaningless beyond 18 of them.
 fn digits(rest: &mut &str, least: usize, most: usize) -> Option<u64> {
     let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if count < least {

@@ -1,4 +1,4 @@
-//! Tests of reading, locating and writing through the public interface.
+//! Reading, locating and writing at the level a caller sees.
 
 use super::*;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn an_error_in_one_document_leaves_the_others_alone() {
 }
 
 #[test]
-fn byte_order_marks_line_endings_tabs_and_directives_are_accepted() {
+fn marks_line_ends_tabs_and_directives_are_taken() {
     assert_eq!(one("\u{FEFF}a: 1\r\nb:\r\n- x\r\n"), json!({"a": 1, "b": ["x"]}));
     assert_eq!(one("a:\tb\t# c\n"), json!({"a": "b"}));
     assert_eq!(one("%YAML 1.1\n# c\n---\na: 1\n"), json!({"a": 1}));
@@ -58,7 +58,7 @@ fn byte_order_marks_line_endings_tabs_and_directives_are_accepted() {
 }
 
 #[test]
-fn control_characters_are_refused_with_their_position() {
+fn control_characters_are_refused_where_they_stand() {
     let found = error("a: 1\nb: x\u{7}y\n");
     assert_eq!(found.at, Position { line: 2, column: 5 });
     assert!(found.message.contains("U+0007"), "{found}");
@@ -96,7 +96,7 @@ fn duplicate_keys_name_both_lines() {
 }
 
 #[test]
-fn merge_keys_take_effect_at_their_position() {
+fn merge_keys_take_effect_where_they_stand() {
     let base = "base: &b {x: 1, w: 1}\nother: &o {w: 2, z: 2}\n";
     let t = |rest: &str| one(&format!("{base}t: {rest}\n"))["t"].clone();
     assert_eq!(t("{<<: *b, x: 5}"), json!({"x": 5, "w": 1}));
@@ -119,7 +119,7 @@ fn anchors_repeat_values_and_keys() {
 }
 
 #[test]
-fn tags_determine_types() {
+fn tags_are_obeyed() {
     assert_eq!(
         one("[!!str 1, !!int '7', !!binary 'aGk=', !!timestamp 2001-1-2, !x 1, ! 2]"),
         json!(["1", 7, "hi", "2001-1-2", "1", "2"])
@@ -130,7 +130,7 @@ fn tags_determine_types() {
 }
 
 #[test]
-fn quoted_lines_and_comments_need_no_blanks() {
+fn quoted_lines_and_comments_stand_where_yaml_1_1_lets_them() {
     assert_eq!(
         one("- k: \"a\n  b\"\n  l: 'c\nd'#e\n  m: [1]#f\n"),
         json!([{"k": "a b", "l": "c d", "m": [1]}])
@@ -146,7 +146,7 @@ fn escapes_are_those_of_yaml_1_1() {
 }
 
 #[test]
-fn alias_bombs_are_refused_quickly() {
+fn bombs_end_quickly() {
     let rows = (1..12).map(|row| format!("a{row}: &a{row} [{}]\n", format!("*a{}, ", row - 1).repeat(9)));
     let bomb = format!("a0: &a0 [x, x, x]\n{}", rows.collect::<String>());
     assert!(error(&bomb).message.contains("aliases repeat too much"));
@@ -168,7 +168,7 @@ fn depth_up_to_the_limit_is_read_and_written() {
 }
 
 #[test]
-fn positions_are_found() {
+fn places_are_found() {
     let text =
         "# c\n---\na:\n  b: 1\n  c:\n  - x\n  - k: y\nm: &m\n  p/q: 2\nt:\n  <<: *m\n  o: *m\n1.0: z\n";
     let at = |pointer: &str| locate(text.as_bytes(), 1, pointer).map(|p| (p.line, p.column));
@@ -241,7 +241,7 @@ spec:
     assert_eq!(one(expected), value);
 }
 
-/// Converts the numbers of a value as `kubectl` does.
+/// What `kubectl` makes of the numbers of a value.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(match (number.as_i64(), number.as_f64()) {
@@ -392,14 +392,14 @@ proptest! {
     }
 
     #[test]
-    fn no_input_panics(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nasty()) {
+    fn no_input_is_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nasty()) {
         drop(read(&bytes));
         drop(read(text.as_bytes()));
     }
 }
 
 #[test]
-fn long_keys_are_explicit() {
+fn long_keys_are_marked() {
     let value =
         json!({"a": {"k".repeat(2000): {"x": 1}, "\n".repeat(600): [1, {"k".repeat(2001): "a\nb"}]}, "b": 2});
     assert_eq!(one(&written(&value)), value);

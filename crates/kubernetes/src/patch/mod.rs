@@ -1,67 +1,69 @@
 //! Changes to JSON documents: pointers, JSON patches, and the paths at which two documents differ.
 //!
-//! The `json-patch` crate implements RFC 6902 strictly. Control planes do not: they count negative list indices from
-//! the end, accept `+1` and `01` as indices, and ignore the text before the first `/` of a path. This module therefore
-//! implements the few operations that they use. [`Rules`] are the differences between control planes.
+//! The `json-patch` crate follows RFC 6902 to the letter. Control planes do not: they count negative
+//! list indices from the end, take `+1` and `01` for indices, and ignore what stands before the first
+//! `/` of a path. The few operations they use are few lines, so they are here. Where control planes
+//! differ from each other, [`Rules`] says how.
 
 use serde_json::Value;
 
-/// The reason why an operation fails.
+/// Why an operation cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The path has no `/`.
-    #[error("`{0}` is not a path: it must begin with `/`")]
+    #[error("`{0}` is no path: it must begin with `/`")]
     NotAPath(String),
-    /// The parent of the target does not exist, or is a scalar.
-    #[error("the parent of `{0}` is not a mapping or a list")]
+    /// The value that should hold the target is not there, or holds nothing.
+    #[error("there is nothing at `{0}` that could hold a value")]
     NoParent(String),
-    /// The value to remove or replace does not exist.
+    /// The value to remove or replace is not there.
     #[error("there is no value at `{0}`")]
     Missing(String),
-    /// A list index is not a number, or out of range.
-    #[error("`{index}` is not an index of the list at `{path}`, which has {length} items")]
+    /// A list index that is no number, or out of range.
+    #[error("`{index}` is no index of the list at `{path}`, which has {length} items")]
     Index {
-        /// The index in the path.
+        /// The index as written.
         index: String,
-        /// The path of the list.
+        /// The list.
         path: String,
-        /// The length of the list.
+        /// Its length.
         length: usize,
     },
-    /// The operation is not one of add, remove and replace.
-    #[error("`{0}` is not an operation: use add, remove or replace")]
+    /// Not one of add, remove, replace.
+    #[error("`{0}` is no operation: use add, remove or replace")]
     Operation(String),
-    /// The value differs from the value of a test.
-    #[error("the value at `{0}` differs from the value of the test")]
+    /// A test of a value that is another.
+    #[error("the value at `{0}` is not the one that is tested for")]
     Test(String),
     /// The whole document cannot be added.
     #[error("an empty path means the whole document, which can only be replaced")]
     Whole,
 }
 
-/// The differences between implementations of JSON patches.
+/// Where implementations of JSON patches differ from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// A replaced value must exist. The whole document can be added and replaced. `test` is not supported.
+    /// What is replaced has to be there; the whole document can be added as well as replaced; there
+    /// is no `test`.
     #[default]
     Exact,
-    /// Replacing a missing key of a mapping adds it. The whole document can only be replaced. `test` treats a missing
-    /// key of a mapping as null.
+    /// A key that a mapping lacks can be replaced, which adds it; the whole document can only be
+    /// replaced; `test` compares, and takes null for what a mapping lacks.
     Lenient,
 }
 
 /// One operation of a JSON patch.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'o> {
-    /// The name: `add`, `remove` or `replace`.
+    /// `add`, `remove` or `replace`.
     pub name: &'o str,
-    /// The JSON pointer of the target.
+    /// A JSON pointer.
     pub path: &'o str,
-    /// The new value; null if missing.
+    /// What to add, or to replace with; null when not given.
     pub value: Option<&'o Value>,
 }
 
-/// Returns the unescaped tokens of a JSON pointer. The text before the first `/` is ignored.
+/// The tokens of a JSON pointer, unescaped. What stands before the first `/` is ignored.
 pub fn tokens(path: &str) -> Result<Vec<String>, Error> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -74,12 +76,12 @@ fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
-/// Escapes a key for use in a JSON pointer.
+/// A key as a token of a JSON pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Returns the value at the tokens of a JSON pointer.
+/// The value at tokens.
 pub fn get<'v>(value: &'v Value, tokens: &[String]) -> Option<&'v Value> {
     tokens.iter().try_fold(value, |value, token| match value {
         Value::Object(map) => map.get(token),
@@ -99,7 +101,7 @@ fn get_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value>
     })
 }
 
-/// Parses a list index. A negative index counts from the end. `None` if it is out of range.
+/// A list index, counted from the end when negative; `None` unless below `length`.
 pub fn position(token: &str, length: usize) -> Option<usize> {
     let index: i64 = token.parse().ok()?;
     let length = i64::try_from(length).ok()?;
@@ -107,12 +109,12 @@ pub fn position(token: &str, length: usize) -> Option<usize> {
     (0..length).contains(&index).then(|| usize::try_from(index).ok()).flatten()
 }
 
-/// Applies one operation. On error, the document is unchanged.
+/// Carries out one operation; on error the document is as it was.
 pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     apply_by(Rules::Exact, document, operation)
 }
 
-/// Applies one operation with the given rules. On error, the document is unchanged.
+/// The same by other rules than the usual ones.
 pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     let path = operation.path;
     let tokens = tokens(path)?;
@@ -152,11 +154,12 @@ pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) ->
     }
 }
 
-fn test(found: Option<&Value>, expected: &Value, path: &str) -> Result<(), Error> {
-    if same(found.unwrap_or(&Value::Null), expected) { Ok(()) } else { Err(Error::Test(path.to_owned())) }
+fn test(found: Option<&Value>, wanted: &Value, path: &str) -> Result<(), Error> {
+    let same = same(found.unwrap_or(&Value::Null), wanted);
+    if same { Ok(()) } else { Err(Error::Test(path.to_owned())) }
 }
 
-/// Whether two values are equal. Numbers are compared by value.
+/// Whether two values are equal, numbers by what they amount to.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -202,8 +205,8 @@ fn index_error(index: &str, path: &str, length: usize) -> Error {
     Error::Index { index: index.to_owned(), path: path.to_owned(), length }
 }
 
-/// Returns the JSON pointers at which two values differ. Mappings are compared by key; lists are compared by item if
-/// they have the same length, and otherwise as a whole.
+/// The JSON pointers at which two values differ: mappings are compared key by key, lists item by item
+/// when they are equally long, and as a whole otherwise.
 ///
 /// ```
 /// use serde_json::json;
@@ -219,7 +222,7 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
 
 fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<String>) {
     let length = path.len();
-    let mut descend = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
+    let mut down = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
         path.push('/');
         path.push_str(token);
         match pair {
@@ -231,15 +234,15 @@ fn differ(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<Stri
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (key, value) in before {
-                descend(&escape(key), (Some(value), after.get(key)));
+                down(&escape(key), (Some(value), after.get(key)));
             }
             for key in after.keys().filter(|key| !before.contains_key(*key)) {
-                descend(&escape(key), (None, after.get(key)));
+                down(&escape(key), (None, after.get(key)));
             }
         }
         (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
             for (index, pair) in before.iter().zip(after).enumerate() {
-                descend(&index.to_string(), (Some(pair.0), Some(pair.1)));
+                down(&index.to_string(), (Some(pair.0), Some(pair.1)));
             }
         }
         _ if before != after => paths.push(path.clone()),

@@ -1,8 +1,8 @@
-//! A position in an object: the value, and its JSON pointer.
+//! A place in an object: the value there, and the JSON pointer that names it.
 
 use serde_json::Value;
 
-/// A value with its JSON pointer. Absent fields read as `null`, as in Go.
+/// A value and where it stands. Fields that are absent or `null` read as `null`, as in Go.
 #[derive(Clone, Debug)]
 pub struct Cursor<'v> {
     value: &'v Value,
@@ -10,23 +10,23 @@ pub struct Cursor<'v> {
 }
 
 impl<'v> Cursor<'v> {
-    /// Creates a cursor at the root of an object.
+    /// The root of an object.
     pub fn new(value: &'v Value) -> Self {
         Self { value, pointer: String::new() }
     }
 
-    /// The value at this position.
+    /// The value here.
     pub fn value(&self) -> &'v Value {
         self.value
     }
 
-    /// The JSON pointer of this position or, if it does not exist, of its closest existing parent.
+    /// The JSON pointer of this place; of the nearest place above that is there, if this one is not.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// Returns the field with this name. An absent field has the pointer of its parent, so that a finding about it
-    /// points to existing text.
+    /// The field of that name. One that is absent has this place's pointer, so that a finding about
+    /// it points at something that can be seen.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
         match self.value.get(name) {
@@ -35,7 +35,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Returns the entry of a mapping with this key.
+    /// The entry of a mapping under `key`.
     #[must_use]
     pub fn entry(&self, key: &str) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Returns the position at a JSON pointer relative to this one.
+    /// The place below this one that a relative JSON pointer names.
     #[must_use]
     pub fn below(&self, pointer: &str) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Returns the items of a list; empty if the value is not a list.
+    /// The items of a list; none if this is no list.
     pub fn items(&self) -> impl Iterator<Item = Self> + use<'v> {
         let pointer = self.pointer.clone();
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
@@ -63,12 +63,12 @@ impl<'v> Cursor<'v> {
             .map(move |(index, value)| Self { value, pointer: format!("{pointer}/{index}") })
     }
 
-    /// Whether the value is not `null`.
+    /// Whether there is a value other than `null`.
     pub fn present(&self) -> bool {
         !self.value.is_null()
     }
 
-    /// Whether the value is a non-empty list or mapping.
+    /// Whether this is a list or mapping with something in it.
     pub fn filled(&self) -> bool {
         match self.value {
             Value::Array(items) => !items.is_empty(),
@@ -77,23 +77,23 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// The string value, or an empty string.
+    /// The text here, empty if there is none.
     pub fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// The integer value, or 0.
+    /// The integer here, 0 if there is none.
     pub fn integer(&self) -> i64 {
         self.value.as_i64().unwrap_or_default()
     }
 
-    /// Whether the value is `true`.
+    /// Whether this is `true`.
     pub fn is_true(&self) -> bool {
         self.value.as_bool().unwrap_or_default()
     }
 }
 
-/// Escapes a key for use in a JSON pointer.
+/// A key as one step of a JSON pointer.
 pub(super) fn token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,10 +1,10 @@
-//! Suggests a name for a typo.
+//! The name that was probably meant.
 
-/// The largest edit distance that counts as a typo.
+/// Edits that are still taken for a typo.
 const TYPO: usize = 2;
 
-/// Returns the known name that is closest to `name`: equal except for case, or at most two edits away (and fewer than
-/// its length). The first one, if several are equally close.
+/// The known name nearest to `name`: equal but for case, or at most two edits away (and not all of
+/// the name). The first of several equally near ones.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = known.iter().find(|k| k.eq_ignore_ascii_case(name));
     let close = || {
@@ -18,7 +18,7 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     same.or_else(close).copied()
 }
 
-/// Returns the edit distance between two names. `usize::MAX` if their lengths differ too much.
+/// The edit distance between two names; `usize::MAX` if their lengths alone make it too large.
 fn distance(from: &str, to: &str) -> usize {
     if from.len().abs_diff(to.len()) > TYPO {
         return usize::MAX;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_names_for_typos_only() {
+    fn suggests_a_typo_but_not_another_word() {
         let known = ["exclude", "clusterNames", "json"];
         assert_eq!(nearest("clusterName", &known), Some("clusterNames"));
         assert_eq!(nearest("CLUSTERNAMES", &known), Some("clusterNames"));

@@ -1,4 +1,4 @@
-//! Collects all errors of an object, so that they are reported at once.
+//! What is refused in one object, gathered so that all of it is told at once.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,11 @@ use super::{Cursor, Shape, check};
 use crate::selector::{LabelSelector, invalid_key, invalid_value};
 use crate::{Finding, Object};
 
-/// Rules about an object's `spec` that a shape cannot express.
+/// Rules about an object's `spec` that no shape can say.
 pub type Rules = fn(&mut Refusals<'_>, &Cursor<'_>);
 
-/// Checks an object against its shape and additional rules. A rule adds no error where the shape has found one.
+/// Everything in which an object differs from its shape, and what rules refuse of it. Where the shape has
+/// found an error, no rule adds another.
 pub fn check_by(
     rules: impl FnOnce(&mut Refusals<'_>, &Cursor<'_>),
     object: &Object,
@@ -27,7 +28,7 @@ pub fn check_by(
     findings
 }
 
-/// The errors of one object.
+/// The refusals of one object so far.
 pub struct Refusals<'o> {
     /// The object.
     pub object: &'o Object,
@@ -37,17 +38,17 @@ pub struct Refusals<'o> {
 }
 
 impl<'o> Refusals<'o> {
-    /// Creates an empty collection. `code` is the code of all findings.
+    /// None yet; each will carry this code.
     pub fn of(object: &'o Object, code: &'static str) -> Self {
         Self { object, findings: Vec::new(), code }
     }
 
-    /// Adds an error at a position.
+    /// Refuses the object for what stands at `at`.
     pub fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
         self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
     }
 
-    /// Adds an error if the value is not a valid label selector.
+    /// Refuses what is no label selector.
     pub fn label_selector(&mut self, at: &Cursor<'_>) {
         let invalid = LabelSelector::deserialize(at.value()).ok().and_then(|s| s.invalid());
         if let Some((below, why)) = invalid {
@@ -56,14 +57,14 @@ impl<'o> Refusals<'o> {
         }
     }
 
-    /// Adds an error if the value is not a valid label key.
+    /// Refuses what cannot be the key of a label.
     pub fn label_key(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_key(at.text()) {
             self.add(at, why, "write it like the key of a label");
         }
     }
 
-    /// Adds an error if the value is not a valid label value.
+    /// Refuses what cannot be the value of a label.
     pub fn label_value(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_value(at.text()) {
             self.add(at, why, "write it like the value of a label");

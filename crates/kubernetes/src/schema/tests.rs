@@ -1,4 +1,4 @@
-//! Tests of checking objects against a shape with one field of each type.
+//! A shape with one field of each sort, and what differs from it.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn one(body: Value) -> Finding {
 }
 
 #[test]
-fn a_valid_object_has_no_findings() {
+fn a_good_object_has_nothing_to_say() {
     let item =
         json!({"name": "x", "size": 10, "mode": "", "labels": {"a/b": "c"}, "memory": "1Gi", "on": false});
     assert_eq!(findings(json!({"any": [null], "items": [item]})), []);
@@ -38,7 +38,7 @@ fn a_valid_object_has_no_findings() {
 }
 
 #[test]
-fn errors_point_at_the_field_or_its_parent() {
+fn errors_point_at_the_field_or_what_lacks_it() {
     for (item, pointer, words) in [
         (json!({}), "/items/0", "lacks the required field `name`"),
         (json!({"name": null}), "/items/0", "`items[0]` lacks"),
@@ -54,7 +54,7 @@ fn errors_point_at_the_field_or_its_parent() {
             "`items[0].labels.a/b` must be text",
         ),
         (json!({"name": "x", "labels": {"a": null}}), "/items/0/labels/a", "but is null"),
-        (json!({"name": "x", "memory": "much"}), "/items/0/memory", "is not a quantity"),
+        (json!({"name": "x", "memory": "much"}), "/items/0/memory", "is no quantity"),
         (json!({"name": "x", "on": "yes"}), "/items/0/on", "must be true or false"),
         (json!(null), "/items/0", "must be a mapping, but is null"),
     ] {
@@ -83,7 +83,7 @@ fn a_typo_is_a_warning_with_a_suggestion() {
 }
 
 #[test]
-fn all_problems_are_reported_at_once() {
+fn every_problem_is_told_at_once() {
     let pointers: Vec<String> = findings(json!({"item": 1, "items": [{"name": "x", "size": 0}, {"on": 1}]}))
         .into_iter()
         .map(|f| f.pointer)

@@ -1,13 +1,13 @@
-//! Parses selectors in the notation of `kubectl -l`: `region=eu,tier in (gold,silver),!spot`.
+//! Selectors in the notation of `kubectl -l`: `region=eu,tier in (gold,silver),!spot`.
 
 use super::{LabelSelector, Requirement};
 
 impl LabelSelector {
-    /// Parses a selector in the notation of `kubectl -l`. An empty text matches everything.
+    /// Reads the notation of `kubectl -l`; an empty text selects everything.
     ///
     /// # Errors
     ///
-    /// The reason why the text is invalid.
+    /// What is wrong with the text.
     ///
     /// ```
     /// use federate_kubernetes::selector::LabelSelector;
@@ -29,7 +29,7 @@ impl LabelSelector {
     }
 }
 
-/// Splits a text at the commas outside of parentheses.
+/// The text between commas that no parentheses enclose.
 fn parts(text: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     let outside = |c: char| {
@@ -40,28 +40,28 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 fn requirement(text: &str) -> Result<Requirement, String> {
-    let requirement = |key: &str, operator: &str, values: Vec<String>| Requirement {
+    let made = |key: &str, operator: &str, values: Vec<String>| Requirement {
         key: key.trim().to_owned(),
         operator: operator.to_owned(),
         values,
     };
     if let Some(key) = text.strip_prefix('!') {
-        return Ok(requirement(key, "DoesNotExist", Vec::new()));
+        return Ok(made(key, "DoesNotExist", Vec::new()));
     }
     for (sign, operator) in [("!=", "NotIn"), ("==", "In"), ("=", "In")] {
         if let Some((key, value)) = text.split_once(sign) {
-            return Ok(requirement(key, operator, vec![value.trim().to_owned()]));
+            return Ok(made(key, operator, vec![value.trim().to_owned()]));
         }
     }
     let Some((key, rest)) = text.split_once(char::is_whitespace) else {
-        return Ok(requirement(text, "Exists", Vec::new()));
+        return Ok(made(text, "Exists", Vec::new()));
     };
     let rest = rest.trim();
     for (word, operator) in [("in", "In"), ("notin", "NotIn")] {
         let list = rest.strip_prefix(word).map(str::trim_start);
         if let Some(list) = list.and_then(|list| list.strip_prefix('(')?.strip_suffix(')')) {
             let values = list.split(',').map(|value| value.trim().to_owned()).collect();
-            return Ok(requirement(key, operator, values));
+            return Ok(made(key, operator, values));
         }
     }
     Err(format!("`{text}` is not `KEY`, `!KEY`, `KEY=VALUE`, `KEY!=VALUE`, `KEY in (…)` or `KEY notin (…)`"))

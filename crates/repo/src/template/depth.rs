@@ -1,25 +1,25 @@
-//! Checks the depth of expressions in a template by its tokens, before anything recurses into them.
+//! How deep the expressions of a template are, found from its tokens, before anything recurses into them.
 //!
-//! The parser, the compiler and the engine use at least one stack frame for each nested operator and for each `elif`;
-//! they limit brackets and blocks themselves. A stack overflow aborts the process, so templates that are too deep are
-//! refused here.
+//! Parser, compiler and engine use the stack once or more for each operator that depends on another one and
+//! for each `elif`; brackets and blocks they count themselves. A stack that overflows ends the process, so
+//! templates that are too deep are refused here.
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// The maximum number of nested operators in one expression.
+/// Operators that may depend on each other in one expression.
 pub(super) const MAX_OPERATORS: usize = 100;
 
-/// The maximum number of `elif` branches in one template.
+/// `elif` branches of one template.
 pub(super) const MAX_ELIF: usize = 200;
 
-/// An expression or a block that is too deep, with the position of the first excess token.
+/// What is too deep, and where it begins to be.
 pub(super) struct TooDeep {
     pub(super) at: Span,
     pub(super) message: String,
 }
 
-/// Checks a template. Invalid tokens are left to the parser.
+/// Looks for the first place that is too deep. What is no token at all is left to the parser.
 pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> {
     let mut expression = Operators::default();
     let mut elif = 0;
@@ -30,7 +30,7 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> 
             let message = format!("the template has more than {MAX_ELIF} `elif` branches: use a map");
             return Err(TooDeep { at, message });
         }
-        if expression.add(&token) > MAX_OPERATORS {
+        if expression.take(&token) > MAX_OPERATORS {
             let message = format!(
                 "an expression has more than {MAX_OPERATORS} operators that depend on each other: \
                  set a variable for a part of it"
@@ -41,17 +41,16 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> 
     Ok(())
 }
 
-/// The number of operators from the root of an expression to the last token.
+/// The operators on the way from the root of an expression to the token that was read last.
 #[derive(Default)]
 struct Operators {
     count: usize,
-    /// The count at each open bracket.
+    /// The count at each bracket that is open.
     open: Vec<usize>,
 }
 
 impl Operators {
-    /// Counts a token. Returns the current depth.
-    fn add(&mut self, token: &Token<'_>) -> usize {
+    fn take(&mut self, token: &Token<'_>) -> usize {
         match token {
             Token::VariableStart | Token::BlockStart | Token::VariableEnd | Token::BlockEnd => {
                 *self = Self::default();

@@ -1,4 +1,4 @@
-//! Limits filters that could create large values from small ones: their cost is estimated before they run.
+//! Filters that could make much of little: what they would give is estimated before they run.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,14 @@ use minijinja::{Environment, Error, Output, State, filters};
 use super::guard::{MEASURE, TIMES};
 use super::measure::{MAX_VALUE, charge, limit, measure, size, too_large};
 
-/// The largest count or width that a filter accepts.
+/// The largest count or width that a filter takes.
 const MAX_COUNT: usize = 10_000;
 
-/// The estimated cost of a call.
+/// What a call would cost.
 struct Estimate {
     /// The size of its result.
     result: usize,
-    /// The amount of data that the call processes.
+    /// What it would handle on the way.
     work: usize,
 }
 
@@ -25,7 +25,7 @@ impl From<usize> for Estimate {
     }
 }
 
-/// Adds the limited filters to an environment.
+/// Puts the limits on an environment.
 pub(super) fn limited(environment: &mut Environment<'static>) {
     bounded(environment, "indent", Value::from_function(filters::indent), indent);
     bounded(environment, "tojson", Value::from_function(filters::tojson), tojson);
@@ -48,8 +48,7 @@ pub(super) fn limited(environment: &mut Environment<'static>) {
     });
 }
 
-/// Adds a filter with a cost estimate. The original filter is not available by another name, because `map` accepts
-/// names as strings.
+/// Puts an estimate before a filter. The filter itself gets no other name: `map` takes names as text.
 fn bounded(
     environment: &mut Environment<'static>,
     name: &'static str,
@@ -67,7 +66,7 @@ fn bounded(
     });
 }
 
-/// Returns all arguments except the filtered value, with named arguments last.
+/// All arguments but the value that is filtered, those with a name last.
 fn options(arguments: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();
     for argument in arguments.iter().skip(1) {
@@ -81,7 +80,7 @@ fn options(arguments: &[Value]) -> Vec<Value> {
     all
 }
 
-/// Returns the largest number in the options, which is a count or a width.
+/// The largest number among the options, which counts or widths are.
 fn count(arguments: &[Value]) -> Result<usize, Error> {
     let mut largest = 0;
     for option in options(arguments) {
@@ -114,11 +113,11 @@ fn indent(arguments: &[Value]) -> Result<Estimate, Error> {
 
 fn tojson(arguments: &[Value]) -> Result<Estimate, Error> {
     let input = arguments.first().map_or(Ok(0), size)?;
-    // The size of a node is at least 16, and it is indented once per level.
+    // A node counts 16 at least, and is indented once for each level above it.
     Ok(input.saturating_add(input / 16 * count(arguments)? * 8).into())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the signature of all estimates")]
+#[expect(clippy::unnecessary_wraps, reason = "an estimate like the others")]
 fn replace(arguments: &[Value]) -> Result<Estimate, Error> {
     let text = |at: usize| arguments.get(at).and_then(Value::as_bytes).map_or(0, <[u8]>::len);
     let (value, from, to) = (text(0), text(1), text(2));
@@ -133,7 +132,7 @@ fn join(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(input.saturating_add(items.saturating_mul(joiner.unwrap_or(0))).into())
 }
 
-/// Estimates the cost of `format`: each conversion may show the largest argument, with each width in the text.
+/// Every conversion may show the largest argument, at every width that the text names.
 fn format(arguments: &[Value]) -> Result<Estimate, Error> {
     let text = arguments.first().and_then(Value::as_str).unwrap_or_default();
     let (mut widths, mut number) = (0usize, 0usize);
@@ -155,7 +154,7 @@ fn format(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(text.len().saturating_add(widths).saturating_add(shown).into())
 }
 
-/// Estimates the cost of a filter or test for each item.
+/// A filter or test for each item.
 fn each(arguments: &[Value]) -> Result<Estimate, Error> {
     let items = arguments.first().and_then(Value::len).unwrap_or(0);
     let mut work = 0;
@@ -165,7 +164,7 @@ fn each(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(Estimate { result: 0, work: items.saturating_mul(work) })
 }
 
-/// Multiplies as the template engine does, if the result is not too large.
+/// Multiplies as the engine does, if what is repeated does not become too large.
 fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
     static OPERATOR: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
     let repeated = |value: &Value, count: &Value| -> Result<usize, Error> {
@@ -184,6 +183,6 @@ fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error>
     charge(state, most)?;
     let operands = minijinja::context! { left => left, right => right };
     let product = OPERATOR.compile_expression("left * right")?.eval(operands);
-    // Remove the position, which is that in the expression above.
+    // Its place would be that in the expression above.
     product.map_err(|e| Error::new(e.kind(), e.detail().unwrap_or_default().to_owned()))
 }

@@ -1,9 +1,9 @@
-//! Adds limits to a parsed template.
+//! Puts the limits into a parsed template.
 //!
-//! The template engine limits the number of steps, but not the work of a step: each `x ~ x` doubles a value.
-//! Therefore, every operand that a step may copy, compare or convert passes through the filter [`MEASURE`] first, `*`
-//! becomes the filter [`TIMES`], and literal text is emitted like any other value, so that its repetition in loops
-//! counts. Templates cannot use the names of these filters.
+//! The engine counts steps, but not what a step does: `x ~ x` doubles a value at each of them. So every
+//! operand that a step may copy, compare or convert goes through the filter [`MEASURE`] first, `*`
+//! becomes the filter [`TIMES`], and literal text is written like any other value, so that loops over it
+//! are counted. Templates cannot spell these filters.
 
 use minijinja::machinery::ast::{
     AutoEscape, BinOp, BinOpKind, Block, Call, CallArg, CallBlock, Compare, CompareOp, Const, Do, EmitExpr,
@@ -13,13 +13,13 @@ use minijinja::machinery::ast::{
 };
 use minijinja::value::{Value, ValueKind};
 
-/// The filter that measures a value and returns it.
+/// Measures a value and gives it back.
 pub(super) const MEASURE: &str = "<measure>";
 
-/// The filter that multiplies numbers, and repeats strings and lists within the limits.
+/// Multiplies; repeats texts and lists within the limits.
 pub(super) const TIMES: &str = "<times>";
 
-/// The length up to which a string constant is not measured.
+/// A text constant up to this length is not measured.
 const SHORT: usize = 64;
 
 fn same<T, U>(from: &Spanned<T>, node: U) -> Spanned<U> {
@@ -34,7 +34,7 @@ fn all<'a>(expressions: &[Expr<'a>]) -> Vec<Expr<'a>> {
     expressions.iter().map(plain).collect()
 }
 
-/// Returns the statement with limits.
+/// The statement with the limits put in.
 pub(super) fn statement<'a>(statement: &Stmt<'a>) -> Stmt<'a> {
     match statement {
         Stmt::Template(s) => Stmt::Template(same(s, Template { children: body(&s.children) })),
@@ -114,8 +114,7 @@ fn arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     arguments.iter().map(argument).collect()
 }
 
-/// Returns an expression whose value is not measured here, because it is only passed on, accessed or emitted. Emitted
-/// values are measured by the formatter.
+/// An expression whose value is only passed on, looked into, or written; what is written is measured then.
 fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
         Expr::Var(e) => Expr::Var(same(e, Var { id: e.id })),
@@ -130,7 +129,8 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
             },
         )),
         Expr::UnaryOp(e) => {
-            #[expect(clippy::needless_match, reason = "the type is not `Copy`")]
+            // The engine's type is not `Copy`.
+            #[expect(clippy::needless_match, reason = "it is behind a reference")]
             let op = match e.op {
                 UnaryOpKind::Not => UnaryOpKind::Not,
                 UnaryOpKind::Neg => UnaryOpKind::Neg,
@@ -178,7 +178,7 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
     }
 }
 
-/// Returns an expression whose value is measured before it is used.
+/// An expression whose value is measured before it is used.
 fn measured<'a>(expression: &Expr<'a>) -> Expr<'a> {
     let small = match expression {
         Expr::Const(e) => match e.value.kind() {

@@ -1,6 +1,6 @@
-//! Finds the lines of a template that render the documents of a text.
+//! Finds the lines of a template that give the documents of a rendering.
 
-/// The separator lines of a template and of its rendered text.
+/// The separator lines of a template and of what it gives.
 pub(super) struct DocumentLines {
     template: Vec<u32>,
     rendered: Vec<u32>,
@@ -14,8 +14,8 @@ impl DocumentLines {
         Self { template: separators(template), rendered: separators(rendered) }
     }
 
-    /// Returns the line of a document in the template: the line after its `---`, if the template and the rendered
-    /// text have the same number of separators, and otherwise the first line.
+    /// The line after the `---` in the template that a document follows, if template and rendering
+    /// have the same number of them; otherwise the first line.
     pub(super) fn of(&self, line: u32) -> u32 {
         let before = self.rendered.partition_point(|separator| *separator <= line);
         let same = self.rendered.len() == self.template.len();

@@ -1,23 +1,23 @@
-//! The size of values, and the limits for processing them.
+//! The size of values, and what a rendering may do with them.
 
 use std::fmt;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// The maximum size of one value, in bytes.
+/// The most that one value may hold.
 pub(super) const MAX_VALUE: usize = 4 << 20;
 
-/// The maximum amount of data that one rendering may process, in bytes.
+/// The most that one rendering may handle.
 pub(super) const MAX_WORK: usize = 64 << 20;
 
-/// The maximum nesting of values.
+/// How deep values may be nested.
 const MAX_DEPTH: usize = 100;
 
-/// The size of a node of a value, without its contents.
+/// What a node of a value counts, whatever it holds.
 const NODE: usize = 16;
 
-/// The limit that stopped a rendering. The type distinguishes federate's limits from errors of the template engine.
+/// Why a rendering was stopped; tells our own limits from what the engine says.
 #[derive(Debug)]
 pub(super) struct Limit(String);
 
@@ -29,13 +29,13 @@ impl fmt::Display for Limit {
 
 impl std::error::Error for Limit {}
 
-/// Creates the error for a limit.
+/// The error of a limit.
 pub(super) fn limit(message: impl Into<String>) -> Error {
     Error::from(ErrorKind::InvalidOperation).with_source(Limit(message.into()))
 }
 
-/// Returns the limit that caused an error, if any.
-pub(super) fn exceeded(error: &Error) -> Option<&Limit> {
+/// The limit that an error comes from, if it does.
+pub(super) fn reached(error: &Error) -> Option<&Limit> {
     let mut source = std::error::Error::source(error);
     while let Some(e) = source {
         if let Some(limit) = e.downcast_ref() {
@@ -50,27 +50,28 @@ pub(super) fn too_large() -> Error {
     limit(format!("a value is larger than {} MiB", MAX_VALUE >> 20))
 }
 
-/// The amount of data that a rendering has processed, in bytes.
+/// What the rendering has handled so far.
 #[derive(Default)]
 struct Work(usize);
 
-/// Returns the number of bytes that a rendering has processed.
-pub(super) fn processed(state: &State<'_, '_>) -> u64 {
+/// How many bytes a rendering has handled.
+pub(super) fn handled(state: &State<'_, '_>) -> u64 {
     let work = state.get_extension().map_or(0, |Work(work)| *work);
     u64::try_from(work).unwrap_or(u64::MAX)
 }
 
-/// Adds `size` to the processed data.
+/// Counts `size` as handled.
 pub(super) fn charge(state: &mut State<'_, '_>, size: usize) -> Result<(), Error> {
     let work = state.get_or_insert_extension_with(Work::default);
     work.0 = work.0.saturating_add(size);
     if work.0 > MAX_WORK {
-        return Err(limit(format!("it processes more than {} MiB of data", MAX_WORK >> 20)));
+        return Err(limit(format!("it handles more than {} MiB of data", MAX_WORK >> 20)));
     }
     Ok(())
 }
 
-/// Adds the size of a value to the processed data, and returns the value. A lazy value is computed.
+/// Measures a value, counts it as handled, and gives it back; what would be computed each time that it is
+/// looked at is computed now.
 pub(super) fn measure(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
     let value = if value.kind() == ValueKind::Iterable { collect(value)? } else { value.clone() };
     charge(state, size(&value)?)?;
@@ -88,7 +89,7 @@ fn collect(value: &Value) -> Result<Value, Error> {
     Ok(Value::from(items))
 }
 
-/// Returns the size of a value. An error if it exceeds a limit.
+/// The size of a value that is within the limits.
 pub(super) fn size(value: &Value) -> Result<usize, Error> {
     let mut size = 0;
     add(value, 0, &mut size)?;

@@ -1,4 +1,4 @@
-//! Tests of `*.j2` files: rendering per cluster, errors and limits.
+//! `*.j2` files: one rendering a cluster, the same decisions on all.
 
 use serde_json::json;
 
@@ -23,12 +23,12 @@ fn config() -> Config {
     .unwrap()
 }
 
-/// Returns the output of a template for m1 and m2.
+/// What a template gives for m1 and m2.
 fn render(source: &str) -> Result<Vec<String>, Finding> {
     let scopes = sort::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
-    let no_claims = |_: &str, _: &str| None;
-    let claims = sort::ClaimedKinds::new(&no_claims, [].iter());
+    let nobody = |_: &str, _: &str| None;
+    let claims = sort::Claiming::new(&nobody, [].iter());
     let renderer = Renderer::new(&clusters, &config(), 1, &scopes, &claims);
     let file = File { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
     let compiled = renderer.compile(&file, source).map_err(|finding| *finding)?;
@@ -69,7 +69,7 @@ fn templates_see_the_cluster_and_its_values() {
 }
 
 #[test]
-fn lines_with_only_tags_add_nothing_to_the_output() {
+fn lines_of_tags_alone_leave_nothing() {
     let source = "a:\n  {% for zone in cluster.zones %}\n- {{ zone }}\n  {% endfor %}\nb: 1\n";
     assert_eq!(render(source).unwrap()[0], "a:\n- z1\n- z2\nb: 1\n");
 }
@@ -97,7 +97,7 @@ fn an_error_on_one_cluster_only_names_that_cluster() {
 }
 
 #[test]
-fn templates_have_no_access_to_the_outside() {
+fn templates_reach_nothing_outside() {
     for source in [
         "{% include 'other.yaml.j2' %}",
         "{% include '/etc/passwd' %}",
@@ -122,7 +122,7 @@ fn work_depth_and_output_are_limited() {
     }
 }
 
-/// The known ways to create large values from small templates, with the limit that stops each of them.
+/// Every way that is known to make much of little, and the limit that stops it.
 #[test]
 fn attacks_end_in_an_error_that_names_the_limit() {
     let many = |text: &str| text.repeat(100_000);
@@ -182,9 +182,9 @@ fn attacks_end_in_an_error_that_names_the_limit() {
     }
 }
 
-/// The deepest templates within the limits, on a thread with the smallest stack.
+/// What the limits let through, at its deepest, on a thread with as little stack as any has.
 #[test]
-fn the_deepest_allowed_template_fits_on_the_stack() {
+fn the_deepest_that_is_allowed_fits_on_the_stack() {
     let nested =
         |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(40), close.repeat(40));
     let chain = |text: &str| text.repeat(depth::MAX_OPERATORS - 1);
@@ -209,13 +209,13 @@ fn the_deepest_allowed_template_fits_on_the_stack() {
 }
 
 #[test]
-fn the_first_failing_cluster_is_reported() {
+fn the_first_cluster_in_order_is_blamed() {
     let (_, message) = error("{{ nothing }}");
     assert!(message.contains("cluster m1"), "{message}");
 }
 
 #[test]
-fn errors_contain_no_values() {
+fn errors_show_no_values() {
     for source in [
         "{{ values.image.tag | int + values.image }}",
         "{{ 'hunter2' | int }}",

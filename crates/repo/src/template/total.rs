@@ -1,36 +1,36 @@
-//! Limits for all renderings of a repo together: a repo with a few files and many clusters has many renderings, each
-//! within its own limits.
+//! What all renderings of a repo may take together: a repo of a few files and many clusters is many
+//! renderings, each within its own limits.
 //!
-//! Files are rendered concurrently, so the progress of each file when a limit is reached differs from run to run.
-//! Whether a limit is reached does not differ, because the complete rendering of a file always uses the same resources.
+//! Files are rendered at the same time, so how far each came when the limit is reached differs from run to
+//! run. That it is reached does not: what a file takes when nothing stops it is always the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use federate_kubernetes::{Finding, Severity};
 
-/// The base limit for work, in steps of the template engine.
+/// The work that is always allowed, in steps of the engine.
 const WORK: u64 = 30_000_000;
-/// The additional limit for each rendering.
-const WORK_PER_RENDERING: u64 = 1000;
-/// The base limit for output, in bytes. The same output for several clusters counts once.
+/// The work that each rendering adds to it.
+const WORK_EACH: u64 = 1000;
+/// The output that is always allowed, in bytes; what several clusters get alike counts once.
 const OUTPUT: u64 = 32 << 20;
-/// The additional limit for each rendering.
-const OUTPUT_PER_RENDERING: u64 = 4 << 10;
-/// The divisor of the limits for a single template.
-const TEMPLATE_SHARE: u64 = 4;
+/// The output that each rendering adds to it.
+const OUTPUT_EACH: u64 = 4 << 10;
+/// The part of all this that a single template may take.
+const PART: u64 = 4;
 
-/// Used or allowed resources.
+/// What was taken, or may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Amount {
-    /// Steps of the template engine, and data that filters processed.
+    /// Steps of the engine, and data that filters handled.
     pub(super) work: u64,
-    /// Output in bytes.
+    /// Bytes.
     pub(super) output: u64,
 }
 
 impl Amount {
-    /// Returns a description of the exceeded limit, if any.
-    fn excess(self, limit: Self) -> Option<String> {
+    /// The limit that this exceeds, in words.
+    fn exceeds(self, limit: Self) -> Option<String> {
         if self.output > limit.output {
             Some(format!("more than {} MiB of output", limit.output >> 20))
         } else if self.work > limit.work {
@@ -41,7 +41,7 @@ impl Amount {
     }
 }
 
-/// The resources that all templates may use, and have used.
+/// What all templates may take, and have taken.
 pub(crate) struct Total {
     limit: Amount,
     work: AtomicU64,
@@ -49,37 +49,36 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// Creates the limits for a number of templates and clusters.
+    /// For so many renderings.
     pub(super) fn new(templates: usize, clusters: usize) -> Self {
         let renderings = u64::try_from(templates.saturating_mul(clusters)).unwrap_or(u64::MAX);
         let limit = Amount {
-            work: WORK.saturating_add(WORK_PER_RENDERING.saturating_mul(renderings)),
-            output: OUTPUT.saturating_add(OUTPUT_PER_RENDERING.saturating_mul(renderings)),
+            work: WORK.saturating_add(WORK_EACH.saturating_mul(renderings)),
+            output: OUTPUT.saturating_add(OUTPUT_EACH.saturating_mul(renderings)),
         };
         Self { limit, work: AtomicU64::new(0), output: AtomicU64::new(0) }
     }
 
-    /// Adds the resources that a template used. Returns whether the total is within the limits.
+    /// Adds what a template took; whether it may go on.
     pub(super) fn add(&self, amount: Amount) -> bool {
         self.work.fetch_add(amount.work, Ordering::Relaxed);
         self.output.fetch_add(amount.output, Ordering::Relaxed);
-        self.excess().is_none()
+        self.exceeds().is_none()
     }
 
-    /// Returns a description of the limit for one template that `used` exceeds, if any.
-    pub(super) fn template_excess(&self, used: Amount) -> Option<String> {
-        let (work, output) = (self.limit.work / TEMPLATE_SHARE, self.limit.output / TEMPLATE_SHARE);
-        used.excess(Amount { work, output })
+    /// The limit for one template that it exceeds with what it took, in words.
+    pub(super) fn part_exceeded(&self, taken: Amount) -> Option<String> {
+        taken.exceeds(Amount { work: self.limit.work / PART, output: self.limit.output / PART })
     }
 
-    fn excess(&self) -> Option<String> {
+    fn exceeds(&self) -> Option<String> {
         let (work, output) = (self.work.load(Ordering::Relaxed), self.output.load(Ordering::Relaxed));
-        Amount { work, output }.excess(self.limit)
+        Amount { work, output }.exceeds(self.limit)
     }
 
-    /// Returns an error if the total exceeds a limit.
+    /// An error if all of them took more than they may.
     pub(crate) fn exceeded(&self) -> Option<Finding> {
-        let excess = self.excess()?;
+        let what = self.exceeds()?;
         Some(Finding {
             severity: Severity::Error,
             origin: None,
@@ -88,8 +87,8 @@ impl Total {
             column: None,
             code: "invalid-template",
             object: None,
-            message: format!("rendering the `.j2` templates for all clusters takes {excess} in total"),
-            help: Some("simplify the templates, or render them for fewer clusters".to_owned()),
+            message: format!("rendering the `.j2` templates for all clusters takes {what} in total"),
+            help: Some("make them smaller, or render them for fewer clusters".to_owned()),
         })
     }
 }

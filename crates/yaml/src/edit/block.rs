@@ -1,8 +1,8 @@
-//! Changes to block mappings, in which each entry begins a line.
+//! Changes to block mappings, whose entries have lines of their own.
 
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
-use super::{Around, Editor, Left, lines, new_text};
+use super::{Around, Editor, Left, fresh, lines};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ impl Editor<'_> {
         }
         let root = around.is_none();
         self.remove_entries(entries, &changed, column, root)?;
-        for (before, key, value) in changed.new_entries(entries) {
-            self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
+        for (before, key, value) in changed.placed(entries) {
+            self.insert(entries, &changed, before, &fresh::entry(key, value, step), column, root)?;
         }
         Some(Left::Some)
     }
@@ -45,7 +45,7 @@ impl Editor<'_> {
         column: usize,
         root: bool,
     ) -> Option<()> {
-        let first = changed.kept().next()?;
+        let first = changed.staying().next()?;
         let compact = !lines::leads(self.text, entries.first()?.span.start);
         let from = if compact && first > 0 {
             self.remove_compact(entries, first)?;
@@ -54,7 +54,7 @@ impl Editor<'_> {
             0
         };
         for (at, entry) in entries.iter().enumerate().skip(from) {
-            if *changed.removed.get(at)? {
+            if *changed.gone.get(at)? {
                 let range = self.lines(entries, at, entry, column, root)?;
                 self.replace(range, "");
             }
@@ -62,15 +62,15 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Removes the entries before the first kept one, if they begin after the dash of a list item. The kept entry moves
-    /// after the dash, unless it has comments.
+    /// Removes the entries before the first that stays, the first of them after the dash of a list item.
+    /// The one that stays takes their place, unless comments come with it.
     fn remove_compact(&mut self, entries: &[Entry], first: usize) -> Option<()> {
         let start = entries.first()?.span.start;
-        let kept = entries.get(first)?.span.start;
+        let stays = entries.get(first)?.span.start;
         let end = entries.get(first - 1)?.end();
         let next = lines::next(self.text, end);
-        let range = if self.text.get(next..kept)?.trim().is_empty() {
-            start..kept
+        let range = if self.text.get(next..stays)?.trim().is_empty() {
+            start..stays
         } else {
             let text = self.text.get(..start)?.trim_end_matches(' ');
             text.len()..next - self.line_break(next).len()
@@ -79,7 +79,7 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Returns the line break before `at`.
+    /// The line break that ends before `at`.
     fn line_break(&self, at: usize) -> &'static str {
         match self.text.get(..at) {
             Some(before) if before.ends_with("\r\n") => "\r\n",
@@ -88,8 +88,8 @@ impl Editor<'_> {
         }
     }
 
-    /// Returns the lines of entry `at`, with its comments. Comments above the first key of a document belong to the
-    /// document.
+    /// The lines of entry `at`, with its comments. What stands above the first key of a document is
+    /// about the document.
     fn lines(
         &self,
         entries: &[Entry],
@@ -109,25 +109,25 @@ impl Editor<'_> {
         Some(lines::of_entry(self.text, entry.span.start..entry.end(), column, floor))
     }
 
-    /// Inserts the lines of an entry after the previous kept entry, or before the first one.
+    /// Inserts the lines of an entry: right after the entry that stays before it, or before the first.
     fn insert(
         &mut self,
         entries: &[Entry],
         changed: &Changed<'_>,
         before: Option<usize>,
-        entry_text: &str,
+        fresh: &str,
         column: usize,
         root: bool,
     ) -> Option<()> {
         let mut new = String::new();
-        new_text::indent(entry_text, column, &mut new);
-        let previous = changed.kept().rev().find(|at| before.is_none_or(|before| *at < before));
+        fresh::indent(fresh, column, &mut new);
+        let previous = changed.staying().rev().find(|at| before.is_none_or(|before| *at < before));
         let Some(previous) = previous else {
-            let first = changed.kept().next()?;
+            let first = changed.staying().next()?;
             return self.insert_first(entries, first, &new, column, root);
         };
         let entry = entries.get(previous)?;
-        // The first entry of a list item does not begin a line, but its last line is like that of any other entry.
+        // The first of an item has no lines of its own, but they end like any other's.
         let end = lines::of_entry(self.text, entry.span.start..entry.end(), column, entry.span.start).end;
         self.new_lines(end, &new);
         Some(())
@@ -153,43 +153,43 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Inserts whole lines at the beginning of a line, or after a last line without line break.
+    /// Inserts whole lines where a line begins, or after a last line that has no line break.
     fn new_lines(&mut self, at: usize, new: &str) {
         let unfinished = at > 0 && !self.text.get(..at).is_some_and(|before| before.ends_with('\n'));
         let new = if unfinished { format!("\n{}", new.trim_end_matches('\n')) } else { new.to_owned() };
         self.replace(at..at, new.replace('\n', self.eol));
     }
 
-    /// Replaces the value of an entry.
+    /// Gives an entry another value.
     fn block_value(&mut self, entry: &Entry, value: &Value, column: usize, step: usize) -> Option<()> {
         if entry.value.adorned {
             return None;
         }
-        let written = new_text::entry(entry.key.as_deref()?, value, step);
-        let empty = new_text::entry(entry.key.as_deref()?, &Value::Null, step);
-        let after_colon = written.get(empty.len() - " null\n".len()..)?;
+        let fresh = fresh::entry(entry.key.as_deref()?, value, step);
+        let empty = fresh::entry(entry.key.as_deref()?, &Value::Null, step);
+        let after_colon = fresh.get(empty.len() - " null\n".len()..)?;
         let (line, more) = after_colon.split_once('\n')?;
         let colon = entry.colon?;
         let old = &entry.value;
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => new_text::quoted(string),
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
                 _ => line.trim_start().to_owned(),
             };
             self.replace(old.span.clone(), text);
             return Some(());
         }
         let mut new = String::new();
-        new_text::indent(more, column, &mut new);
+        fresh::indent(more, column, &mut new);
         let header = lines::next(self.text, colon);
         if entry.has_text() && old.span.end >= header {
-            // A block scalar has its header on the line of the key. A collection has nothing there.
-            let header_end = match old.kind {
+            // A block of text says how it is written on the line of its key, a collection nothing.
+            let said = match old.kind {
                 Kind::Scalar(_) => header - self.line_break(header).len(),
                 _ => colon,
             };
-            self.replace(colon..header_end, line);
+            self.replace(colon..said, line);
             let lines = lines::of_entry(self.text, entry.span.start..old.span.end, column, entry.span.start);
             self.replace(header..lines.end, new.replace('\n', self.eol));
             return Some(());
@@ -202,7 +202,7 @@ impl Editor<'_> {
     }
 }
 
-/// Returns the indentation of nested mappings, relative to their parent.
+/// How much deeper the mappings in a mapping are indented.
 fn step(entries: &[Entry], column: usize, around: Option<Around>) -> usize {
     let inner = entries.iter().find_map(|entry| match &entry.value.kind {
         Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),

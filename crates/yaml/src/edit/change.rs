@@ -1,26 +1,27 @@
-//! The changes to one document as a tree: the values to remove and to set, and the resulting document.
+//! Changes to one document, arranged by place: which values go, which come, and what the document says
+//! afterwards.
 
 use super::Error;
 use serde_json::{Map, Value};
 
-/// The change to a value.
+/// What happens to a value.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// Remove the value.
+    /// It goes.
     Remove,
-    /// Set the value, whether it exists or not.
+    /// It becomes this one, whether it was there or not.
     Set(Value),
-    /// Change values inside the value, by key or index, in the order of the edits.
+    /// Something happens to what it holds, by key or index, in the order in which it was asked for.
     Within(Vec<(String, Plan)>),
 }
 
 impl Plan {
-    /// Creates a plan without changes.
-    pub(super) fn empty() -> Self {
+    /// No change at all.
+    pub(super) fn nothing() -> Self {
         Self::Within(Vec::new())
     }
 
-    /// Adds a change (`None` removes) at the steps of a pointer. It overrides earlier changes of the same value.
+    /// Adds a change (`None` removes) at the steps of a pointer; of two at one place the later counts.
     pub(super) fn add(&mut self, steps: &[String], value: Option<&Value>) {
         let Some((step, rest)) = steps.split_first() else {
             *self = value.map_or(Self::Remove, |value| Self::Set(value.clone()));
@@ -31,13 +32,13 @@ impl Plan {
                 if let Some((_, plan)) = changes.iter_mut().rev().find(|(key, _)| key == step) {
                     return plan.add(rest, value);
                 }
-                let mut plan = Self::empty();
+                let mut plan = Self::nothing();
                 plan.add(rest, value);
                 changes.push((step.clone(), plan));
             }
             Self::Remove if value.is_none() => {}
             Self::Remove | Self::Set(_) => {
-                let mut within = Self::empty();
+                let mut within = Self::nothing();
                 within.add(steps, value);
                 let before = if let Self::Set(value) = self { value.clone() } else { Value::Null };
                 if let Ok(Some(after)) = within.applied(Some(&before), "") {
@@ -47,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// Returns the resulting value. `None` if it is removed.
+    /// The value afterwards; `None` when there is none.
     pub(super) fn applied(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
         let changes = match self {
             Self::Remove => return Ok(None),
@@ -62,13 +63,12 @@ impl Plan {
                 let empty = map.as_object().is_some_and(Map::is_empty);
                 Ok(if empty { before.cloned() } else { Some(map) })
             }
-            // A scalar has no values inside: removing is a no-op, and setting is an error.
+            // Nothing is below a scalar: so there is nothing to remove, and no room to set.
             Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets()) => Ok(Some(scalar.clone())),
             Some(_) => Err(Error::NoRoom(pointer.to_owned())),
         }
     }
 
-    /// Whether the plan sets any value.
     fn sets(&self) -> bool {
         match self {
             Self::Remove => false,

@@ -1,4 +1,4 @@
-//! The changes to a mapping, by entry of its text.
+//! What changes in a mapping, entry by entry of its text.
 
 use super::change::Plan;
 use super::tree::Entry;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 /// The changes to a mapping.
 #[derive(Default)]
 pub(super) struct Changed<'p> {
-    /// For each entry, whether it is removed.
-    pub(super) removed: Vec<bool>,
-    /// The entries with changes inside their values.
+    /// For each entry, whether it goes.
+    pub(super) gone: Vec<bool>,
+    /// Entries whose values change inside, with what they hold before and after.
     pub(super) within: Vec<(usize, Inner<'p>)>,
-    /// The entries whose values are replaced.
+    /// Entries that get another value.
     pub(super) becomes: Vec<(usize, Value)>,
-    /// The new entries.
+    /// Entries that come.
     pub(super) new: Vec<(String, Value)>,
 }
 
@@ -25,21 +25,21 @@ pub(super) struct Inner<'p> {
 }
 
 impl<'p> Changed<'p> {
-    /// Computes the changes to the text of a mapping. `None` if they cannot be made in place: an entry from a merge key
-    /// cannot be removed.
+    /// Works out what a mapping's text must change; `None` when the text cannot: what comes by a merge
+    /// key cannot be removed.
     pub(super) fn of(
         entries: &[Entry],
         map: &'p Map<String, Value>,
         changes: &'p [(String, Plan)],
     ) -> Option<Self> {
-        let mut changed = Self { removed: vec![false; entries.len()], ..Self::default() };
+        let mut changed = Self { gone: vec![false; entries.len()], ..Self::default() };
         for (key, plan) in changes {
             let before = map.get(key);
             let after = plan.applied(before, "").ok()?;
             let at = entries.iter().rposition(|entry| entry.key.as_ref() == Some(key));
             match (before, after, at) {
                 (before, after, _) if before == after.as_ref() => {}
-                (Some(_), None, Some(at)) => *changed.removed.get_mut(at)? = true,
+                (Some(_), None, Some(at)) => *changed.gone.get_mut(at)? = true,
                 (Some(before @ (Value::Object(_) | Value::Array(_))), Some(after), Some(at))
                     if matches!(plan, Plan::Within(_)) =>
                 {
@@ -53,24 +53,24 @@ impl<'p> Changed<'p> {
         Some(changed)
     }
 
-    /// Whether all entries are removed.
+    /// Whether nothing of the mapping stays.
     pub(super) fn leaves_nothing(&self) -> bool {
-        self.removed.iter().all(|removed| *removed)
+        self.gone.iter().all(|gone| *gone)
     }
 
-    /// Returns the indices of the entries that are not removed.
-    pub(super) fn kept(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        (0..self.removed.len()).filter(|at| !self.removed.get(*at).is_none_or(|removed| *removed))
+    /// Entries that stay, by number.
+    pub(super) fn staying(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.gone.len()).filter(|at| !self.gone.get(*at).is_none_or(|gone| *gone))
     }
 
-    /// Returns the new entries, each with the index of the entry before which it is inserted: in the order of keys if
-    /// the mapping has two or more entries that are sorted, and otherwise at the end.
-    pub(super) fn new_entries(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
+    /// New entries, each with the entry before which it is written: its place by name in a sorted mapping
+    /// of two or more, the end otherwise.
+    pub(super) fn placed(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
         let sorted = entries.len() > 1
             && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
         let place = |key: &String| {
-            let mut kept = self.kept();
-            kept.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
+            let mut staying = self.staying();
+            staying.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
         };
         let mut placed: Vec<_> =
             self.new.iter().map(|(key, value)| (place(key), key.as_str(), value)).collect();

@@ -2,7 +2,7 @@
 
 use super::change::Plan;
 use super::tree::{Kind, Node};
-use super::{Around, Editor, Left, lines, new_text};
+use super::{Around, Editor, Left, fresh, lines};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -15,12 +15,12 @@ impl Editor<'_> {
         values: &[Value],
         changes: &[(String, Plan)],
     ) -> Option<Left> {
-        let mut removed = vec![false; items.len()];
+        let mut gone = vec![false; items.len()];
         for (step, plan) in changes {
             let Ok(at) = step.parse::<usize>() else { continue };
             let (Some(item), Some(value)) = (items.get(at), values.get(at)) else { continue };
             let Some(after) = plan.applied(Some(value), "").ok()? else {
-                *removed.get_mut(at)? = true;
+                *gone.get_mut(at)? = true;
                 continue;
             };
             let around = Around { column: item.column.saturating_sub(2) };
@@ -33,34 +33,34 @@ impl Editor<'_> {
                 self.item_value(item, &after)?;
             }
         }
-        if removed.iter().all(|removed| *removed) {
+        if gone.iter().all(|gone| *gone) {
             return Some(Left::Nothing);
         }
         if flow {
             let spans: Vec<_> = items.iter().map(|item| item.span.clone()).collect();
-            self.remove_from_flow(&spans, &removed)?;
-        } else if removed.contains(&true) {
-            self.remove_items(items, &removed)?;
+            self.remove_from_flow(&spans, &gone)?;
+        } else if gone.contains(&true) {
+            self.remove_items(items, &gone)?;
         }
         Some(Left::Some)
     }
 
-    /// Replaces the value of an item, on one line.
+    /// Gives an item another value, on one line.
     fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
         let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
         if block || item.adorned || item.span.is_empty() {
             return None;
         }
-        self.replace(item.span.clone(), new_text::flow(value, self.json));
+        self.replace(item.span.clone(), fresh::flow(value, self.json));
         Some(())
     }
 
-    fn remove_items(&mut self, items: &[Node], removed: &[bool]) -> Option<()> {
+    fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {
         let mut floor = 0;
-        for (item, removed) in items.iter().zip(removed) {
+        for (item, gone) in items.iter().zip(gone) {
             let dash = self.dash(item)?;
             let end = item.span.end.max(dash);
-            if *removed {
+            if *gone {
                 if !lines::leads(self.text, dash) {
                     return None;
                 }
@@ -73,8 +73,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Returns the offset of the dash of an item: before the item on its line, or on the first line above it with more
-    /// than a comment.
+    /// Where the dash of an item stands: before it on its line, or else on the first line above that has
+    /// anything but a comment.
     fn dash(&self, item: &Node) -> Option<usize> {
         if item.adorned {
             return None;

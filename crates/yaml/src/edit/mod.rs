@@ -1,17 +1,17 @@
-//! Changes single values of YAML and JSON files and keeps the rest of the text: comments, order, quotes, indentation
-//! and line endings.
+//! Changes single values of YAML and JSON files and leaves the rest as a person wrote it: comments, order,
+//! quotes, indentation, line ends.
 //!
-//! The parser gives the position of each value, from which the changes to the text are computed. The edited text is
-//! then read again. A document that does not have exactly the expected value (because of aliases or merge keys) is
-//! rewritten as a whole, and reported as rewritten.
+//! The parser says where everything stands; what a change does to the text is worked out from that, and
+//! then the text is read again: a document that does not say exactly what it should (aliases and merge
+//! keys can do that) is written anew instead, and reported as rewritten.
 
 mod block;
 mod change;
 mod changed;
 mod flow;
+mod fresh;
 mod items;
 mod lines;
-mod new_text;
 mod tree;
 
 use super::stream::{self, Chunk};
@@ -24,41 +24,42 @@ use std::ops::Range;
 /// A change to one value of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// The index of the document ([`Document::index`](super::Document::index)).
+    /// Which document, as [`Document::index`](super::Document::index) counts them.
     pub document: u32,
-    /// The value, as a JSON pointer into the document.
+    /// Which value, as a JSON pointer into the document as it was read.
     pub pointer: String,
-    /// The new value, whether the value exists or not. Missing parent mappings are created. `None` removes the
-    /// value, if it exists.
+    /// The value it becomes, whether it was there or not; `None` removes it, if it is there. Mappings
+    /// that should hold it are created.
     pub value: Option<Value>,
 }
 
-/// The result of edits.
+/// A text after edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edited {
-    /// The edited text.
+    /// The text.
     pub text: Vec<u8>,
-    /// The documents whose style does not allow edits in place. They were rewritten and lost their comments.
+    /// Documents whose style made it impossible to change only what was asked for: they were written
+    /// anew and lost their comments.
     pub rewritten: Vec<u32>,
 }
 
-/// The reason why edits cannot be made.
+/// Why edits cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The document does not exist, or is invalid.
-    #[error("document {0} does not exist, or is not valid YAML")]
+    /// There is no such document, or it cannot be read.
+    #[error("there is no document {0} that can be read")]
     NoDocument(u32),
-    /// The parent of the value is a scalar, or a list without this index.
-    #[error("nothing can be set at `{0}`: the value there is not a mapping")]
+    /// The value that should hold another is a scalar, or a list without that index.
+    #[error("nothing can be set at `{0}`: there is a value that is no mapping")]
     NoRoom(String),
 }
 
-/// Makes edits. The later of two edits of the same value takes precedence.
+/// Makes edits; of two at one place the later counts.
 pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     let mut plans: BTreeMap<u32, Plan> = BTreeMap::new();
     for edit in edits {
         let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
-        plans.entry(edit.document).or_insert_with(Plan::empty).add(&steps, edit.value.as_ref());
+        plans.entry(edit.document).or_insert_with(Plan::nothing).add(&steps, edit.value.as_ref());
     }
     let mut edited = Edited::default();
     let (mut next, mut copied) = (0, 0);
@@ -86,7 +87,7 @@ pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     Ok(edited)
 }
 
-/// Returns the text of a chunk after the changes. `documents` are the indices of its documents in the stream.
+/// The text of a chunk after the changes to its documents, which are numbers `documents` of the stream.
 fn one_chunk(
     chunk: &Chunk<'_>,
     documents: Range<u32>,
@@ -105,22 +106,21 @@ fn one_chunk(
     }
     let Ok(text) = stream::text(chunk) else { return Err(Error::NoDocument(documents.start)) };
     let mut edited = text.to_owned();
-    // Edit the last document first, so that the earlier ones keep their positions.
+    // From the last to the first, so that what stands before keeps its place.
     for (nth, index) in documents.clone().enumerate().rev() {
         let (Some(plan), Some(value)) = (plans.get(&index), value(index)) else { continue };
         if let Some(next) = one_document(&edited, nth, value, plan) {
             edited = next;
         }
     }
-    if has_values(&edited, text, &after) {
+    if says(&edited, text, &after) {
         return Ok(edited);
     }
     rewritten.extend(documents);
-    Ok(rewrite(text, &after))
+    Ok(anew(text, &after))
 }
 
-/// Returns the text after the changes to its document number `nth`. `None` if it cannot be edited in place, or does
-/// not change.
+/// The text after the changes to its document number `nth`, if they can be made in place.
 fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<String> {
     if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) {
         return None;
@@ -134,7 +134,7 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
         None => (0..text.len(), nth),
     };
     let part = text.get(range.clone())?;
-    // Repairs would change the positions in a text that YAML 1.1 readers accept with fewer blanks.
+    // A text that readers of YAML 1.1 take with fewer blanks has places of its own.
     if repair::repaired(part)? != part {
         return None;
     }
@@ -147,22 +147,22 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     Some(format!("{}{part}{}", text.get(..range.start)?, text.get(range.end..)?))
 }
 
-/// Whether the text of a chunk has exactly these documents, and still has a final line break if it had one.
-fn has_values(text: &str, before: &str, documents: &[Value]) -> bool {
+/// Whether the text of a chunk has exactly these documents, and ends its last line as before.
+fn says(text: &str, before: &str, documents: &[Value]) -> bool {
     let stream = stream::read(text.as_bytes());
     let mut found = vec![Value::Null; documents.len()];
     for document in stream.documents {
         match found.get_mut(document.index as usize) {
-            Some(value) => *value = document.value,
+            Some(place) => *place = document.value,
             None => return false,
         }
     }
-    let is_unterminated = |text: &str| !text.is_empty() && !text.ends_with('\n');
-    stream.errors.is_empty() && found == documents && (is_unterminated(before) || !is_unterminated(text))
+    let unbroken = |text: &str| !text.is_empty() && !text.ends_with('\n');
+    stream.errors.is_empty() && found == documents && (unbroken(before) || !unbroken(text))
 }
 
-/// Rewrites the documents, in the language and with the line endings of the text that they replace.
-fn rewrite(text: &str, documents: &[Value]) -> String {
+/// The documents written anew, in the language and with the line ends of the text that they replace.
+fn anew(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
     let json = json::read(text).is_some();
     for (nth, document) in documents.iter().enumerate() {
@@ -176,33 +176,33 @@ fn rewrite(text: &str, documents: &[Value]) -> String {
     out.replace('\n', lines::eol(text))
 }
 
-/// The context of a value, for the indentation of new lines in it.
+/// What the position of a value says about new lines in it.
 #[derive(Clone, Copy)]
 struct Around {
-    /// The column of the parent mapping.
+    /// Column of the mapping that holds the value.
     column: usize,
 }
 
-/// Collects the changes to a text.
+/// Collects what happens to a text.
 struct Editor<'t> {
     text: &'t str,
     json: bool,
     eol: &'static str,
-    /// Byte ranges with their replacements, which do not overlap.
+    /// Bytes that go and what comes instead; none overlap.
     changes: Vec<(Range<usize>, String)>,
 }
 
-/// The state of a collection after changes.
+/// What is left of a collection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// It was changed in place.
     Some,
-    /// All entries or items were removed. The caller must write the new value.
+    /// None of what it held: whoever holds it must write what it becomes.
     Nothing,
 }
 
 impl Editor<'_> {
-    /// Changes a value. `None` if it cannot be changed in place.
+    /// Makes changes to a value. `None`: it cannot be done in place.
     fn value(
         &mut self,
         node: &tree::Node,
@@ -222,7 +222,7 @@ impl Editor<'_> {
             (tree::Kind::Sequence { flow, items }, Value::Array(values)) => {
                 self.sequence(*flow, items, values, changes)
             }
-            // The edits remove values that do not exist.
+            // Removing what is not there.
             _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Left::Some),
             _ => None,
         }
@@ -232,7 +232,7 @@ impl Editor<'_> {
         self.changes.push((range, text.into()));
     }
 
-    /// Returns the text with all changes. `None` if they overlap.
+    /// The text with all changes made; `None` if they get in each other's way.
     fn finish(mut self) -> Option<String> {
         self.changes.sort_by_key(|(range, _)| (range.start, range.end > range.start));
         let (mut out, mut copied) = (String::new(), 0);

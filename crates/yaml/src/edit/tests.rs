@@ -1,12 +1,12 @@
-//! Tests of edits through the public interface.
+//! Edits as a caller sees them.
 
 use super::*;
 use serde_json::json;
 
 mod random;
 
-/// Returns the text after `(pointer, value)` edits of its first document; `None` removes. Fails if a document was
-/// rewritten, or does not have the expected value.
+/// The text after `(pointer, value)` edits of its first document; `None` removes. Nothing may have been
+/// written anew, and what is read must be what the edits say.
 #[track_caller]
 fn after(text: &str, edits: &[(&str, Option<Value>)]) -> String {
     let edited = edit(text.as_bytes(), &of(0, edits)).unwrap();
@@ -54,7 +54,7 @@ status: {}
 ";
 
 #[test]
-fn entries_are_removed_with_their_lines_and_comments() {
+fn entries_go_with_their_lines_and_comments() {
     let got = after(
         SERVICE,
         &[("/metadata/uid", None), ("/spec/clusterIP", None), ("/spec/clusterIPs", None), ("/status", None)],
@@ -79,12 +79,12 @@ spec:
 }
 
 #[test]
-fn comments_at_the_head_of_a_document_stay() {
+fn what_heads_a_document_stays() {
     assert_eq!(after("# Ours.\nstatus: {}\nkind: Pod\n", &[("/status", None)]), "# Ours.\nkind: Pod\n");
 }
 
 #[test]
-fn new_entries_are_inserted_in_order() {
+fn entries_come_where_their_names_sort() {
     let edits = [
         ("/metadata/labels/tier", set("front")),
         ("/metadata/annotations/example.org~1a", set("yes")),
@@ -149,13 +149,13 @@ fn the_last_line_may_lack_its_break() {
 }
 
 #[test]
-fn line_endings_stay() {
+fn line_ends_stay_what_they_are() {
     let text = "\u{FEFF}a: 1\r\nc:\r\n  - x # y\r\nd: 3\r\n";
     assert_eq!(after(text, &[("/c", None), ("/b/e", set("x"))]), "\u{FEFF}a: 1\r\nb:\r\n  e: x\r\nd: 3\r\n");
 }
 
 #[test]
-fn block_scalars_are_replaced_as_a_whole() {
+fn blocks_of_text_are_kept_whole() {
     let text = "a: |\n  x\n\n  # no comment\n\nb: >-\n  y\n\n# c\nc: |\nd: 1\n";
     assert_eq!(after(text, &[("/a", None)]), "\nb: >-\n  y\n\n# c\nc: |\nd: 1\n");
     assert_eq!(after(text, &[("/b", None)]), "a: |\n  x\n\n  # no comment\n\n\n# c\nc: |\nd: 1\n");
@@ -180,7 +180,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn documents_are_edited_separately() {
+fn each_document_by_itself() {
     let text = "# first\n---\na: 1 # x\n---\nb: 2 # y\n--- # again\n{\"c\": 1}\n{\"c\": 2}\n";
     let mut edits = of(2, &[("/b", Some(json!(3)))]);
     edits.extend(of(4, &[("/d", Some(json!(4)))]));
@@ -196,7 +196,7 @@ fn documents_are_edited_separately() {
 }
 
 #[test]
-fn parents_must_be_mappings() {
+fn there_must_be_room() {
     for (text, pointer) in [("a: 1\n", "/a/b"), ("a: [1]\n", "/a/1"), ("a: [1]\n", "/a/x")] {
         let at = if text == "a: 1\n" { "/a" } else { pointer };
         assert_eq!(edit(text.as_bytes(), &of(0, &[(pointer, set("x"))])), Err(Error::NoRoom(at.to_owned())));
@@ -205,7 +205,7 @@ fn parents_must_be_mappings() {
 }
 
 #[test]
-fn a_document_that_cannot_be_edited_in_place_is_rewritten() {
+fn a_document_whose_style_forbids_it_is_written_anew() {
     for (text, pointer) in [
         ("a: &x {b: 1}\nc: *x\n", "/c/b"),
         ("a: &x {b: 1}\nc: *x\n", "/a/b"),
@@ -217,7 +217,7 @@ fn a_document_that_cannot_be_edited_in_place_is_rewritten() {
         for value in [None, set("new")] {
             let edits = of(0, &[(pointer, value)]);
             let edited = edit(text.as_bytes(), &edits).unwrap();
-            let mut plan = Plan::empty();
+            let mut plan = Plan::nothing();
             let steps: Vec<String> = pointer.split('/').skip(1).map(str::to_owned).collect();
             plan.add(&steps, edits[0].value.as_ref());
             let before = crate::read(text.as_bytes()).documents.remove(0).value;

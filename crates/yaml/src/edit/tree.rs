@@ -1,22 +1,22 @@
-//! The byte positions of all parts of a document in its text.
+//! Where every part of a document stands in its text, in bytes.
 //!
-//! Unlike the positions for messages, these do not follow aliases or merge keys, because they describe the text
-//! itself.
+//! Unlike the places that messages need, these do not follow aliases or merge keys: they are about the
+//! text itself.
 
 use crate::events::{self, MAX_DEPTH};
 use crate::locate;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use std::ops::Range;
 
-/// A value in a text.
+/// A value in the text.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The byte range of the value. For a block scalar, that of its lines; for a block collection, from the first key
-    /// or dash to the end of the last value. Empty if the value is not written.
+    /// Its bytes; of a block of text those of its lines, of a block collection from its first key or dash to
+    /// the end of its last value. Empty where nothing is written.
     pub(super) span: Range<usize>,
-    /// The number of characters before it on its line.
+    /// Characters before it on its line.
     pub(super) column: usize,
-    /// Whether it has a tag or an anchor.
+    /// Whether a tag or an anchor stands before it.
     pub(super) adorned: bool,
     pub(super) kind: Kind,
 }
@@ -32,19 +32,19 @@ pub(super) enum Kind {
 /// A key with its value.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The JSON key; `None` for a merge key.
+    /// As JSON; `None` for a merge key.
     pub(super) key: Option<String>,
-    /// The byte range of the key.
+    /// The bytes of the key as written.
     pub(super) span: Range<usize>,
     /// Whether it is in double quotes.
     pub(super) quoted: bool,
-    /// The offset after its `:`; `None` if the key has no `:` directly after it.
+    /// Where its `:` ends; `None` where it has none, or not right after it.
     pub(super) colon: Option<usize>,
     pub(super) value: Node,
 }
 
 impl Entry {
-    /// Returns the end of the entry.
+    /// Where the last byte of the entry ends.
     pub(super) fn end(&self) -> usize {
         self.span.end.max(self.colon.unwrap_or(0)).max(self.value.span.end)
     }
@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-/// Returns the root of document number `nth` of a text. `None` if not all positions are known.
+/// The root of document number `nth` of a text; `None` when it cannot be told where everything stands.
 pub(super) fn read(text: &str, nth: usize) -> Option<Node> {
     let mut reader = Reader { text, parser: events::parser(text), depth: 0 };
     for _ in 0..=nth {
@@ -150,14 +150,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the offset after the `:` that follows `from` on the same line.
+/// Where the `:` ends that follows `from` on the same line.
 fn colon(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
     rest.get(blanks..)?.starts_with(':').then_some(from + blanks + 1)
 }
 
-/// Returns the byte range of a block scalar without trailing blank lines, unless they are part of the value.
+/// The bytes of a block of text without the blank lines after it, except where the value has them.
 fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
     let body = text.get(span.clone())?;
     let keeps = value.ends_with("\n\n") || (!value.is_empty() && value.bytes().all(|b| b == b'\n'));
@@ -169,7 +169,7 @@ fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
         body.trim_end()
     };
     if body.is_empty() {
-        // The block scalar has only a header.
+        // Only its header is written.
         let end = text.get(..span.start)?.trim_end().len();
         return Some(end.checked_sub(1)?..end);
     }

@@ -1,22 +1,22 @@
-//! Edits of documents with random contents in random styles: the result is exactly the edited value, and every line
-//! that an edit does not affect stays unchanged, in the same order.
+//! Edits of documents with random contents in random styles: what is read afterwards is exactly the edited
+//! value, and every line that an edit does not concern is the same, in the same order.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A line of a document, with the values whose removal may change it.
+/// A line of a document, and the values whose removal may change it.
 #[derive(Clone, Debug)]
 struct Line {
     text: String,
     concerns: Vec<String>,
 }
 
-/// Writes a value in a style that depends on a sequence of choices.
+/// Writes a value in a style that a stream of choices decides.
 struct Writer {
     choices: Vec<u8>,
     at: usize,
     lines: Vec<Line>,
-    /// The indentation of nested mappings.
+    /// Columns from a mapping to those in it.
     step: usize,
     comments: usize,
 }
@@ -36,7 +36,7 @@ impl Writer {
         format!("# note {}", self.comments)
     }
 
-    /// Writes a comment above an entry, optionally with a blank line before it.
+    /// A comment above an entry, and perhaps a blank line above that.
     fn head(&mut self, column: usize, concerns: &[String]) {
         if self.choose(6) == 0 {
             self.line(String::new(), concerns);
@@ -51,7 +51,7 @@ impl Writer {
         if self.choose(4) == 0 { format!(" {}", self.comment()) } else { String::new() }
     }
 
-    /// Writes the entries of a mapping, the first one after `lead` (a dash with blanks), if any.
+    /// The entries of a mapping, after `lead` (a dash with blanks) or on lines of their own.
     fn mapping(
         &mut self,
         map: &serde_json::Map<String, Value>,
@@ -70,7 +70,7 @@ impl Writer {
                 self.head(column, &all);
                 " ".repeat(column)
             });
-            // After a dash, the first kept key replaces those before it.
+            // After a dash, the first key that stays takes the place of those before it.
             let mut first = all.clone();
             if compact {
                 first.extend(before.iter().cloned());
@@ -93,7 +93,7 @@ impl Writer {
         all: &[String],
         first: &[String],
     ) {
-        // A collection that becomes empty is written on the line of its key.
+        // A collection that loses all that it holds is written on the line of its key.
         let mut emptied = first.to_vec();
         match value {
             Value::Object(map) if !map.is_empty() && self.choose(5) > 0 => {
@@ -122,8 +122,7 @@ impl Writer {
                 // Edits inside a value on one line change that line.
                 let mut below = first.to_vec();
                 below.push(format!("{pointer}/"));
-                let tight =
-                    if self.choose(2) == 0 { other.to_string() } else { new_text::flow(other, false) };
+                let tight = if self.choose(2) == 0 { other.to_string() } else { fresh::flow(other, false) };
                 let text = format!("{start} {tight}{}", self.tail());
                 self.line(text, &below);
             }
@@ -184,7 +183,7 @@ fn mapping(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> 
     })
 }
 
-/// Collects the pointers of all values.
+/// The pointers of all values.
 fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     let inner: Vec<(String, &Value)> = match value {
         Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
@@ -198,7 +197,7 @@ fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whether an edit at `pointer` may change a line.
+/// Whether an edit at `pointer` may change a line that concerns some values.
 fn concerned(line: &Line, pointer: &str) -> bool {
     line.concerns.iter().any(|own| match own.strip_suffix('/') {
         Some(flow) => pointer.starts_with(own.as_str()) || pointer == flow,
@@ -206,20 +205,20 @@ fn concerned(line: &Line, pointer: &str) -> bool {
     })
 }
 
-/// Returns the removed values, and the collections that become empty.
-fn emptied(value: &Value, pointer: &str, mut removed: Vec<String>) -> Vec<String> {
+/// What goes, and the collections that lose all that they hold.
+fn emptied(value: &Value, pointer: &str, mut gone: Vec<String>) -> Vec<String> {
     let keys: Vec<String> = match value {
         Value::Object(map) => map.keys().cloned().collect(),
         Value::Array(items) => (0..items.len()).map(|at| at.to_string()).collect(),
-        _ => return removed,
+        _ => return gone,
     };
-    if keys.iter().all(|key| removed.contains(&format!("{pointer}/{key}"))) {
-        removed.push(pointer.to_owned());
+    if keys.iter().all(|key| gone.contains(&format!("{pointer}/{key}"))) {
+        gone.push(pointer.to_owned());
     }
     for key in keys {
-        removed = emptied(value.pointer(&format!("/{key}")).unwrap(), &format!("{pointer}/{key}"), removed);
+        gone = emptied(value.pointer(&format!("/{key}")).unwrap(), &format!("{pointer}/{key}"), gone);
     }
-    removed
+    gone
 }
 
 fn written(lines: &[Line], eol: &str) -> String {
@@ -256,7 +255,7 @@ proptest! {
                 _ => Edit { document: 0, pointer: all[index.index(all.len())].clone(), value: None },
             })
             .collect();
-        let mut plan = Plan::empty();
+        let mut plan = Plan::nothing();
         for edit in &edits {
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(str::to_owned).collect();
             plan.add(&steps, edit.value.as_ref());
@@ -265,28 +264,28 @@ proptest! {
         let edited = edit(text.as_bytes(), &edits).unwrap();
         let after = String::from_utf8(edited.text.clone()).unwrap();
         prop_assert_eq!(&crate::read(&edited.text).documents[0].value, &want, "{}\n-->\n{}", text, after);
-        let removed = emptied(&value, "", edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect());
-        if removed.contains(&String::new()) {
+        let gone = emptied(&value, "", edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect());
+        if gone.contains(&String::new()) {
             return Ok(());
         }
         prop_assert!(edited.rewritten.is_empty(), "{:?}\n{}\n-->\n{}", edits, text, after);
         let mut rest = after.split_inclusive('\n');
         for line in &writer.lines {
-            // A blank line may be removed with the entries that it separates.
-            if line.text.is_empty() || removed.iter().any(|pointer| concerned(line, pointer)) {
+            // A blank line may go with what it separates.
+            if line.text.is_empty() || gone.iter().any(|pointer| concerned(line, pointer)) {
                 continue;
             }
             let kept = format!("{}{eol}", line.text);
-            prop_assert!(rest.any(|found| found == kept), "{:?} is missing after {:?}\n{}\n-->\n{}", line, edits, text, after);
+            prop_assert!(rest.any(|found| found == kept), "{:?} is gone after {:?}\n{}\n-->\n{}", line, edits, text, after);
         }
         let new = after.lines().filter(|line| writer.lines.iter().all(|old| old.text != *line)).count();
         prop_assert!(new <= 2 * edits.len(), "more than the edits is new:\n{}\n-->\n{}", text, after);
         prop_assert_eq!(edit(after.as_bytes(), &[]).unwrap().text, after.as_bytes());
     }
 
-    /// Every valid document can be edited, whatever its style.
+    /// Whatever can be read can be edited, however odd its style.
     #[test]
-    fn odd_texts_have_the_expected_value(
+    fn odd_texts_say_what_they_should(
         parts in prop::collection::vec(prop::sample::select(PARTS.to_vec()), 1..14),
         pick in any::<prop::sample::Index>(),
         set in any::<bool>(),
@@ -301,7 +300,7 @@ proptest! {
             pointers(&document.value, "", &mut all);
             let pointer = all[pick.index(all.len())].clone();
             let edit = Edit { document: document.index, pointer, value: set.then(|| json!("v")) };
-            let mut plan = Plan::empty();
+            let mut plan = Plan::nothing();
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(unescape).collect();
             plan.add(&steps, edit.value.as_ref());
             match (plan.applied(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {

@@ -1,10 +1,10 @@
-//! The text of new values, in the style of the surrounding text.
+//! The text of values that were not there before, in the style of their surroundings.
 
 use crate::emit;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Returns the text of an entry of a block mapping, without indentation. Each line ends with `\n`.
+/// An entry of a block mapping from its first column on; each line ends in `\n`.
 pub(super) fn entry(key: &str, value: &Value, step: usize) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -27,7 +27,7 @@ fn block(key: &str, value: &Value) -> String {
     out
 }
 
-/// Appends lines to `out`, indented by `by` more spaces.
+/// Appends lines with more indentation.
 pub(super) fn indent(lines: &str, by: usize, out: &mut String) {
     for line in lines.split_inclusive('\n') {
         if line.trim_end_matches(['\r', '\n']).is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn indent(lines: &str, by: usize, out: &mut String) {
     }
 }
 
-/// Returns the text of a value in a flow collection, or on the line of its key.
+/// A value as it stands in a flow collection, or anywhere on a line of its key.
 pub(super) fn flow(value: &Value, json: bool) -> String {
     if json {
         return value.to_string();
@@ -59,7 +59,7 @@ pub(super) fn flow(value: &Value, json: bool) -> String {
     }
 }
 
-/// Returns the text of a JSON value on several lines, with `step` as the indentation relative to `margin`.
+/// A value of JSON that has lines of its own: its parts on further lines, `step` deeper than `margin`.
 pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eol: &str) -> String {
     let mut out = Vec::new();
     let format = serde_json::ser::PrettyFormatter::with_indent(step.as_bytes());
@@ -70,7 +70,7 @@ pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eo
     }
 }
 
-/// Returns the text of a string in a flow collection, without quotes if it is unambiguous.
+/// A string in a flow collection: bare where no reader could mistake it.
 pub(super) fn text(string: &str) -> String {
     let mut written = String::new();
     emit::document(&Value::String(string.to_owned()), &mut written);
@@ -80,7 +80,7 @@ pub(super) fn text(string: &str) -> String {
     if single || bare { written.to_owned() } else { quoted(string) }
 }
 
-/// Returns the text of a string in double quotes.
+/// A string in double quotes.
 pub(super) fn quoted(string: &str) -> String {
     Value::String(string.to_owned()).to_string()
 }
