@@ -11,7 +11,7 @@ use super::settings::{Format, outcome};
 use super::{Exit, Fault, print, print_value, say, styled};
 use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
-use federate_engine::import::{self, ImportedFiles, ImportedObject};
+use federate_engine::import::{self, Taken, TakenObject};
 use federate_publish::file;
 use federate_repo::{File, Repo};
 use federate_report::findings;
@@ -189,7 +189,7 @@ impl Import {
         ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
-    fn report(&self, files: &[File], taken: &mut ImportedFiles) {
+    fn report(&self, files: &[File], taken: &mut Taken) {
         findings::sort(&mut taken.findings);
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
         let repo = Repo { texts, ..Repo::default() };
@@ -200,7 +200,7 @@ impl Import {
     }
 
     /// Writes back the files that changed.
-    fn write(&self, files: &[File], taken: &ImportedFiles) -> Result<(), Fault> {
+    fn write(&self, files: &[File], taken: &Taken) -> Result<(), Fault> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
             let written = if same { file::clear(path) } else { file::replace(path, &after.text) };
@@ -231,7 +231,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 /// All files in a row, or all objects made of them, as documents.
-fn text(taken: &ImportedFiles) -> String {
+fn text(taken: &Taken) -> String {
     let mut out = String::new();
     let mut append = |document: &str| {
         if !out.is_empty() {
@@ -260,12 +260,12 @@ fn text(taken: &ImportedFiles) -> String {
 }
 
 /// What was done, for machines.
-fn summary(taken: &ImportedFiles) -> Value {
+fn summary(taken: &Taken) -> Value {
     let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
     json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
 }
 
-fn row(taken: &ImportedObject) -> Value {
+fn row(taken: &TakenObject) -> Value {
     let mut row = json!({
         "object": taken.object,
         "file": taken.origin.file.as_ref(),

@@ -144,7 +144,7 @@ fn what_is_imported_changes_nothing_where_it_runs() {
         for minimal in [false, true] {
             let wish = ImportOptions { minimal, ..ImportOptions::default() };
             let one = [(object.clone(), kind.clone())];
-            let taken = live::import(&one, &importer, &wish, &Repo::default(), &|_| false);
+            let taken = live::take(&one, &importer, &wish, &Repo::default(), &|_| false);
             let made = taken.objects.first().and_then(|taken| taken.made.first());
             let made = made.unwrap_or_else(|| panic!("{}: {:?}", object.id, taken.findings));
             sizes.push(made.body.to_string().len());

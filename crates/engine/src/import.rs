@@ -16,25 +16,25 @@ mod place;
 
 /// The result of importing files.
 #[derive(Debug, Default)]
-pub struct ImportedFiles {
+pub struct Taken {
     /// The files, in the given order. A file with errors contains the objects that could be imported.
-    pub files: Vec<ImportedFile>,
+    pub files: Vec<TakenFile>,
     /// Errors and warnings.
     pub findings: Vec<Finding>,
 }
 
 /// The result of importing one file.
 #[derive(Debug)]
-pub struct ImportedFile {
+pub struct TakenFile {
     /// The file's text with its objects edited in place. Unchanged if the objects become other objects.
     pub text: Vec<u8>,
     /// The objects of the file, in their order.
-    pub objects: Vec<ImportedObject>,
+    pub objects: Vec<TakenObject>,
 }
 
 /// The result of importing one object.
 #[derive(Debug)]
-pub struct ImportedObject {
+pub struct TakenObject {
     /// The identity of the object.
     pub object: ObjectRef,
     /// The location of the object in its source file.
@@ -55,8 +55,8 @@ pub fn importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'sta
 }
 
 /// Imports all objects of some files.
-pub fn import(files: &[File], importer: &Importer, options: &Import) -> ImportedFiles {
-    let mut result = ImportedFiles::default();
+pub fn import(files: &[File], importer: &Importer, options: &Import) -> Taken {
+    let mut result = Taken::default();
     for file in files {
         let (objects, findings) = federate_repo::objects(file);
         if objects.is_empty() && findings.is_empty() {
@@ -67,17 +67,13 @@ pub fn import(files: &[File], importer: &Importer, options: &Import) -> Imported
         for object in objects {
             match (importer.take)(&object, options) {
                 Ok(imported) => {
-                    imports.push(ImportedObject {
-                        object: object.id.clone(),
-                        origin: object.origin,
-                        imported,
-                    });
+                    imports.push(TakenObject { object: object.id.clone(), origin: object.origin, imported });
                 }
                 Err(findings) => result.findings.extend(findings),
             }
         }
         let text = edited(file, &imports, &mut result.findings);
-        result.files.push(ImportedFile { text, objects: imports });
+        result.files.push(TakenFile { text, objects: imports });
     }
     result
 }
@@ -89,7 +85,7 @@ fn no_objects(file: &File) -> Finding {
 }
 
 /// Returns the file's text with its objects edited in place.
-fn edited(file: &File, objects: &[ImportedObject], findings: &mut Vec<Finding>) -> Vec<u8> {
+fn edited(file: &File, objects: &[TakenObject], findings: &mut Vec<Finding>) -> Vec<u8> {
     let edits: Vec<edit::Edit> = objects.iter().flat_map(edits).collect();
     match edit::edit(&file.bytes, &edits) {
         Ok(edited) => {
@@ -105,7 +101,7 @@ fn edited(file: &File, objects: &[ImportedObject], findings: &mut Vec<Finding>) 
 }
 
 /// Returns the edits of an object as edits of its file.
-fn edits(source: &ImportedObject) -> Vec<edit::Edit> {
+fn edits(source: &TakenObject) -> Vec<edit::Edit> {
     let Imported::Edits(edits) = &source.imported else { return Vec::new() };
     let item = source.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
     let edit = |edit: &import::Edit| edit::Edit {
@@ -116,7 +112,7 @@ fn edits(source: &ImportedObject) -> Vec<edit::Edit> {
     edits.iter().map(edit).collect()
 }
 
-fn rewritten(file: &File, objects: &[ImportedObject], document: u32) -> Option<Finding> {
+fn rewritten(file: &File, objects: &[TakenObject], document: u32) -> Option<Finding> {
     let source = objects.iter().find(|source| source.origin.document == document)?;
     let message = "this document was rewritten without its comments: its style (aliases, tags, …) does not allow \
                    edits in place";

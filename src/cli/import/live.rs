@@ -11,7 +11,7 @@ use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, judge};
 use federate_engine::any_error;
-use federate_engine::import::live::{self, FileChange, ImportOptions, LiveImport, ImportedLive};
+use federate_engine::import::live::{self, FileChange, ImportOptions, Taken, TakenObject};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
 use federate_live::import::{Fetched, ImportScope, ImportSource, fetch};
@@ -41,7 +41,7 @@ impl Import {
         let objects = args.judged(context, fetched, &mut told);
         let options = ImportOptions { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
-        let mut taken = live::import(&objects, importer, &options, session.repo(), &exists);
+        let mut taken = live::take(&objects, importer, &options, session.repo(), &exists);
         told.append(&mut taken.findings);
         findings::sort(&mut told);
         if !self.quiet || any_error(&told) {
@@ -130,7 +130,7 @@ impl LiveArgs {
         objects
     }
 
-    fn write(&self, taken: &LiveImport) -> Result<(), Fault> {
+    fn write(&self, taken: &Taken) -> Result<(), Fault> {
         for (path, new) in &taken.files {
             let place = self.repo.join(path);
             let written =
@@ -208,7 +208,7 @@ fn nowhere(context: &str) -> Finding {
 }
 
 /// A line for each object.
-fn table(taken: &LiveImport) -> String {
+fn table(taken: &Taken) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
     let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
     let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
@@ -217,7 +217,7 @@ fn table(taken: &LiveImport) -> String {
 }
 
 /// The objects as they are or would be written, without values of Secrets.
-fn text(taken: &LiveImport) -> Result<String, Fault> {
+fn text(taken: &Taken) -> Result<String, Fault> {
     let key = digest_key()?;
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
@@ -233,9 +233,9 @@ fn text(taken: &LiveImport) -> Result<String, Fault> {
 }
 
 /// What was done, for machines.
-fn summary(taken: &LiveImport) -> Result<Value, Fault> {
+fn summary(taken: &Taken) -> Result<Value, Fault> {
     let key = digest_key()?;
-    let row = |taken: &ImportedLive| {
+    let row = |taken: &TakenObject| {
         let made = taken
             .made
             .iter()

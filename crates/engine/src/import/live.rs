@@ -31,9 +31,9 @@ pub struct ImportOptions {
 
 /// The result of importing live objects.
 #[derive(Debug, Default)]
-pub struct LiveImport {
+pub struct Taken {
     /// The imported objects, in the given order.
-    pub objects: Vec<ImportedLive>,
+    pub objects: Vec<TakenObject>,
     /// The files to write, by path.
     pub files: BTreeMap<String, NewFile>,
     /// Errors and warnings.
@@ -51,7 +51,7 @@ pub struct NewFile {
 
 /// The result of importing one object.
 #[derive(Clone, Debug)]
-pub struct ImportedLive {
+pub struct TakenObject {
     /// The object's identity in its cluster.
     pub live: ObjectRef,
     /// The edits that were made to the live object.
@@ -99,29 +99,29 @@ impl FileChange {
 }
 
 /// Imports live objects into a repo. `exists` returns whether a file exists, whatever it contains.
-pub fn import(
+pub fn take(
     live: &[(Object, Kind)],
     importer: &Importer,
     options: &ImportOptions,
     repo: &Repo,
     exists: &dyn Fn(&str) -> bool,
-) -> LiveImport {
+) -> Taken {
     let layout = RepoLayout::of(repo, exists);
-    let mut importing = LiveImporter { repo, layout, options, result: LiveImport::default() };
+    let mut import = LiveImport { repo, layout, options, result: Taken::default() };
     for (object, kind) in live {
-        importing.object(object, kind, importer);
+        import.object(object, kind, importer);
     }
-    importing.result
+    import.result
 }
 
-struct LiveImporter<'t> {
+struct LiveImport<'t> {
     repo: &'t Repo,
     layout: RepoLayout<'t>,
     options: &'t ImportOptions,
-    result: LiveImport,
+    result: Taken,
 }
 
-impl LiveImporter<'_> {
+impl LiveImport<'_> {
     fn object(&mut self, live: &Object, kind: &Kind, importer: &Importer) {
         let (mut object, mut edits) = clean::bare(live);
         if self.options.minimal {
@@ -148,7 +148,7 @@ impl LiveImporter<'_> {
             .into_iter()
             .filter_map(|body| self.place(live, kind, federate_yaml::sorted(body)))
             .collect();
-        self.result.objects.push(ImportedLive { live: live.id.clone(), edits, made });
+        self.result.objects.push(TakenObject { live: live.id.clone(), edits, made });
     }
 
     fn place(&mut self, live: &Object, kind: &Kind, body: Value) -> Option<NewObject> {

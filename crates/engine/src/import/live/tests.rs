@@ -42,21 +42,15 @@ fn repo(files: &[(&str, &str)]) -> Repo {
     load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS).expand(&[])
 }
 
-fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> LiveImport {
+fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken {
     let policy = Some(PolicyName::Beside("p".to_owned()));
     let import =
         Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
     let options = ImportOptions { import, update, ..ImportOptions::default() };
-    super::import(
-        live,
-        &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(),
-        &options,
-        &repo(files),
-        &|_| false,
-    )
+    take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &options, &repo(files), &|_| false)
 }
 
-fn text(taken: &LiveImport, file: &str) -> String {
+fn text(taken: &Taken, file: &str) -> String {
     String::from_utf8(taken.files[file].text.clone()).unwrap()
 }
 
@@ -137,7 +131,7 @@ fn objects_of_j2_templates_are_not_edited() {
     let (clusters, _) = crate::inventory(crate::tests::DIALECTS, &loaded.repo, &crate::Settings::default());
     let repo = loaded.expand(&clusters);
     let options = ImportOptions { update: true, ..ImportOptions::default() };
-    let taken = import(
+    let taken = take(
         &[config("a", "new")],
         &importer(crate::tests::DIALECTS, "karmada").unwrap(),
         &options,
@@ -174,7 +168,7 @@ fn wrapped_objects_are_placed_by_the_kind_of_the_wrapper() {
     let wrapped = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: x, namespace: shop}\n\
                    spec: {template: {}, placement: {}}\n";
     let repo = repo(&[("f/x.yaml", wrapped)]);
-    let taken = import(
+    let taken = take(
         &[config("a", "v")],
         &importer(crate::tests::DIALECTS, "kubefed").unwrap(),
         &options,
