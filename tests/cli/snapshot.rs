@@ -74,6 +74,6 @@ fn only_a_snapshot_is_replaced() {
 fn a_dump_without_a_control_plane_is_an_error() {
     let sandbox = Sandbox::new().file("web.yaml", WEB);
     let refused = sandbox.run("snapshot -f web.yaml --out snapshot").code(2);
-    assert!(refused.err.contains("no inventory object"), "{refused:?}");
+    assert!(refused.err.contains("neither an inventory object nor a binding"), "{refused:?}");
     assert!(!sandbox.path("snapshot").exists());
 }

@@ -117,7 +117,10 @@ fn an_upgrade_is_compared_before_it_is_done() {
     let finding = &json["findings"][0];
     assert_eq!(finding["code"], "other-release");
     let message = finding["message"].as_str().unwrap();
-    assert!(message.contains("by the rules of karmada 1.15.9, and 1.18.2 decides now"), "{message}");
+    assert!(
+        message.contains("with the rules of karmada 1.15.9, and this run uses those of 1.18.2"),
+        "{message}"
+    );
     assert!(message.contains("the division of replicas, ") && !message.contains("tolerations"), "{message}");
     let json = repo.run(&format!("{upgrade} --fresh")).code(1).json();
     assert_eq!(json["placements"].as_array().map(Vec::len), Some(1));
