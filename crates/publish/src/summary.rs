@@ -5,56 +5,56 @@ use std::fmt;
 /// What publishing changed, in the order of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The clusters that have, or had, files.
+    /// The clusters that have files, or had.
     pub clusters: Vec<ClusterSummary>,
     /// Whether the plan itself, `placements.yaml`, was written.
     pub plan_written: bool,
 }
 
-/// What changed in one cluster. Paths are below the tree's root, with `/`, sorted.
+/// The changes in one cluster. Paths are below the tree's root, with `/`, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSummary {
     /// The cluster's folder.
     pub cluster: String,
-    /// Files that were not there before.
+    /// Created files.
     pub created: Vec<String>,
-    /// Files whose content is another now.
+    /// Updated files.
     pub updated: Vec<String>,
-    /// Files that are gone.
+    /// Removed files.
     pub removed: Vec<String>,
-    /// How many files stay as they were.
+    /// The number of unchanged files.
     pub unchanged: usize,
 }
 
 impl Summary {
-    /// Whether everything stays as it was.
+    /// Whether nothing changed.
     pub fn is_unchanged(&self) -> bool {
         let same = |c: &ClusterSummary| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty();
         !self.plan_written && self.clusters.iter().all(same)
     }
 
-    /// How many files were created.
+    /// The number of created files.
     pub fn created(&self) -> usize {
         self.clusters.iter().map(|c| c.created.len()).sum()
     }
 
-    /// How many files were updated.
+    /// The number of updated files.
     pub fn updated(&self) -> usize {
         self.clusters.iter().map(|c| c.updated.len()).sum()
     }
 
-    /// How many files were removed.
+    /// The number of removed files.
     pub fn removed(&self) -> usize {
         self.clusters.iter().map(|c| c.removed.len()).sum()
     }
 
-    /// How many files stay as they were.
+    /// The number of unchanged files.
     pub fn unchanged(&self) -> usize {
         self.clusters.iter().map(|c| c.unchanged).sum()
     }
 }
 
-/// One line: `12 created, 3 updated, 884 unchanged in 5 clusters`. Only manifests count.
+/// One line, such as `12 created, 3 updated, 884 unchanged in 5 clusters`. Only manifests count.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [

@@ -1,4 +1,5 @@
-//! `federate import --context`: objects of a cluster, read, judged, taken in, and written into the repo.
+//! `federate import --context`: reads objects from a cluster, selects those that can be imported, and writes
+//! them into the repo.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use super::args::LiveArgs;
 use super::{Import, Show, changes};
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{Format, outcome};
-use crate::cli::{Exit, Fault, print, print_value, say, styled};
+use crate::cli::{Exit, Fault, print, print_value, say, use_color};
 use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, judge};
@@ -45,14 +46,14 @@ impl Import {
         told.append(&mut taken.findings);
         findings::sort(&mut told);
         if !self.quiet || any_error(&told) {
-            say(&findings::text(session.repo(), &told, DIALECTS, styled(&std::io::stderr())));
+            say(&findings::text(session.repo(), &told, DIALECTS, use_color(&std::io::stderr())));
         }
         if any_error(&told) {
-            say("nothing was written, because of these errors\n");
+            say("nothing was written because of these errors\n");
             return Ok(Exit::Error);
         }
         if taken.objects.is_empty() {
-            say("there is nothing to take in\n");
+            say("no objects to import\n");
         }
         if !args.dry_run && self.output != Some(Show::Yaml) {
             args.write(&taken)?;
@@ -73,18 +74,18 @@ impl LiveArgs {
     fn fits(&self, asked: &[ImportScope]) -> Result<(), Fault> {
         let named = asked.iter().any(|asked| matches!(asked, ImportScope::One { .. }));
         if named && self.selector.is_some() {
-            return Err(Fault::Failed("objects are chosen by name or by -l, not by both".to_owned()));
+            return Err(Fault::Failed("select objects by name or with -l, not both".to_owned()));
         }
         if named && self.all_namespaces {
-            return Err(Fault::Failed("a name is one of a namespace: leave out --all-namespaces".to_owned()));
+            return Err(Fault::Failed("objects selected by name are in one namespace: leave out --all-namespaces".to_owned()));
         }
         Ok(())
     }
 
-    /// The repo with its inventory. What is wrong in it is for other commands to tell.
+    /// Opens the repo with its inventory. Its findings are left to other commands.
     fn session(&self) -> Result<Session, Fault> {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
-            Fault::Failed(format!("--repo: {} is no folder that can be read", self.repo.display()))
+            Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
         Ok(Session::open(&tree, Options::default()))
     }
@@ -107,12 +108,12 @@ impl LiveArgs {
         }
     }
 
-    /// What is to be taken in of what was found.
+    /// The fetched objects that can be imported; adds a finding for each one that cannot.
     fn judged(&self, context: &str, fetched: Fetched, told: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
         told.extend(fetched.absent.iter().map(|id| {
-            let message = format!("{id} is not there");
+            let message = format!("{id} does not exist in the cluster");
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
-            finding.help("the namespace is that of -n, or else of the context")
+            finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
         let repo = Place::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
         let inventory = self.inventory.inventory(repo.as_ref());
@@ -141,7 +142,7 @@ impl LiveArgs {
     }
 }
 
-/// What is asked for: `KINDS/NAME…`, or `KINDS` and then names.
+/// Parses `KINDS/NAME…`, or `KINDS` followed by names.
 fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
     let mut asked = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
@@ -163,7 +164,7 @@ fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
         all => {
             for object in all {
                 let Some((kinds, name)) = object.split_once('/') else {
-                    return Err(Fault::Failed(format!("`{object}` is no KIND/NAME, as the others are")));
+                    return Err(Fault::Failed(format!("`{object}` is not KIND/NAME, although other arguments are")));
                 };
                 add(kinds, Some(name));
             }
@@ -181,7 +182,7 @@ fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
     Ok(asked)
 }
 
-/// The cluster of the inventory that a context leads to.
+/// The inventory cluster that a context leads to.
 fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String> {
     let leads = |name: &str| repo.config.contexts.get(name).map_or(name, String::as_str) == context;
     clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
@@ -189,8 +190,8 @@ fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String
 
 fn nowhere(context: &str) -> Finding {
     let message = format!(
-        "no cluster of the repo's inventory is reached by the context `{context}`, so the objects are adopted in \
-         every cluster that has them"
+        "no cluster in the repo's inventory uses the context `{context}`, so the objects will be adopted in \
+         every cluster that runs them"
     );
     Finding {
         severity: Severity::Warning,
@@ -202,12 +203,12 @@ fn nowhere(context: &str) -> Finding {
         object: None,
         message,
         help: Some(
-            "name the clusters with --cluster, or the context below `contexts` in federate.yaml".to_owned(),
+            "name the clusters with --cluster, or map the context under `contexts` in federate.yaml".to_owned(),
         ),
     }
 }
 
-/// A line for each object.
+/// One line per written object.
 fn table(taken: &Taken) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
     let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
@@ -216,23 +217,23 @@ fn table(taken: &Taken) -> String {
     lines.fold(String::new(), |all, line| all + &line)
 }
 
-/// The objects as they are or would be written, without values of Secrets.
+/// The objects in the form in which they are written, without values of Secrets.
 fn text(taken: &Taken) -> Result<String, Fault> {
     let key = digest_key()?;
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
         let mut body = made.body.clone();
         if federate_engine::change::hide(&mut [&mut body], &key) {
-            say(&format!("note: the values of {} are not shown; a file has them\n", made.id));
+            say(&format!("note: the values of {} are not shown; a written file contains them\n", made.id));
         }
-        let what = if made.change == FileChange::Created { "" } else { ", which has it already" };
+        let what = if made.change == FileChange::Created { "" } else { ", which already contains it" };
         out += &format!("---\n# {}{what}\n", made.file);
         federate_yaml::write(&body, &mut out);
     }
     Ok(out.strip_prefix("---\n").map(str::to_owned).unwrap_or(out))
 }
 
-/// What was done, for machines.
+/// The machine-readable summary.
 fn summary(taken: &Taken) -> Result<Value, Fault> {
     let key = digest_key()?;
     let row = |taken: &TakenObject| {
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(shown("deploy,svc/web"), "deploy/web svc/web");
         assert_eq!(shown("deploy,svc"), "deploy svc");
         assert_eq!(shown("deploy,svc web api"), "deploy/web svc/web deploy/api svc/api");
-        assert!(shown("deploy/web api").contains("`api` is no KIND/NAME"));
+        assert!(shown("deploy/web api").contains("`api` is not KIND/NAME"));
         for wrong in ["deploy/", "/web", "deploy,,svc", "deploy/a/b", ""] {
             assert!(shown(wrong).contains("write objects as KIND/NAME"), "{wrong}: {}", shown(wrong));
         }

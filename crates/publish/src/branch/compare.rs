@@ -1,5 +1,4 @@
-//! What differs between a branch and the tree that it is to hold: trees of the same id are not looked
-//! into.
+//! Compares a branch with the tree that it will hold. Trees with equal ids are not compared further.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,30 +11,30 @@ use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
 use crate::tree::{Folders, Namespaces, accounted_for};
 
-/// An object that is to exist.
+/// An object to write.
 pub(super) struct New<'w> {
     pub(super) kind: ObjectType,
     pub(super) id: Oid,
     pub(super) bytes: &'w [u8],
 }
 
-/// An entry of a tree that is there.
+/// An entry of an existing tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Old {
     id: Oid,
     folder: bool,
-    /// A plain file, as federate writes them.
+    /// A regular file, as federate writes it.
     file: bool,
 }
 
-/// What the branch's folder changes by, and the objects that may have to be written.
+/// The changes to the branch's folder, and the objects that may have to be written.
 pub(super) fn compare<'w>(
     repository: &Repository,
     base: &Base,
     wanted: &'w DesiredTree<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
     let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
-    // What federate wrote is only asked for where something differs.
+    // The previous plan is only read if something differs.
     let differs = base.tree() != Some(wanted.root.id);
     let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
     let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
@@ -162,7 +161,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok(())
     }
 
-    /// A cluster that receives nothing any more.
+    /// A cluster that no longer receives anything.
     fn gone(
         &mut self,
         summary: &mut ClusterSummary,
@@ -179,7 +178,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok(())
     }
 
-    /// A namespace that is empty now.
+    /// A namespace that is now empty.
     fn vanish(
         &mut self,
         summary: &mut ClusterSummary,
@@ -192,7 +191,7 @@ impl<'w> Walk<'_, 'w, '_> {
         Ok(())
     }
 
-    /// Files that are not wanted: ours go, others are foreign.
+    /// Files that are no longer rendered: those that federate wrote are removed, others are foreign.
     fn rest(
         &mut self,
         summary: &mut ClusterSummary,
@@ -207,7 +206,7 @@ impl<'w> Walk<'_, 'w, '_> {
         }
     }
 
-    /// The tree of an entry that should be a folder.
+    /// The tree of an entry that is expected to be a folder.
     fn folder(&mut self, entry: Option<Old>, path: &str) -> Option<Oid> {
         let entry = entry?;
         if !entry.folder {

@@ -1,4 +1,4 @@
-//! What differs between a folder and the tree it is to hold. Reads only.
+//! Compares a folder with the tree that it will hold. Reads only.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::summary::{ClusterSummary, Summary};
 use crate::tree::{File, Folders, Namespaces, Tree, accounted_for};
 use federate_dialect::Plan;
 
-/// How a file to be written stands to what is there.
+/// The state of a file to be written, compared with the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     New,
@@ -23,41 +23,41 @@ pub(super) enum State {
     Same,
 }
 
-/// A file of the tree beside what is there.
+/// A file of the tree, compared with the existing one.
 pub(super) struct Compared<'t> {
     pub(super) file: &'t File,
     pub(super) state: State,
-    /// Of the file that is there, from before it was read.
+    /// The stamp of the existing file, taken before it was read.
     pub(super) stamp: Option<Stamp>,
-    /// Whether it had to be read.
+    /// Whether the file had to be read.
     pub(super) read: bool,
 }
 
-/// What differs.
+/// The differences.
 pub(super) struct Comparison<'t> {
     pub(super) placements: State,
-    /// Every cluster that has, or had, files.
+    /// All clusters that have files, or had.
     pub(super) clusters: Vec<Cluster<'t>>,
 }
 
-/// What differs in one cluster's folder.
+/// The differences in one cluster's folder.
 pub(super) struct Cluster<'t> {
     pub(super) name: String,
     pub(super) namespaces: Vec<Namespace<'t>>,
     foreign: Vec<String>,
 }
 
-/// What differs in one namespace's folder.
+/// The differences in one namespace's folder.
 pub(super) struct Namespace<'t> {
     pub(super) name: String,
-    /// The files that it is to hold; none when it is to vanish.
+    /// The desired files; empty if the folder is removed.
     pub(super) files: Vec<Compared<'t>>,
     removed: Vec<String>,
     foreign: Vec<String>,
 }
 
-/// What federate may have written; anything else makes a folder foreign. Usually the index knows enough, so the
-/// names that the previous plan accounts for are laid out only when they are asked for.
+/// The files that federate may have written; any other file makes a folder foreign. Usually the index is
+/// enough, so the names in the previous plan are computed only when they are needed.
 pub(super) struct Owned<'p> {
     plan: Option<&'p Plan>,
     folders: OnceLock<Folders<Arc<str>>>,
@@ -65,7 +65,7 @@ pub(super) struct Owned<'p> {
 }
 
 impl<'p> Owned<'p> {
-    /// What the previous plan, if there is one, accounts for.
+    /// The files that the previous plan, if any, accounts for.
     pub(super) fn new(plan: Option<&'p Plan>, index: &'p Index) -> Self {
         Self { plan, folders: OnceLock::new(), index }
     }
@@ -188,7 +188,7 @@ fn namespace<'t>(
     Ok(Namespace { name: name.to_owned(), files, removed, foreign })
 }
 
-/// The folders inside `folder` that are ours, and everything else but the file called `besides`.
+/// The subfolders of `folder` that federate wrote, and all other entries except the file called `besides`.
 fn folders(
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
@@ -219,7 +219,7 @@ fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Optio
     parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
 }
 
-/// Compares a file with the one that is there, which is read.
+/// Compares a file with the existing one by reading it.
 fn against<'t>(
     folder: BorrowedFd<'_>,
     file: &'t File,
@@ -247,7 +247,7 @@ fn state(
 }
 
 impl<'t> Comparison<'t> {
-    /// What putting the tree in place changes.
+    /// What changes when the tree is put in place.
     pub(super) fn summary(&self) -> Summary {
         Summary {
             clusters: self.clusters.par_iter().map(Cluster::summary).collect(),
@@ -260,7 +260,7 @@ impl<'t> Comparison<'t> {
         self.clusters.iter().flat_map(|cluster| cluster.namespaces.iter().map(|part| (&*cluster.name, part)))
     }
 
-    /// Whether a file had to be read to know that it is the same.
+    /// Whether a file had to be read to know that it is unchanged.
     pub(super) fn has_read(&self) -> bool {
         self.namespaces().any(|(_, namespace)| namespace.files.iter().any(|compared| compared.read))
     }

@@ -1,4 +1,4 @@
-//! The folder as a whole: ownership, unchanged files, removal, interrupted runs.
+//! Publishing to a folder: ownership, unchanged files, removal, interrupted runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn object(name: &str) -> ObjectRef {
     }
 }
 
-/// A tree of rows: clusters (separated by spaces), `namespace/name`, text.
+/// A tree from rows: clusters (separated by spaces), `namespace/name`, text.
 fn tree(rows: &[(&str, &str, &str)]) -> Tree {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
@@ -47,10 +47,10 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
     Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }
 
-/// Where indexes lie in the temp folder.
+/// The folder of indexes in the temporary folder.
 const CACHE: &str = ".cache";
 
-/// A temp folder with `out` in it.
+/// A temporary folder that contains `out`.
 struct Sandbox(TempDir);
 
 impl Sandbox {
@@ -58,7 +58,7 @@ impl Sandbox {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// With two clusters published.
+    /// A sandbox with two published clusters.
     fn published() -> (Self, Tree) {
         let (sandbox, tree) = (Self::new(), two_clusters());
         sandbox.publish(&tree).unwrap();
@@ -73,7 +73,7 @@ impl Sandbox {
         publish(&self.out(), tree)
     }
 
-    /// What stands beside `out`.
+    /// The other entries next to `out`.
     fn litter(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|e| e.unwrap().file_name());
         names.map(|n| n.into_string().unwrap()).filter(|n| n != "out" && n != CACHE).collect()
@@ -98,7 +98,7 @@ fn open(path: &Path) -> Result<Folder, Error> {
 }
 
 fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
-    // Every test runs with an index, so that it shows if one is ever believed wrongly.
+    // Every test runs with an index, so that it shows if a stale one is ever used.
     open(path)?.with_cache(Some(path.with_file_name(CACHE))).publish(tree)
 }
 
@@ -145,7 +145,7 @@ fn expected(tree: &Tree) -> BTreeMap<String, String> {
     all
 }
 
-/// Inode and time of change.
+/// The inode and the change time.
 fn identity(path: &Path) -> (u64, SystemTime) {
     let meta = fs::metadata(path).unwrap();
     (meta.ino(), meta.modified().unwrap())
@@ -202,7 +202,7 @@ fn folders_vanish_with_their_last_file() {
 #[test]
 fn a_changed_or_missing_file_is_put_right() {
     let (sandbox, old) = Sandbox::published();
-    // The same length, longer by one, and gone.
+    // The same length, longer by one, and deleted.
     fs::write(sandbox.out().join("m1/shop/configmap_db.yaml"), "x: 2\n").unwrap();
     fs::write(sandbox.out().join("m2/infra/configmap_log.yaml"), "y: 1\n\n").unwrap();
     fs::remove_file(sandbox.out().join("m1/shop/configmap_web.yaml")).unwrap();
@@ -273,7 +273,7 @@ fn a_placements_file_of_somebody_else_is_no_plan() {
         fs::create_dir(sandbox.out()).unwrap();
         fs::write(sandbox.out().join(PLACEMENTS), text).unwrap();
         let said = sandbox.refused(&two_clusters());
-        assert!(said.contains("no plan that federate can read"), "{said}");
+        assert!(said.contains("not a plan that federate can read"), "{said}");
     }
 }
 
@@ -375,7 +375,7 @@ fn a_link_in_the_place_of_the_lock_is_refused() {
 fn a_failure_half_way_leaves_the_old_tree_and_no_litter() {
     let (sandbox, old) = Sandbox::published();
     let folder = open(&sandbox.out()).unwrap();
-    // Somebody else's file stands where the new tree is to be built.
+    // A foreign file is in the place where the new tree is built.
     fs::write(folder.location.beside(stage::NEW), "").unwrap();
     assert!(matches!(folder.publish(&tree(&[])), Err(Error::Io { .. })));
     sandbox.assert_holds(&old);
