@@ -1,4 +1,4 @@
-//! Changes to flow collections (`{a: b}`, `[a, b]`), which is all that JSON has.
+//! Edits flow collections (`{a: b}`, `[a, b]`), which includes all collections of JSON.
 
 use super::changed::Changed;
 use super::tree::{Entry, Node};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use std::ops::Range;
 
 impl Editor<'_> {
-    /// Changes a flow mapping.
+    /// Edits a flow mapping.
     pub(super) fn flow_mapping(
         &mut self,
         node: &Node,
         entries: &[Entry],
         mut changed: Changed<'_>,
     ) -> Option<Left> {
-        // `[a: b]` has a mapping without braces.
+        // `[a: b]` contains a mapping without braces.
         if !self.text.get(node.span.clone())?.starts_with('{') {
             return None;
         }
@@ -52,7 +52,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Removes parts of a flow collection with the commas that they no longer need; at least one stays.
+    /// Removes parts of a flow collection with the commas that are no longer needed; at least one part
+    /// remains.
     pub(super) fn remove_from_flow(&mut self, spans: &[Range<usize>], gone: &[bool]) -> Option<()> {
         let last = gone.iter().rposition(|gone| !gone)?;
         for (at, pair) in spans.windows(2).enumerate().take(last) {
@@ -66,7 +67,7 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Inserts an entry before or after another one, on a line of its own if that has one.
+    /// Inserts an entry before or after another one, on its own line if that entry has one.
     fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);

@@ -1,4 +1,4 @@
-//! Changes to the items of lists.
+//! Edits the items of lists.
 
 use super::change::Plan;
 use super::tree::{Kind, Node};
@@ -7,7 +7,7 @@ use granit_parser::ScalarStyle;
 use serde_json::Value;
 
 impl Editor<'_> {
-    /// Changes the items of a list.
+    /// Edits the items of a list.
     pub(super) fn sequence(
         &mut self,
         flow: bool,
@@ -45,7 +45,7 @@ impl Editor<'_> {
         Some(Left::Some)
     }
 
-    /// Gives an item another value, on one line.
+    /// Replaces an item by a value on one line.
     fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
         let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
         if block || item.adorned || item.span.is_empty() {
@@ -73,8 +73,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Where the dash of an item stands: before it on its line, or else on the first line above that has
-    /// anything but a comment.
+    /// The position of an item's dash: before the item on its line, or else on the nearest line above that is
+    /// not a comment.
     fn dash(&self, item: &Node) -> Option<usize> {
         if item.adorned {
             return None;
