@@ -95,6 +95,7 @@ fn nothing_comes_out_of_its_place() {
         object: None,
         message: evil.to_owned(),
         help: Some(evil.to_owned()),
+        page: String::new(),
     });
     let comment = markdown(&diff, "federate diff 'a`b|c'");
     let (prose, fence) = comment.split_once("````diff\n").unwrap();
