@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::{AccessArgs, duration};
-use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers, inventory};
+use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, text_style, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
@@ -28,14 +28,14 @@ pub(super) struct Apply {
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: Inventoried,
+    inventory: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,
 
     /// Show what would be done without doing it: decided locally, or dry-run on the API servers
     #[arg(long, value_enum, value_name = "WHERE")]
-    dry_run: Option<Try>,
+    dry_run: Option<DryRun>,
 
     /// When to adopt objects that already exist [default: what their policies say]
     #[arg(long, value_enum, value_name = "WHEN")]
@@ -55,7 +55,7 @@ pub(super) struct Apply {
     /// Take over the objects of another `ApplySet`, which is then deleted
     ///
     /// With the name of the current `ApplySet`, confirms that the repo has moved to another remote or folder.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     move_from: Option<Inventory>,
 
     #[command(flatten)]
@@ -72,15 +72,6 @@ pub(super) struct Apply {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
-}
-
-/// Where a dry run is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Try {
-    /// Decide locally; send no writes
-    Client,
-    /// Dry-run every write on the API servers
-    Server,
 }
 
 /// When to adopt objects that already exist.
@@ -139,16 +130,13 @@ impl Apply {
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         match (self.args.observed_folder(), self.dry_run) {
-            (Some(_), Some(Try::Client)) => Ok(Reader::Dump),
+            (Some(_), Some(DryRun::Client)) => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
                 "--observed reads a dump and connects to no cluster: add --dry-run=client, or leave out --observed".to_owned(),
             )),
             (None, dry_run) => Ok(Reader::Servers(Servers {
                 access: &self.access,
-                dry_run: dry_run.map(|dry_run| match dry_run {
-                    Try::Client => DryRun::Client,
-                    Try::Server => DryRun::Server,
-                }),
+                dry_run,
                 wait: self.wait,
                 check_access: self.check_access,
                 quiet: self.args.quiet,

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, text_style, print, print_value, say};
+use super::{Exit, Fault, print, print_value, say, text_style};
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::Finding;
@@ -85,10 +85,11 @@ impl Diff {
         };
         let memory = self.args.memory(None)?;
         let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
-        let memory = if self.decides_anew() { Plan::default() } else { from.rendering().plan.clone() };
+        let memory =
+            if self.schedules_from_scratch() { Plan::default() } else { from.rendering().plan.clone() };
         let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
-        self.tell(&from, &to);
+        self.report_errors(&from, &to);
         let failed = federate_engine::any_error(&to.findings());
         if failed && !self.args.keep_going {
             say("nothing was compared; --keep-going skips the objects with errors and compares the rest\n");
@@ -101,7 +102,9 @@ impl Diff {
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
         match self.output {
-            Output::Table => print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?,
+            Output::Table => {
+                print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?
+            }
             Output::Markdown => print(&markdown::markdown(&report, &self.command()))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
@@ -114,7 +117,7 @@ impl Diff {
 
     /// Reports the errors of both sides: those of the later side in full, because they must be fixed now;
     /// those of the earlier side in one line each, because this change may fix them.
-    fn tell(&self, from: &Session, to: &Session) {
+    fn report_errors(&self, from: &Session, to: &Session) {
         let errors = |session: &Session| -> Vec<Finding> {
             session.findings().into_iter().filter(Finding::is_error).collect()
         };
@@ -128,7 +131,7 @@ impl Diff {
     }
 
     /// Whether both sides schedule from scratch: they differ in releases, not in revisions.
-    fn decides_anew(&self) -> bool {
+    fn schedules_from_scratch(&self) -> bool {
         self.args.fresh && self.from.is_none()
     }
 
@@ -136,7 +139,7 @@ impl Diff {
     fn names(&self) -> (String, String) {
         let later = self.to.as_deref().unwrap_or(WORK_TREE);
         let earlier = self.from.as_deref().unwrap_or(later);
-        (release::called(earlier, &self.from_version), release::called(later, &self.to_version))
+        (release::side_name(earlier, &self.from_version), release::side_name(later, &self.to_version))
     }
 
     /// The command that prints the whole diff.
@@ -162,6 +165,7 @@ pub(super) fn digest_key() -> Result<DigestKey, Fault> {
         return Ok(DigestKey::new(key.as_encoded_bytes()));
     }
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|e| Fault::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
+    getrandom::fill(&mut key)
+        .map_err(|e| Fault::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
     Ok(DigestKey::new(&key))
 }

@@ -3,9 +3,9 @@
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
+use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, text_style, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::actions::{Action, ActionKind, Actions};
 use federate_report::actions;
 use federate_session::Purpose;
@@ -33,7 +33,7 @@ pub(super) struct Drift {
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: Inventoried,
+    inventory: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, text_style, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_report::explanation;
 
 /// Explain where an object is placed, and why not elsewhere

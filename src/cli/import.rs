@@ -109,9 +109,13 @@ enum Show {
 impl Import {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let importer = import::importer(DIALECTS, &self.dialect).map_err(|known| {
-            Fault::Failed(format!("`{}` cannot import objects; --as can be {}", self.dialect, known.join(", ")))
+            Fault::Failed(format!(
+                "`{}` cannot import objects; --as can be {}",
+                self.dialect,
+                known.join(", ")
+            ))
         })?;
-        self.fits(&importer)?;
+        self.validate(&importer)?;
         if let Some(context) = &self.live.context {
             return self.live(context, &importer);
         }
@@ -141,7 +145,7 @@ impl Import {
     }
 
     /// Refuses options that do not apply to the dialect.
-    fn fits(&self, importer: &Importer) -> Result<(), Fault> {
+    fn validate(&self, importer: &Importer) -> Result<(), Fault> {
         let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
         let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
@@ -157,9 +161,7 @@ impl Import {
             return failed("--enable works only for KubeFed: add --as kubefed");
         }
         if importer.unnamed.is_none() && self.policy.is_none() && self.cluster_policy.is_none() {
-            return failed(
-                "name the policy that places the objects: --policy NAME or --cluster-policy NAME",
-            );
+            return failed("name the policy that places the objects: --policy NAME or --cluster-policy NAME");
         }
         for name in self.policy.iter().chain(&self.cluster_policy) {
             if !is_label_value(name) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
@@ -22,16 +22,16 @@ mod progress;
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "ApplySet and prune options")]
-pub(super) struct Inventoried {
+pub(super) struct ApplySetArgs {
     /// The parent `ConfigMap` of the `ApplySet` that tracks managed objects in each cluster
     ///
     /// By default it is in the namespace `default` and named after the git remote `origin` and the folder;
     /// without a remote it is `default/federate`.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     applyset: Option<Inventory>,
 }
 
-impl Inventoried {
+impl ApplySetArgs {
     /// The `ApplySet` named with `--applyset`, or the default one of the repo.
     pub(super) fn inventory(&self, repo: Option<&RepoRef>) -> Inventory {
         let of_repo = || Inventory {
@@ -43,7 +43,7 @@ impl Inventoried {
 }
 
 /// Parses NAMESPACE/NAME, the name of an `ApplySet`'s parent.
-pub(super) fn inventory(text: &str) -> Result<Inventory, &'static str> {
+pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(Inventory { namespace: namespace.to_owned(), name: name.to_owned() })
@@ -85,7 +85,7 @@ impl PruneArgs {
 /// A run over member clusters.
 pub(super) struct Members<'m> {
     pub(super) args: &'m RepoArgs,
-    pub(super) inventory: &'m Inventoried,
+    pub(super) inventory: &'m ApplySetArgs,
     /// The `ApplySet` whose members are taken over.
     pub(super) moved: Option<&'m Inventory>,
     pub(super) prune: &'m PruneArgs,
@@ -118,11 +118,11 @@ pub(super) struct Servers<'s> {
 }
 
 /// Where a dry run is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DryRun {
-    /// Clusters are read, and no writes are sent.
+    /// Decide locally; send no writes
     Client,
-    /// Writes are sent as dry runs.
+    /// Dry-run every write on the API servers
     Server,
 }
 
@@ -173,8 +173,8 @@ impl Members<'_> {
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::errors(&actions, everything);
-        tell("error", &errors);
-        tell("warning", &report::notes(&actions));
+        print_lines("error", &errors);
+        print_lines("warning", &report::notes(&actions));
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
 }
@@ -218,7 +218,7 @@ impl Servers<'_> {
 
 /// Prints errors or warnings to standard error, without control characters: a server's answer must not
 /// control the terminal.
-fn tell(word: &str, lines: &[String]) {
+fn print_lines(word: &str, lines: &[String]) {
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         say(&format!("{word}: {line}\n"));

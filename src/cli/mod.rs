@@ -44,7 +44,14 @@ use exit::Fault;
 #[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     /// When to use colour
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
     color: ColorChoice,
 
     #[command(subcommand)]

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, text_style, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::previous;
 use federate_report::table;
 

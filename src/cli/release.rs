@@ -22,14 +22,12 @@ impl FromStr for Release {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || KNOWN.map(|(dialect, _)| dialect).join(" and ");
         let (name, version) = text.split_once('=').ok_or_else(|| {
-            format!(
-                "expected NAME=VERSION, such as karmada=1.16, where NAME is {}",
-                known()
-            )
+            format!("expected NAME=VERSION, such as karmada=1.16, where NAME is {}", known())
         })?;
         let found = KNOWN.into_iter().find(|(dialect, _)| *dialect == name);
-        let (dialect, releases) =
-            found.ok_or_else(|| format!("unknown control plane `{name}`; releases can be chosen for {}", known()))?;
+        let (dialect, releases) = found.ok_or_else(|| {
+            format!("unknown control plane `{name}`; releases can be chosen for {}", known())
+        })?;
         Ok(Self { dialect, version: releases.read(version)?.to_string() })
     }
 }
@@ -40,7 +38,7 @@ pub(super) fn karmada(text: &str) -> Result<String, String> {
 }
 
 /// The name of one side of a comparison, with the releases chosen for it.
-pub(super) fn called(place: &str, releases: &[Release]) -> String {
+pub(super) fn side_name(place: &str, releases: &[Release]) -> String {
     let releases = releases.iter().map(|one| format!("{} {}", one.dialect, one.version));
     std::iter::once(place.to_owned()).chain(releases).collect::<Vec<_>>().join(", ")
 }

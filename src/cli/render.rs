@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, text_style, print, print_value, say};
+use super::{Exit, Fault, print, print_value, say, text_style};
 use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
@@ -137,10 +137,10 @@ impl Render {
             return self.args.session(Some(&self.out), previous);
         };
         session.remember(self.args.memory(previous)?);
-        if let Update::Everything(anew) = session.update(opened.source(), &changed)
+        if let Update::Everything(reason) = session.update(opened.source(), &changed)
             && self.args.verbose
         {
-            say(&format!("read everything again: {anew}\n"));
+            say(&format!("read everything again: {reason}\n"));
         }
         Ok(session)
     }

@@ -216,8 +216,9 @@ impl RepoArgs {
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
-        let failed =
-            |why: &dyn std::fmt::Display| Fault::Failed(format!("cannot read the plan {}: {why}", path.display()));
+        let failed = |why: &dyn std::fmt::Display| {
+            Fault::Failed(format!("cannot read the plan {}: {why}", path.display()))
+        };
         let spec = path.to_str().unwrap_or_default();
         let bytes = match self.revision.file(&self.repo, spec) {
             Ok(Some(bytes)) => bytes,
@@ -235,15 +236,15 @@ impl RepoArgs {
 
     fn observed(&self) -> Result<(Live, Vec<Finding>), Fault> {
         let Some(path) = &self.observed else { return Ok(Default::default()) };
-        let tree = WorkTree::open(path).map_err(|_| {
-            Fault::Failed(format!("--observed: {} is not a readable folder", path.display()))
-        })?;
+        let tree = WorkTree::open(path)
+            .map_err(|_| Fault::Failed(format!("--observed: {} is not a readable folder", path.display())))?;
         Ok(federate_repo::live(&tree, &path.to_string_lossy()))
     }
 
     fn hosts(&self) -> Result<Hosts, Fault> {
         let Some(path) = &self.hosts else { return Ok(Hosts::new()) };
-        let failed = |why: String| Fault::Failed(format!("cannot read the hosts file {}: {why}", path.display()));
+        let failed =
+            |why: String| Fault::Failed(format!("cannot read the hosts file {}: {why}", path.display()));
         let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
         let mut stream = federate_yaml::read(&bytes);
         if let Some(error) = stream.errors.first() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, text_style, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::whatif::{Event, Scenario, Selection, Unit};
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Session, UnitOutcome, WhatIf as Scenarios};

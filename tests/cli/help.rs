@@ -147,9 +147,11 @@ impl World {
             list += &format!("- {}\n", document.value);
         }
         self.sandbox.write("live.yaml", list);
-        let hub = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: eu-1}\nspec: {}\n";
+        let hub =
+            "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: eu-1}\nspec: {}\n";
         self.sandbox.write("hub-dump.yaml", hub);
-        let kubectl = "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*) cat live.yaml ;;\nesac\n";
+        let kubectl =
+            "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*) cat live.yaml ;;\nesac\n";
         self.sandbox.write("bin/kubectl", kubectl);
         let binary = self.sandbox.path("bin/federate");
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_federate"), binary).unwrap();

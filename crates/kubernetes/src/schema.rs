@@ -141,8 +141,7 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, key: &str, known: &[&str]) {
-        let message =
-            format!("unknown field {}: the API server drops it silently", described(&self.pointer));
+        let message = format!("unknown field {}: the API server drops it silently", described(&self.pointer));
         let help = match nearest(key, known) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),

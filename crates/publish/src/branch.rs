@@ -126,11 +126,11 @@ pub enum Error {
 /// Writes the objects of `tree` that the repository does not have. Returns the tree of the new commit, and
 /// what it changes; if nothing differs, writes nothing and returns the base's tree.
 pub fn build(repository: &Repository, base: &Base, tree: &Tree) -> Result<(Oid, Summary), Error> {
-    let wanted = objects::DesiredTree::of(tree)?;
-    let (summary, new) = compare::compare(repository, base, &wanted)?;
+    let desired = objects::DesiredTree::of(tree)?;
+    let (summary, new) = compare::compare(repository, base, &desired)?;
     if !summary.is_unchanged() {
         pack::store(repository, &new)?;
     }
-    let root = base.folder().put(repository, base.root(), wanted.id())?;
+    let root = base.folder().put(repository, base.root(), desired.id())?;
     Ok((root, summary))
 }

@@ -15,9 +15,9 @@ use crate::lock::Lock;
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path)?;
     let permissions = fs::metadata(&path)?.permissions();
-    let mut new = Lock::take_as(&beside(&path), 0o600, || {})?;
+    let mut new = Lock::take_with_mode(&beside(&path), 0o600, || {})?;
     // Set before any content is written, so that it is never more readable than the old file.
-    new.permit(permissions)?;
+    new.set_permissions(permissions)?;
     new.fill(contents)?;
     new.replace(&path)
 }

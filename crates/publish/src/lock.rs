@@ -22,11 +22,11 @@ impl Lock {
     /// Locks the file at `path`, and creates it if needed. If another process holds it, calls `waiting` and
     /// waits.
     pub(super) fn take(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
-        Self::take_as(path, 0o666, waiting)
+        Self::take_with_mode(path, 0o666, waiting)
     }
 
     /// Like `take`; a new file gets this mode, less the process's umask.
-    pub(super) fn take_as(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
+    pub(super) fn take_with_mode(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
         let mut waiting = Some(waiting);
         loop {
             let file = open(path, mode)?;
@@ -48,7 +48,7 @@ impl Lock {
     }
 
     /// What the previous holder was doing when it was killed; empty otherwise.
-    pub(super) fn left(&mut self) -> io::Result<String> {
+    pub(super) fn leftover(&mut self) -> io::Result<String> {
         let mut text = String::new();
         self.file.rewind()?;
         self.file.read_to_string(&mut text)?;
@@ -69,7 +69,7 @@ impl Lock {
     }
 
     /// Sets the permissions of the file.
-    pub(super) fn permit(&self, permissions: Permissions) -> io::Result<()> {
+    pub(super) fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         self.file.set_permissions(permissions)
     }
 

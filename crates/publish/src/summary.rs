@@ -63,12 +63,12 @@ impl fmt::Display for Summary {
             (self.removed(), "removed"),
             (self.unchanged(), "unchanged"),
         ];
-        let said: Vec<_> =
+        let parts: Vec<_> =
             counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        match (said.is_empty(), self.clusters.len()) {
+        match (parts.is_empty(), self.clusters.len()) {
             (true, _) => f.write_str("no manifests"),
-            (false, 1) => write!(f, "{} in 1 cluster", said.join(", ")),
-            (false, n) => write!(f, "{} in {n} clusters", said.join(", ")),
+            (false, 1) => write!(f, "{} in 1 cluster", parts.join(", ")),
+            (false, n) => write!(f, "{} in {n} clusters", parts.join(", ")),
         }
     }
 }
@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn says_only_what_happened() {
-        let said = |clusters| Summary { clusters, plan_written: true }.to_string();
+        let shown = |clusters| Summary { clusters, plan_written: true }.to_string();
         assert_eq!(
-            said(vec![cluster(10, 3, 0, 800), cluster(2, 0, 1, 84)]),
+            shown(vec![cluster(10, 3, 0, 800), cluster(2, 0, 1, 84)]),
             "12 created, 3 updated, 1 removed, 884 unchanged in 2 clusters"
         );
-        assert_eq!(said(vec![cluster(0, 0, 0, 7)]), "7 unchanged in 1 cluster");
-        assert_eq!(said(vec![]), "no manifests");
+        assert_eq!(shown(vec![cluster(0, 0, 0, 7)]), "7 unchanged in 1 cluster");
+        assert_eq!(shown(vec![]), "no manifests");
     }
 
     #[test]

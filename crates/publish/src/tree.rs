@@ -173,9 +173,9 @@ mod tests {
     fn two_objects_for_one_file_are_named() {
         let two = |a: Manifest, b: Manifest| Tree::new(String::new(), vec![a, b]).map(drop);
         let kinds = two(manifest("e.org/v1", "Foo", &["m1", "m2"]), manifest("e.org/v1", "FOO", &["m2"]));
-        let said = kinds.unwrap_err().to_string();
-        assert!(said.contains("FOO shop/web"), "{said}");
-        assert!(said.contains("m2/shop/foo.e.org_web.yaml"), "{said}");
+        let message = kinds.unwrap_err().to_string();
+        assert!(message.contains("FOO shop/web"), "{message}");
+        assert!(message.contains("m2/shop/foo.e.org_web.yaml"), "{message}");
         let versions = two(manifest("e.org/v1", "Foo", &["m1"]), manifest("e.org/v2", "Foo", &["m1"]));
         assert!(versions.unwrap_err().to_string().contains("e.org/v2"));
     }

@@ -13,6 +13,7 @@ use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use federate_yaml::Position;
 
+mod cluster_independent;
 pub mod config;
 mod ignore;
 mod live;
@@ -20,7 +21,6 @@ mod load;
 mod sort;
 pub mod source;
 mod template;
-mod uniform;
 pub mod update;
 pub mod walk;
 
@@ -163,7 +163,7 @@ pub struct Loaded<'a> {
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
-    claims: sort::Claiming<'a>,
+    claims: sort::ClaimTable<'a>,
 }
 
 /// Loads a repo. `output` is the output folder in it, which is not read; `claims` knows the kinds of
@@ -218,7 +218,7 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     }
     let scopes = sort::Scopes::of(objects.iter(), claims);
     objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
-    let claims = sort::Claiming::new(claims, objects.iter());
+    let claims = sort::ClaimTable::new(claims, objects.iter());
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };

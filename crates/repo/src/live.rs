@@ -59,7 +59,8 @@ fn scoped(mut objects: Vec<Object>) -> Vec<Object> {
 
 fn stray(file: &File, name: &str) -> Finding {
     let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
-    let message = "this file belongs to no cluster: the objects of a cluster must be in a folder with its name";
+    let message =
+        "this file belongs to no cluster: the objects of a cluster must be in a folder with its name";
     Finding::in_file(Severity::Warning, "stray-live", &path, None, message)
         .help("move it to CLUSTER/FILE.yaml in that folder")
 }

@@ -111,7 +111,7 @@ fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
         (None, None) if !item => return Ok(None),
-        (api_version, kind) => return Err(half_an_object(api_version, kind)),
+        (api_version, kind) => return Err(incomplete_object(api_version, kind)),
     };
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     if NOT_PLACED.contains(&group) {
@@ -160,7 +160,7 @@ fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn half_an_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
+fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
     const HELP: &str = "a Kubernetes object has both apiVersion and kind, as strings; to ignore a file \
                         that is none, name it in .federateignore or under `exclude` in federate.yaml";
     let (pointer, message) = match (api_version, kind) {

@@ -14,12 +14,12 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kinds that dialects claim in a repo: their own, and those that the repo's objects declare.
 #[derive(Clone)]
-pub(crate) struct Claiming<'a> {
+pub(crate) struct ClaimTable<'a> {
     pub(crate) claims: &'a dyn Claims,
     declared: BTreeMap<(String, String), (&'static str, Role)>,
 }
 
-impl<'a> Claiming<'a> {
+impl<'a> ClaimTable<'a> {
     /// Reads the declarations in `objects`; the first declaration of a kind counts.
     pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut declared = BTreeMap::new();
@@ -130,7 +130,7 @@ fn duplicate(first: &Object, second: &Object) -> Finding {
 /// Separates objects, with scopes applied, into those that dialects claim and templates, both sorted.
 pub(crate) fn sort(
     objects: Vec<Object>,
-    claims: &Claiming<'_>,
+    claims: &ClaimTable<'_>,
 ) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
     let (mut claimed, mut templates) = (Vec::new(), Vec::new());
@@ -233,7 +233,7 @@ mod tests {
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
         let (claimed, templates, findings) =
-            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
+            sort(objects, &ClaimTable::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [finding] = findings.as_slice() else { panic!("{findings:?}") };
@@ -245,7 +245,7 @@ mod tests {
     fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
+        let (claimed, _, findings) = sort(vec![cluster], &ClaimTable::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -264,7 +264,7 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
+                let (c, t, mut f) = sort(objects, &ClaimTable::new(&claims, [].iter()));
                 f.sort();
                 format!("{c:?}{t:?}{f:?}")
             };

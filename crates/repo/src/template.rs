@@ -14,8 +14,8 @@ use minijinja::value::Value as Jinja;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use rayon::prelude::*;
 
+use super::cluster_independent::{self, Variant};
 use super::source::File;
-use super::uniform::{self, Variant};
 use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 use federate_yaml::Position;
@@ -43,10 +43,10 @@ const DEPTH: usize = 100;
 const MAX_OUTPUT: usize = 8 << 20;
 
 /// How many clusters a file is rendered for before its cost is checked.
-const AT_ONCE: usize = 8;
+const BATCH: usize = 8;
 
 /// How many bytes of data count as one step.
-const BYTES_A_STEP: u64 = 16;
+const BYTES_PER_STEP: u64 = 16;
 
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
@@ -57,7 +57,7 @@ pub(crate) struct Renderer<'a> {
     /// The cost of all renderings together.
     total: Total,
     scopes: &'a sort::Scopes,
-    claims: &'a sort::Claiming<'a>,
+    claims: &'a sort::ClaimTable<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -66,7 +66,7 @@ impl<'a> Renderer<'a> {
         config: &Config,
         templates: usize,
         scopes: &'a sort::Scopes,
-        claims: &'a sort::Claiming<'a>,
+        claims: &'a sort::ClaimTable<'a>,
     ) -> Self {
         let mut clusters: Vec<_> =
             clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();
@@ -84,7 +84,7 @@ impl<'a> Renderer<'a> {
     /// The templates of a file; none if it has errors.
     pub(crate) fn expand(&self, file: &File) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
-            Ok(variants) => uniform::combine(&variants, self.claims.claims),
+            Ok(variants) => cluster_independent::combine(&variants, self.claims.claims),
             Err(findings) => (Vec::new(), findings),
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Renderer<'a> {
         let refuse = |at, message| Err(vec![invalid(file, at, message)]);
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
         let mut taken = Amount::default();
-        for clusters in self.clusters.chunks(AT_ONCE) {
+        for clusters in self.clusters.chunks(BATCH) {
             let rendered: Vec<_> =
                 clusters.par_iter().map(|(_, context)| self.render(compiled, context)).collect();
             let before = taken;
@@ -169,7 +169,7 @@ impl<'a> Renderer<'a> {
         let (_, state) =
             machinery::eval(&self.environment, instructions, context.clone(), blocks, &mut output, none)?;
         let (steps, _) = state.fuel_levels().unwrap_or_default();
-        let work = steps + measure::handled(&state) / BYTES_A_STEP;
+        let work = steps + measure::handled(&state) / BYTES_PER_STEP;
         if text.len() > MAX_OUTPUT {
             return Err(measure::limit(format!("its output is larger than {} MiB", MAX_OUTPUT >> 20)));
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::sort::{Claiming, Scopes};
+use super::sort::{ClaimTable, Scopes};
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
 use federate_kubernetes::{Object, ObjectRef};
@@ -38,10 +38,10 @@ impl fmt::Display for NeedsReload {
 }
 
 /// How the objects of a file are interpreted in the current repo.
-struct Meaning<'r> {
+struct Interpretation<'r> {
     repo: &'r Repo,
     scopes: Scopes,
-    claiming: Claiming<'r>,
+    claiming: ClaimTable<'r>,
     claims: &'r dyn Claims,
 }
 
@@ -55,13 +55,13 @@ impl Repo {
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let mut new = Vec::new();
         {
-            let meaning = Meaning::of(self, claims);
+            let meaning = Interpretation::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
                 let read = meaning.templates(file);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
-            if let Some(twice) = meaning.twice(&new, &paths) {
+            if let Some(twice) = meaning.duplicate(&new, &paths) {
                 let path = twice.origin.file.to_string();
                 return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
             }
@@ -92,7 +92,7 @@ impl Repo {
     }
 }
 
-impl<'r> Meaning<'r> {
+impl<'r> Interpretation<'r> {
     fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
         let objects = repo.claimed.iter().map(|claimed| &claimed.object);
         let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
@@ -100,7 +100,7 @@ impl<'r> Meaning<'r> {
         let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
         let scopes = Scopes::of(defining.iter().copied(), claims);
-        Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
+        Self { repo, scopes, claiming: ClaimTable::new(claims, defining.iter().copied()), claims }
     }
 
     /// The templates of a changed file.

@@ -162,8 +162,9 @@ impl<'s> Walk<'s> {
                 }
                 if self.files.len() > MAX_FILES {
                     let why = format!("the repo has more than {MAX_FILES} files to read");
-                    self.findings
-                        .push(unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"));
+                    self.findings.push(
+                        unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
+                    );
                     return;
                 }
             }

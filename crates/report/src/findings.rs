@@ -102,10 +102,7 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) 
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
-        out.push_str(&format!(
-            "… and more: {} (to see all: federate check -o json)\n\n",
-            counts.join(", ")
-        ));
+        out.push_str(&format!("… and more: {} (to see all: federate check -o json)\n\n", counts.join(", ")));
     }
     out.push_str(&references(findings));
     out

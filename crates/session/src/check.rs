@@ -37,7 +37,11 @@ impl Session {
         let mut found = Vec::new();
         if self.clusters().is_empty() {
             let help = "add one inventory object for each cluster, for example `Cluster` of `cluster.karmada.io/v1alpha1`";
-            found.push(whole("no-inventory", "the repo's inventory has no cluster, so nothing is rendered", help));
+            found.push(whole(
+                "no-inventory",
+                "the repo's inventory has no cluster, so nothing is rendered",
+                help,
+            ));
         }
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
         if !repo.claimed.iter().any(|claimed| places(claimed.role)) && self.plan().placements.is_empty() {

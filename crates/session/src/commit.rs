@@ -154,10 +154,10 @@ impl Commit<'_> {
         let rows = plan.placements.iter();
         let rows = rows.chain(home.previous().into_iter().flat_map(|plan| &plan.placements));
         let names = rows.flat_map(|row| row.clusters.iter().map(|placed| &placed.name).chain(&row.withdrawn));
-        let wanted = names
+        let receiving = names
             .map(AsRef::<str>::as_ref)
             .filter(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
-        wanted.chain([HOST]).map(str::to_owned).collect()
+        receiving.chain([HOST]).map(str::to_owned).collect()
     }
 
     /// Creates the commits, pushes them, and moves the branches.

@@ -98,16 +98,16 @@ impl Comparison<'_> {
 
     /// The findings that only the later revision has, compared without their lines.
     pub fn new_findings(&self) -> Vec<Row> {
-        beyond(self.to, self.from)
+        only_in(self.to, self.from)
     }
 
     /// The findings that only the earlier revision has.
     pub fn resolved_findings(&self) -> Vec<Row> {
-        beyond(self.from, self.to)
+        only_in(self.from, self.to)
     }
 }
 
-fn beyond(these: &Session, those: &Session) -> Vec<Row> {
+fn only_in(these: &Session, those: &Session) -> Vec<Row> {
     let known: BTreeSet<_> = those.findings().iter().map(same).collect();
     let new: Vec<Finding> = these.findings().into_iter().filter(|f| !known.contains(&same(f))).collect();
     findings::rows(these.repo(), &new)

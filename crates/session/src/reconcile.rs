@@ -113,8 +113,8 @@ impl<'r> Reconciler<'r> {
     /// Decides from the observed objects of the session, and performs nothing.
     pub fn observed(&self) -> Actions {
         self.with(false, |deciding| {
-            let customs = self.customs();
-            let kind = |id: &ObjectRef| kind(id, &customs);
+            let custom_kinds = self.custom_kinds();
+            let kind = |id: &ObjectRef| kind(id, &custom_kinds);
             let live = self.session.observed();
             let mut all = Reconciled { predicted: true, ..Reconciled::default() };
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
@@ -170,23 +170,28 @@ impl<'r> Reconciler<'r> {
     /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
         let names = self.options.clusters;
-        let asked = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(asked)
+        let selected =
+            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+        self.session.clusters().iter().filter(selected)
     }
 
     /// The custom resources that CRDs among the live and the rendered objects define.
-    fn customs(&self) -> Vec<Kind> {
+    fn custom_kinds(&self) -> Vec<Kind> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
-        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
+        bodies
+            .filter(|body| body["kind"] == "CustomResourceDefinition")
+            .flat_map(Kind::custom_kinds)
+            .collect()
     }
 }
 
 /// What is known about a kind; only its name if no CRD defines it.
-fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
-    let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
+fn kind(id: &ObjectRef, custom_kinds: &[Kind]) -> Kind {
+    let custom =
+        || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
     Kind::builtin(&id.api_version, &id.kind)
         .or_else(custom)
         .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))

@@ -152,8 +152,8 @@ impl Session {
         let files: Vec<ChangedFile> = changed.iter().map(file).collect();
         let folder = changed.iter().find(|path| source.list(path).is_ok());
         let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
-        let update = match folder.or_else(|| self.unsettled(&files)) {
-            Some(anew) => Err(anew),
+        let update = match folder.or_else(|| self.reload_reason(&files)) {
+            Some(reason) => Err(reason),
             None => self.repo.update(&files, &self.dialects),
         };
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
@@ -164,13 +164,13 @@ impl Session {
                 }
                 Update::Templates(templates)
             }
-            Err(anew) => {
+            Err(reason) => {
                 let previous = std::mem::take(&mut self.settings.previous);
                 let mut session = Self::open(source, self.options());
                 session.settings.previous = previous;
                 session.kept = Mutex::new(Some(Decisions::default()));
                 *self = session;
-                Update::Everything(anew)
+                Update::Everything(reason)
             }
         }
     }
@@ -186,7 +186,7 @@ impl Session {
     }
 
     /// Why findings from loading prevent loading only the changed files.
-    fn unsettled(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
+    fn reload_reason(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
         let twice = self.read.iter().find(|finding| finding.code == "duplicate-object");
         if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
             return Some(NeedsReload {

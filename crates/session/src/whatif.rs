@@ -125,7 +125,9 @@ impl WhatIf<'_> {
             return Err(format!("{path}: {}", error.message));
         }
         if clusters.is_empty() {
-            return Err(format!("{path} contains no inventory object, such as a Cluster of cluster.karmada.io"));
+            return Err(format!(
+                "{path} contains no inventory object, such as a Cluster of cluster.karmada.io"
+            ));
         }
         Ok(clusters)
     }

@@ -61,7 +61,7 @@ pub enum Error {
         repository: PathBuf,
     },
     /// The revision does not have the folder.
-    #[error("revision `{rev}` has no folder `{folder}`{}", passed_over(*.embedded))]
+    #[error("revision `{rev}` has no folder `{folder}`{}", ignored_repository(*.embedded))]
     NoFolder {
         /// The revision as given.
         rev: String,
@@ -84,7 +84,7 @@ fn reason(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
-fn passed_over(embedded: bool) -> &'static str {
+fn ignored_repository(embedded: bool) -> &'static str {
     if embedded {
         "; the bare repository there is in the work tree of another repository, so it may have come with that \
          repository's files: to read it, set GIT_DIR to its path"

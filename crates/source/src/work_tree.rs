@@ -29,9 +29,7 @@ impl WorkTree {
         };
         let canonical = fs::canonicalize(root).map_err(|e| error(reason(&e)))?;
         if !canonical.is_dir() {
-            return Err(
-                error("it is not a folder".to_owned()).help("name the folder with the manifests")
-            );
+            return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
         }
         Ok(Self { root: canonical })
     }

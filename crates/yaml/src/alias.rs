@@ -36,7 +36,7 @@ impl Aliases {
     /// Stores a value of `nodes` nodes for the aliases of `anchor`.
     pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
         let bytes = weight(value);
-        self.spend(bytes)?;
+        self.charge(bytes)?;
         self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
         Ok(())
     }
@@ -50,13 +50,13 @@ impl Aliases {
         if self.excessive() {
             return Err(TOO_MUCH);
         }
-        self.spend(bytes)?;
+        self.charge(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
         value.ok_or("this alias is inside the value that it repeats")
     }
 
     /// Counts copied bytes, and other work that the length of the text does not limit.
-    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), &'static str> {
+    pub(super) fn charge(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }

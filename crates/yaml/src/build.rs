@@ -30,7 +30,7 @@ pub(super) struct Builder<'a> {
     duplicates: Vec<Error>,
     depth: usize,
     /// Whether the last error can be repaired with spaces.
-    lacks_blanks: bool,
+    lacks_spaces: bool,
 }
 
 /// The next item of a text.
@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
             key_lines: Vec::new(),
             duplicates: Vec::new(),
             depth: 0,
-            lacks_blanks: false,
+            lacks_spaces: false,
         }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
     }
 
     fn syntax(&mut self, error: &ScanError) -> Error {
-        self.lacks_blanks = repair::blanks(error).is_some();
+        self.lacks_spaces = repair::blanks(error).is_some();
         let at = position(self.first_line, error.marker().line(), error.marker().col());
         Error { at, message: syntax::message(error) }
     }
@@ -227,7 +227,7 @@ impl<'a> Builder<'a> {
         let at = self.position(span);
         let slot = map.keys().position(|other| other == key).unwrap_or_default();
         // The search above is work that the length of the text does not limit.
-        self.aliases.spend(slot).or_else(|message| self.error(span, message))?;
+        self.aliases.charge(slot).or_else(|message| self.error(span, message))?;
         let Some(line) = self.key_lines.get_mut(base + slot) else { return Ok(()) };
         let first = std::mem::replace(line, at.line);
         if first == 0 {
@@ -297,8 +297,8 @@ impl<'a> Builder<'a> {
     }
 
     /// After an error: whether the text could be read with additional spaces.
-    pub(super) fn lacks_blanks(&self) -> bool {
-        self.lacks_blanks
+    pub(super) fn lacks_spaces(&self) -> bool {
+        self.lacks_spaces
     }
 
     fn scalar(

@@ -134,11 +134,11 @@ fn string(text: &str, depth: usize, out: &mut String) {
 
 /// Whether the text can be written without quotes.
 pub(super) fn plain(text: &str) -> bool {
-    unquotable(text) && !reads_otherwise(text)
+    unquotable(text) && !is_ambiguous(text)
 }
 
 /// Whether a parser would interpret the unquoted text as another value.
-fn reads_otherwise(text: &str) -> bool {
+fn is_ambiguous(text: &str) -> bool {
     text == "<<" || is_date(text) || scalar::plain(text) != Plain::Text
 }
 
@@ -209,7 +209,7 @@ fn literal(text: &str, depth: usize, out: &mut String) {
 /// In single quotes if possible; in double quotes if the text needs escapes or would be interpreted as
 /// another value.
 fn quoted(text: &str, out: &mut String) {
-    if !text.is_empty() && !reads_otherwise(text) && text.chars().all(printable) {
+    if !text.is_empty() && !is_ambiguous(text) && text.chars().all(printable) {
         out.push('\'');
         for (at, part) in text.split('\'').enumerate() {
             out.push_str(if at > 0 { "''" } else { "" });

@@ -25,7 +25,7 @@ pub(super) fn blanks(error: &ScanError) -> Option<usize> {
 pub(super) fn repaired(text: &str) -> Option<String> {
     let mut text = text.to_owned();
     for _ in 0..MAX_REPAIRS.min(1 + MAX_BYTES / text.len().max(1)) {
-        let Some((at, blanks)) = first_lack(&text) else { return Some(text) };
+        let Some((at, blanks)) = missing_spaces(&text) else { return Some(text) };
         if !text.is_char_boundary(at) {
             return None;
         }
@@ -34,7 +34,7 @@ pub(super) fn repaired(text: &str) -> Option<String> {
     None
 }
 
-fn first_lack(text: &str) -> Option<(usize, usize)> {
+fn missing_spaces(text: &str) -> Option<(usize, usize)> {
     let mut parser = events::parser(text);
     loop {
         if let Err(error) = parser.next_event()? {

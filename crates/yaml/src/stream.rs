@@ -88,7 +88,7 @@ fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) 
         match result {
             Ok(value) => push(stream, index, line, value),
             Err(mut errors) => {
-                if builder.lacks_blanks()
+                if builder.lacks_spaces()
                     && let Some(text) = repair::repaired(text)
                 {
                     *index = first;

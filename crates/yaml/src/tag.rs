@@ -90,17 +90,17 @@ fn sextet(symbol: u8) -> Option<u32> {
 fn is_timestamp(text: &str) -> bool {
     let mut rest = text;
     let date = digits(&mut rest, 4, 4).is_some_and(|year| {
-        eat(&mut rest, '-')
+        skip(&mut rest, '-')
             && digits(&mut rest, 1, 2).is_some_and(|month| {
-                eat(&mut rest, '-')
+                skip(&mut rest, '-')
                     && digits(&mut rest, 1, 2).is_some_and(|day| (1..=days(year, month)).contains(&day))
             })
     });
     if !date || rest.is_empty() {
         return date;
     }
-    let zoned = eat(&mut rest, 'T') || eat(&mut rest, 't');
-    if !(zoned || eat(&mut rest, ' ')) || !time(&mut rest) {
+    let zoned = skip(&mut rest, 'T') || skip(&mut rest, 't');
+    if !(zoned || skip(&mut rest, ' ')) || !time(&mut rest) {
         return false;
     }
     if zoned { zone(rest) } else { rest.is_empty() }
@@ -108,20 +108,20 @@ fn is_timestamp(text: &str) -> bool {
 
 fn time(rest: &mut &str) -> bool {
     let whole = digits(rest, 1, 2).is_some_and(|hour| hour < 24)
-        && eat(rest, ':')
+        && skip(rest, ':')
         && digits(rest, 1, 2).is_some_and(|minute| minute < 60)
-        && eat(rest, ':')
+        && skip(rest, ':')
         && digits(rest, 1, 2).is_some_and(|second| second < 60);
-    whole && (!(eat(rest, '.') || eat(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
+    whole && (!(skip(rest, '.') || skip(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
 }
 
 fn zone(mut rest: &str) -> bool {
     if rest == "Z" {
         return true;
     }
-    (eat(&mut rest, '+') || eat(&mut rest, '-'))
+    (skip(&mut rest, '+') || skip(&mut rest, '-'))
         && digits(&mut rest, 2, 2).is_some_and(|hours| hours <= 24)
-        && eat(&mut rest, ':')
+        && skip(&mut rest, ':')
         && digits(&mut rest, 2, 2).is_some_and(|minutes| minutes < 60)
         && rest.is_empty()
 }
@@ -136,7 +136,7 @@ fn days(year: u64, month: u64) -> u64 {
     }
 }
 
-fn eat(rest: &mut &str, wanted: char) -> bool {
+fn skip(rest: &mut &str, wanted: char) -> bool {
     rest.strip_prefix(wanted).map(|tail| *rest = tail).is_some()
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::members::Inventoried;
+use crate::cli::members::ApplySetArgs;
 
 /// Which objects to read from which cluster, and where to write them.
 #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
@@ -69,5 +69,5 @@ pub(super) struct LiveArgs {
     pub(super) dry_run: bool,
 
     #[command(flatten)]
-    pub(super) inventory: Inventoried,
+    pub(super) inventory: ApplySetArgs,
 }

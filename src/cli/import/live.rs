@@ -26,29 +26,29 @@ use federate_source::git::Place;
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
         let args = &self.live;
-        let asked = asked(&args.objects)?;
-        args.fits(&asked)?;
+        let scopes = parse_scopes(&args.objects)?;
+        args.validate(&scopes)?;
         let session = args.session()?;
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         let mut import = self.options();
         if importer.unnamed.is_none() && import.clusters.is_empty() {
             match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
-                None => told.push(nowhere(context)),
+                None => found.push(nowhere(context)),
             }
         }
-        let fetched = fetch(&args.access(), &args.place(context), &asked)
+        let fetched = fetch(&args.access(), &args.place(context), &scopes)
             .map_err(|error| Fault::Failed(format!("{context}: {error}")))?;
-        let objects = args.judged(context, fetched, &mut told);
+        let objects = args.importable(context, fetched, &mut found);
         let options = ImportOptions { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
         let mut taken = live::take(&objects, importer, &options, session.repo(), &exists);
-        told.append(&mut taken.findings);
-        findings::sort(&mut told);
-        if !self.quiet || any_error(&told) {
-            say(&findings::text(session.repo(), &told, DIALECTS, use_color(&std::io::stderr())));
+        found.append(&mut taken.findings);
+        findings::sort(&mut found);
+        if !self.quiet || any_error(&found) {
+            say(&findings::text(session.repo(), &found, DIALECTS, use_color(&std::io::stderr())));
         }
-        if any_error(&told) {
+        if any_error(&found) {
             say("nothing was written because of these errors\n");
             return Ok(Exit::Error);
         }
@@ -66,18 +66,20 @@ impl Import {
         if !taken.objects.is_empty() {
             self.note(importer);
         }
-        Ok(outcome(&told))
+        Ok(outcome(&found))
     }
 }
 
 impl LiveArgs {
-    fn fits(&self, asked: &[ImportScope]) -> Result<(), Fault> {
-        let named = asked.iter().any(|asked| matches!(asked, ImportScope::One { .. }));
+    fn validate(&self, scopes: &[ImportScope]) -> Result<(), Fault> {
+        let named = scopes.iter().any(|scopes| matches!(scopes, ImportScope::One { .. }));
         if named && self.selector.is_some() {
             return Err(Fault::Failed("select objects by name or with -l, not both".to_owned()));
         }
         if named && self.all_namespaces {
-            return Err(Fault::Failed("objects selected by name are in one namespace: leave out --all-namespaces".to_owned()));
+            return Err(Fault::Failed(
+                "objects selected by name are in one namespace: leave out --all-namespaces".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -109,8 +111,8 @@ impl LiveArgs {
     }
 
     /// The fetched objects that can be imported; adds a finding for each one that cannot.
-    fn judged(&self, context: &str, fetched: Fetched, told: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
-        told.extend(fetched.absent.iter().map(|id| {
+    fn importable(&self, context: &str, fetched: Fetched, found: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
+        found.extend(fetched.absent.iter().map(|id| {
             let message = format!("{id} does not exist in the cluster");
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
             finding.help("federate looks in the namespace given with -n, or else in the context's")
@@ -119,13 +121,13 @@ impl LiveArgs {
         let inventory = self.inventory.inventory(repo.as_ref());
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
-        for found in fetched.found {
-            match judge(&found.object, found.named, rules) {
+        for live in fetched.found {
+            match judge(&live.object, live.named, rules) {
                 Ok(warning) => {
-                    told.extend(warning);
-                    objects.push((found.object, found.kind));
+                    found.extend(warning);
+                    objects.push((live.object, live.kind));
                 }
-                Err(left) => told.push(left),
+                Err(left) => found.push(left),
             }
         }
         objects
@@ -143,12 +145,12 @@ impl LiveArgs {
 }
 
 /// Parses `KINDS/NAME…`, or `KINDS` followed by names.
-fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
-    let mut asked = Vec::new();
+fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
+    let mut scopes = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
         for kind in kinds.split(',') {
             let kind = kind.to_owned();
-            asked.push(match name {
+            scopes.push(match name {
                 Some(name) => ImportScope::One { kind, name: name.to_owned() },
                 None => ImportScope::All { kind },
             });
@@ -164,22 +166,24 @@ fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
         all => {
             for object in all {
                 let Some((kinds, name)) = object.split_once('/') else {
-                    return Err(Fault::Failed(format!("`{object}` is not KIND/NAME, although other arguments are")));
+                    return Err(Fault::Failed(format!(
+                        "`{object}` is not KIND/NAME, although other arguments are"
+                    )));
                 };
                 add(kinds, Some(name));
             }
         }
     }
-    let empty = |asked: &ImportScope| match asked {
+    let empty = |scope: &ImportScope| match scope {
         ImportScope::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
         ImportScope::All { kind } => kind.is_empty(),
     };
-    if asked.iter().any(empty) {
+    if scopes.iter().any(empty) {
         return Err(Fault::Failed(
             "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
         ));
     }
-    Ok(asked)
+    Ok(scopes)
 }
 
 /// The inventory cluster that a context leads to.
@@ -203,7 +207,8 @@ fn nowhere(context: &str) -> Finding {
         object: None,
         message,
         help: Some(
-            "name the clusters with --cluster, or map the context under `contexts` in federate.yaml".to_owned(),
+            "name the clusters with --cluster, or map the context under `contexts` in federate.yaml"
+                .to_owned(),
         ),
     }
 }
@@ -258,10 +263,10 @@ mod tests {
 
     fn shown(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        match asked(&words) {
-            Ok(asked) => asked
+        match parse_scopes(&words) {
+            Ok(scopes) => scopes
                 .iter()
-                .map(|asked| match asked {
+                .map(|scopes| match scopes {
                     ImportScope::One { kind, name } => format!("{kind}/{name}"),
                     ImportScope::All { kind } => kind.clone(),
                 })

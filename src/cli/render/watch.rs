@@ -41,7 +41,7 @@ impl Watched {
         while let Ok(event) = events.recv() {
             if self.matters(&event) {
                 let mut all = vec![event];
-                settle(&events, &mut all);
+                collect_until_quiet(&events, &mut all);
                 changed(self.paths(&all))?;
             }
         }
@@ -50,8 +50,8 @@ impl Watched {
 
     fn start(&self) -> notify::Result<(Box<dyn Watcher>, Events)> {
         let (sender, events) = mpsc::channel();
-        let told = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
-        let why = match told {
+        let watching = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
+        let why = match watching {
             Ok(watcher) => return Ok((watcher, events)),
             Err(why) => why,
         };
@@ -100,7 +100,7 @@ impl Watched {
 }
 
 /// Waits until files stop changing, and collects the events.
-fn settle(events: &Events, all: &mut Vec<notify::Result<Event>>) {
+fn collect_until_quiet(events: &Events, all: &mut Vec<notify::Result<Event>>) {
     let first = Instant::now();
     while first.elapsed() < PATIENCE {
         match events.recv_timeout(QUIET) {

@@ -37,7 +37,7 @@ pub fn advance(repository: &Repository, updates: &[Update], why: &str) -> Result
         return Ok(());
     }
     let mut lock = Lock::take(&repository.commondir().join(NOTE), || {})?;
-    for branch in lock.left()?.lines() {
+    for branch in lock.leftover()?.lines() {
         unlock(repository, branch)?;
     }
     let names: Vec<&str> = updates.iter().map(|update| update.branch.as_str()).collect();

@@ -41,7 +41,7 @@ impl Identity {
         };
         let signs = Git::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
         let signs = match signs.run() {
-            Ok(said) => said.trim() == "true",
+            Ok(output) => output.trim() == "true",
             // Signing is not configured.
             Err(program::Error::Failed { code: Some(1), .. }) => false,
             Err(error) => return Err(error.into()),
@@ -99,6 +99,6 @@ fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
             .env(&format!("GIT_{role}_EMAIL"), address)
             .env(&format!("GIT_{role}_DATE"), when);
     }
-    let said = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
-    Ok(Oid::from_str(said.trim())?)
+    let output = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
+    Ok(Oid::from_str(output.trim())?)
 }

@@ -31,11 +31,11 @@ struct Old {
 pub(super) fn compare<'w>(
     repository: &Repository,
     base: &Base,
-    wanted: &'w DesiredTree<'_>,
+    desired: &'w DesiredTree<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
-    let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
+    let mut walk = Walk { repository, desired, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
     // The previous plan is only read if something differs.
-    let differs = base.tree() != Some(wanted.root.id);
+    let differs = base.tree() != Some(desired.root.id);
     let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
     let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn compare<'w>(
 
 struct Walk<'r, 'w, 't> {
     repository: &'r Repository,
-    wanted: &'w DesiredTree<'t>,
+    desired: &'w DesiredTree<'t>,
     foreign: Vec<String>,
     new: Vec<New<'w>>,
     seen: BTreeSet<Oid>,
@@ -60,19 +60,19 @@ impl<'w> Walk<'_, 'w, '_> {
         old: Option<Oid>,
         owned: &Folders<Arc<str>>,
     ) -> Result<(Vec<ClusterSummary>, bool), Error> {
-        let wanted = self.wanted;
-        let mut there = self.list(old.filter(|old| *old != wanted.root.id))?;
-        let same = old == Some(wanted.root.id);
+        let desired = self.desired;
+        let mut there = self.list(old.filter(|old| *old != desired.root.id))?;
+        let same = old == Some(desired.root.id);
         if !same {
-            self.write(ObjectType::Tree, wanted.root.id, &wanted.root.bytes);
+            self.write(ObjectType::Tree, desired.root.id, &desired.root.bytes);
         }
         let plan = there.remove(PLACEMENTS).map(|entry| entry.id);
-        let plan_written = !same && plan != Some(wanted.placements_id);
+        let plan_written = !same && plan != Some(desired.placements_id);
         if plan_written {
-            self.write(ObjectType::Blob, wanted.placements_id, wanted.placements.as_bytes());
+            self.write(ObjectType::Blob, desired.placements_id, desired.placements.as_bytes());
         }
         let mut summaries = Vec::new();
-        for cluster in &wanted.clusters {
+        for cluster in &desired.clusters {
             let old = if same {
                 Some(cluster.node.id)
             } else {
@@ -84,7 +84,7 @@ impl<'w> Walk<'_, 'w, '_> {
             match owned.get(name.as_str()).filter(|_| entry.folder) {
                 Some(owned) => {
                     let mut summary = ClusterSummary { cluster: name, ..ClusterSummary::default() };
-                    self.gone(&mut summary, entry.id, owned)?;
+                    self.remove_cluster(&mut summary, entry.id, owned)?;
                     summaries.push(summary);
                 }
                 None => self.foreign.push(name),
@@ -117,7 +117,7 @@ impl<'w> Walk<'_, 'w, '_> {
             let path = format!("{}/{name}", cluster.name);
             let owned = owned.and_then(|owned| owned.get(name.as_str()));
             match owned.filter(|_| entry.folder) {
-                Some(owned) => self.vanish(&mut summary, &path, entry.id, owned)?,
+                Some(owned) => self.remove_namespace(&mut summary, &path, entry.id, owned)?,
                 None => self.foreign.push(path),
             }
         }
@@ -136,11 +136,11 @@ impl<'w> Walk<'_, 'w, '_> {
             summary.unchanged += namespace.files.len();
             return Ok(());
         }
-        let wanted = self.wanted;
+        let desired = self.desired;
         self.write(ObjectType::Tree, namespace.node.id, &namespace.node.bytes);
         let mut there = self.list(old)?;
         for file in namespace.files {
-            let (Some(id), Some(text)) = (wanted.blobs.get(file.number()), wanted.texts.get(file.number()))
+            let (Some(id), Some(text)) = (desired.blobs.get(file.number()), desired.texts.get(file.number()))
             else {
                 continue;
             };
@@ -157,12 +157,12 @@ impl<'w> Walk<'_, 'w, '_> {
                 self.write(ObjectType::Blob, *id, text.as_bytes());
             }
         }
-        self.rest(summary, path, there, owned);
+        self.classify_rest(summary, path, there, owned);
         Ok(())
     }
 
     /// A cluster that no longer receives anything.
-    fn gone(
+    fn remove_cluster(
         &mut self,
         summary: &mut ClusterSummary,
         tree: Oid,
@@ -171,7 +171,7 @@ impl<'w> Walk<'_, 'w, '_> {
         for (name, entry) in self.list(Some(tree))? {
             let path = format!("{}/{name}", summary.cluster);
             match owned.get(name.as_str()).filter(|_| entry.folder) {
-                Some(owned) => self.vanish(summary, &path, entry.id, owned)?,
+                Some(owned) => self.remove_namespace(summary, &path, entry.id, owned)?,
                 None => self.foreign.push(path),
             }
         }
@@ -179,7 +179,7 @@ impl<'w> Walk<'_, 'w, '_> {
     }
 
     /// A namespace that is now empty.
-    fn vanish(
+    fn remove_namespace(
         &mut self,
         summary: &mut ClusterSummary,
         path: &str,
@@ -187,12 +187,12 @@ impl<'w> Walk<'_, 'w, '_> {
         owned: &[Arc<str>],
     ) -> Result<(), Error> {
         let there = self.list(Some(tree))?;
-        self.rest(summary, path, there, owned);
+        self.classify_rest(summary, path, there, owned);
         Ok(())
     }
 
     /// Files that are no longer rendered: those that federate wrote are removed, others are foreign.
-    fn rest(
+    fn classify_rest(
         &mut self,
         summary: &mut ClusterSummary,
         path: &str,

@@ -46,11 +46,11 @@ pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), 
     writer.write_all(&trailer)?;
     writer.commit()?;
     drop(writer);
-    keep(repository, &git2::Oid::from_bytes(&trailer)?.to_string())
+    force_to_disk(repository, &git2::Oid::from_bytes(&trailer)?.to_string())
 }
 
 /// Forces the pack to the disk, because after a power failure a branch must not exist without its objects.
-fn keep(repository: &Repository, name: &str) -> Result<(), Error> {
+fn force_to_disk(repository: &Repository, name: &str) -> Result<(), Error> {
     let folder = repository.commondir().join("objects/pack");
     for extension in ["pack", "idx"] {
         File::open(folder.join(format!("pack-{name}.{extension}")))?.sync_all()?;

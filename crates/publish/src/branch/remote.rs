@@ -18,7 +18,7 @@ use federate_source::git::program::{self, Git};
 pub struct Remote {
     address: String,
     variables: Vec<(String, OsString)>,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 /// The result of a push.
@@ -33,13 +33,13 @@ pub enum Pushed {
 impl Remote {
     /// A remote, by its configured name or its URL.
     pub fn new(address: impl Into<String>) -> Self {
-        Self { address: address.into(), variables: Vec::new(), patience: None }
+        Self { address: address.into(), variables: Vec::new(), timeout: None }
     }
 
     /// Sets environment variables for `git`, and a time limit for each call of it.
     #[must_use]
-    pub fn with(self, variables: Vec<(String, OsString)>, patience: Duration) -> Self {
-        Self { variables, patience: Some(patience), ..self }
+    pub fn with(self, variables: Vec<(String, OsString)>, timeout: Duration) -> Self {
+        Self { variables, timeout: Some(timeout), ..self }
     }
 
     fn git<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
@@ -47,8 +47,8 @@ impl Remote {
         for (name, value) in &self.variables {
             git = git.env(name, value);
         }
-        match self.patience {
-            Some(patience) => git.patience(patience),
+        match self.timeout {
+            Some(timeout) => git.timeout(timeout),
             None => git,
         }
     }
@@ -102,7 +102,7 @@ impl Remote {
         }
         match git.run() {
             Ok(_) => Ok(Pushed::Done),
-            Err(program::Error::Failed { said, .. }) if moved(&said) => Ok(Pushed::Moved),
+            Err(program::Error::Failed { said: stderr, .. }) if moved(&stderr) => Ok(Pushed::Moved),
             Err(e) => Err(e.into()),
         }
     }
@@ -130,7 +130,7 @@ impl Remote {
 }
 
 /// Whether the remote refused because a branch has moved, or because of a concurrent push.
-fn moved(said: &str) -> bool {
+fn moved(stderr: &str) -> bool {
     [
         "[rejected]",
         "cannot lock ref",
@@ -139,7 +139,7 @@ fn moved(said: &str) -> bool {
         "reference already exists",
     ]
     .iter()
-    .any(|sign| said.contains(sign))
+    .any(|sign| stderr.contains(sign))
 }
 
 fn matches(pattern: &str, branch: &str) -> bool {

@@ -120,7 +120,12 @@ pub(super) fn write(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Re
 
 /// Links `to/name` to `from/name`, which holds `text`. If the file system has no hard links, or the user may
 /// not link this file, copies it with its time.
-pub(super) fn keep(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn link_or_copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    name: &str,
+    text: &str,
+) -> io::Result<()> {
     if rustix::fs::linkat(from, name, to, name, AtFlags::empty()).is_ok() {
         return Ok(());
     }

@@ -98,13 +98,13 @@ pub(super) fn compare<'t>(
 ) -> Result<Comparison<'t>, Error> {
     let is_ours = |name: &str| owned.has_cluster(name);
     let (there, mut foreign) = folders(dir, root, is_ours, owned.plan.map(|_| PLACEMENTS))?;
-    let wanted = tree.files();
-    let clusters: Vec<_> = union(&there, wanted)
+    let desired = tree.files();
+    let clusters: Vec<_> = union(&there, desired)
         .into_par_iter()
         .map(|name| {
             let path = dir.join(name);
             let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
-            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned)
+            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), desired.get(name), owned)
         })
         .collect::<Result<_, Error>>()?;
     for cluster in &clusters {
@@ -125,19 +125,19 @@ fn cluster<'t>(
     name: &str,
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
-    wanted: Option<&'t Namespaces<File>>,
+    desired: Option<&'t Namespaces<File>>,
     owned: &Owned<'_>,
 ) -> Result<Cluster<'t>, Error> {
     let is_ours = |namespace: &str| owned.has_namespace(name, namespace);
     let (there, mut foreign) = folders(path, folder, is_ours, None)?;
     let nothing = Namespaces::new();
-    let names = union(&there, wanted.unwrap_or(&nothing));
+    let names = union(&there, desired.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
         .into_par_iter()
         .map(|inner| {
             let path = path.join(inner);
             let folder = open(folder.filter(|_| there.contains(inner)), inner, &path)?;
-            let files = wanted.and_then(|wanted| wanted.get(inner)).map_or(&[][..], Vec::as_slice);
+            let files = desired.and_then(|desired| desired.get(inner)).map_or(&[][..], Vec::as_slice);
             namespace((name, inner), &path, folder.as_ref().map(AsFd::as_fd), files, owned)
         })
         .collect::<Result<_, Error>>()?;
@@ -147,22 +147,22 @@ fn cluster<'t>(
     Ok(Cluster { name: name.to_owned(), namespaces, foreign })
 }
 
-/// `wanted` is sorted by name.
+/// `desired` is sorted by name.
 fn namespace<'t>(
     (cluster, name): (&str, &str),
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
-    wanted: &'t [File],
+    desired: &'t [File],
     owned: &Owned<'_>,
 ) -> Result<Namespace<'t>, Error> {
     if let Some(folder) = folder
-        && let Some(recorded) = owned.index.files(cluster, name, folder, wanted)
+        && let Some(recorded) = owned.index.files(cluster, name, folder, desired)
     {
         let file = |(position, file): (usize, &'t File)| match recorded.vouch(position, folder, file) {
             Some(stamp) => Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false }),
-            None => against(folder, file, owned.index, &mut Vec::new(), path),
+            None => compare_file(folder, file, owned.index, &mut Vec::new(), path),
         };
-        let files = wanted.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
+        let files = desired.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
         return Ok(Namespace { name: name.to_owned(), files, removed: Vec::new(), foreign: Vec::new() });
     }
     let there = match folder {
@@ -174,14 +174,14 @@ fn namespace<'t>(
         entry.kind == Kind::File && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
     };
     let foreign = there.iter().filter(|entry| !is_ours(entry)).map(at::Entry::display).collect();
-    let is_wanted = |name: &str| wanted.binary_search_by(|file| file.name().cmp(name)).is_ok();
-    let removed = there.iter().filter(|entry| !is_wanted(&entry.name)).map(|e| e.name.clone()).collect();
+    let is_desired = |name: &str| desired.binary_search_by(|file| file.name().cmp(name)).is_ok();
+    let removed = there.iter().filter(|entry| !is_desired(&entry.name)).map(|e| e.name.clone()).collect();
     let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
-    let files = wanted
+    let files = desired
         .par_iter()
         .with_min_len(64)
         .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
-            Some(folder) => against(folder, file, owned.index, buffer, path),
+            Some(folder) => compare_file(folder, file, owned.index, buffer, path),
             None => Ok(Compared { file, state: State::New, stamp: None, read: false }),
         })
         .collect::<Result<_, Error>>()?;
@@ -210,9 +210,9 @@ fn folders(
 
 fn union<'n, T>(
     there: &'n BTreeSet<String>,
-    wanted: &'n std::collections::BTreeMap<Arc<str>, T>,
+    desired: &'n std::collections::BTreeMap<Arc<str>, T>,
 ) -> BTreeSet<&'n str> {
-    there.iter().map(String::as_str).chain(wanted.keys().map(|name| &**name)).collect()
+    there.iter().map(String::as_str).chain(desired.keys().map(|name| &**name)).collect()
 }
 
 fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
@@ -220,7 +220,7 @@ fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Optio
 }
 
 /// Compares a file with the existing one by reading it.
-fn against<'t>(
+fn compare_file<'t>(
     folder: BorrowedFd<'_>,
     file: &'t File,
     index: &Index,

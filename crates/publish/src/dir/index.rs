@@ -116,10 +116,10 @@ impl Index {
         cluster: &str,
         namespace: &str,
         folder: BorrowedFd<'_>,
-        wanted: &[File],
+        desired: &[File],
     ) -> Option<Files<'_>> {
         let recorded = self.recorded.folder(cluster, namespace)?;
-        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(wanted);
+        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(desired);
         let records = self.recorded.bytes.get(recorded.records.clone()).filter(|_| same)?;
         Some(Files { index: self, records, device: recorded.stamp.device })
     }

@@ -36,9 +36,8 @@ pub(super) fn stage(
     comparison.clusters.par_iter().try_for_each(|part| cluster(&path, root.as_fd(), old, part))?;
     let path = path.join(PLACEMENTS);
     match old.filter(|_| comparison.placements == State::Same) {
-        Some(old) => {
-            at::keep(old, root.as_fd(), PLACEMENTS, tree.placements()).map_err(Error::io("write", path))
-        }
+        Some(old) => at::link_or_copy(old, root.as_fd(), PLACEMENTS, tree.placements())
+            .map_err(Error::io("write", path)),
         None => at::write(&root, PLACEMENTS, tree.placements())
             .and_then(rustix::fs::fsync)
             .map_err(Error::io("write", path)),
@@ -77,7 +76,7 @@ fn namespace(
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
     for Compared { file, state, .. } in &part.files {
         let done = match old.as_ref().filter(|_| *state == State::Same) {
-            Some(old) => at::keep(old.as_fd(), folder.as_fd(), file.name(), file.text()),
+            Some(old) => at::link_or_copy(old.as_fd(), folder.as_fd(), file.name(), file.text()),
             None => at::write(&folder, file.name(), file.text()).map(drop).map_err(Into::into),
         };
         done.map_err(|error| match Errno::from_io_error(&error) {

@@ -86,10 +86,10 @@ impl Sandbox {
 
     fn refused(&self, tree: &Tree) -> String {
         let before = files(&self.out());
-        let said = self.publish(tree).unwrap_err().to_string();
+        let message = self.publish(tree).unwrap_err().to_string();
         assert_eq!(files(&self.out()), before, "a refusal changes nothing");
         assert_eq!(self.litter(), [""; 0]);
-        said
+        message
     }
 }
 
@@ -216,8 +216,8 @@ fn a_folder_without_a_plan_must_be_empty() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.out()).unwrap();
     fs::write(sandbox.out().join("notes.txt"), "mine").unwrap();
-    let said = sandbox.refused(&two_clusters());
-    assert!(said.contains("notes.txt") && said.contains("empty folder"), "{said}");
+    let message = sandbox.refused(&two_clusters());
+    assert!(message.contains("notes.txt") && message.contains("empty folder"), "{message}");
     fs::remove_file(sandbox.out().join("notes.txt")).unwrap();
     sandbox.publish(&two_clusters()).unwrap();
     sandbox.assert_holds(&two_clusters());
@@ -239,8 +239,8 @@ fn whatever_the_plan_does_not_account_for_is_refused() {
     for (name, plant) in foreign {
         let (sandbox, old) = Sandbox::published();
         plant(&sandbox.out().join(name));
-        let said = sandbox.refused(&old);
-        assert!(said.contains(&format!("holds {name}, that")), "{said}");
+        let message = sandbox.refused(&old);
+        assert!(message.contains(&format!("holds {name}, that")), "{message}");
         sandbox.refused(&tree(&[("m1", "shop/mine", "x: 1\n"), ("m1 m3", "infra/log", "x: 1\n")]));
     }
 }
@@ -262,8 +262,8 @@ fn only_the_first_foreign_files_are_named() {
     for name in 0..7 {
         fs::write(sandbox.out().join(format!("{name}\u{1b}")), "").unwrap();
     }
-    let said = sandbox.refused(&old);
-    assert!(said.contains("4\\u{1b} and 2 more") && !said.contains('\u{1b}'), "{said}");
+    let message = sandbox.refused(&old);
+    assert!(message.contains("4\\u{1b} and 2 more") && !message.contains('\u{1b}'), "{message}");
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn a_placements_file_of_somebody_else_is_no_plan() {
         let sandbox = Sandbox::new();
         fs::create_dir(sandbox.out()).unwrap();
         fs::write(sandbox.out().join(PLACEMENTS), text).unwrap();
-        let said = sandbox.refused(&two_clusters());
-        assert!(said.contains("not a plan that federate can read"), "{said}");
+        let message = sandbox.refused(&two_clusters());
+        assert!(message.contains("not a plan that federate can read"), "{message}");
     }
 }
 
@@ -294,8 +294,8 @@ fn the_repo_the_working_directory_and_all_around_them_are_kept() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_mount_point_cannot_be_replaced() {
-    let said = open(Path::new("/proc")).unwrap_err().to_string();
-    assert!(said.contains("mount point"), "{said}");
+    let message = open(Path::new("/proc")).unwrap_err().to_string();
+    assert!(message.contains("mount point"), "{message}");
 }
 
 #[test]
@@ -361,8 +361,8 @@ fn a_link_in_the_place_of_the_lock_is_refused() {
     let (lock, target) = (sandbox.0.path().join(".out.federate-lock"), sandbox.0.path().join("target"));
     symlink(&target, &lock).unwrap();
     for kind in ["dangling", "leading to a file"] {
-        let said = open(&sandbox.out()).map(drop).unwrap_err().to_string();
-        assert!(said.starts_with("cannot lock") && said.ends_with("remove it"), "{kind}: {said}");
+        let message = open(&sandbox.out()).map(drop).unwrap_err().to_string();
+        assert!(message.starts_with("cannot lock") && message.ends_with("remove it"), "{kind}: {message}");
         assert_eq!(target.exists(), kind != "dangling");
         fs::write(&target, "mine").unwrap();
     }

@@ -163,7 +163,9 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             ObjectChangeKind::Removed => continue,
             ObjectChangeKind::Changed if is_scaled(change) => continue,
             ObjectChangeKind::Added if !change.elsewhere => format!("{:?}", change.object),
-            ObjectChangeKind::Added if fields.is_empty() && is_shown_by_placement(changes, change) => continue,
+            ObjectChangeKind::Added if fields.is_empty() && is_shown_by_placement(changes, change) => {
+                continue;
+            }
             _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
             _ => format!("{fields:?}"),
         };

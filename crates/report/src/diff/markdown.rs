@@ -37,7 +37,9 @@ pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
     let comment = Comment { diff };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
-        format!("{MARK}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n")
+        format!(
+            "{MARK}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n"
+        )
     } else {
         sections.extend([comment.moves(), comment.entries(), comment.pruned(), comment.unmatched()]);
         format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
@@ -155,10 +157,13 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let scaled = self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
+        let scaled =
+            self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
         let intro = match scaled {
             0 => String::new(),
-            scaled => format!("Not shown: {} in which only replicas differ.\n\n", counted(scaled, "manifest")),
+            scaled => {
+                format!("Not shown: {} in which only replicas differ.\n\n", counted(scaled, "manifest"))
+            }
         };
         Section::new("What changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
     }

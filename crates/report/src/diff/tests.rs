@@ -121,7 +121,10 @@ fn nothing_different_is_one_sentence() {
     let none = changes(Vec::new());
     let diff = Diff::new("main", "work tree", &none);
     assert_eq!(text(&diff, Detail::Manifests, PLAIN), "main and work tree render the same\n");
-    assert!(markdown(&diff, "").ends_with("`main` → `work tree`: both revisions render the same manifests for every cluster.\n"));
+    assert!(
+        markdown(&diff, "")
+            .ends_with("`main` → `work tree`: both revisions render the same manifests for every cluster.\n")
+    );
 }
 
 #[test]

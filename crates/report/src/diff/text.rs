@@ -129,9 +129,7 @@ impl Report<'_> {
             }
             _ => {}
         }
-        for (names, what) in
-            [(&change.suspended, "suspended in"), (&change.resumed, "resumed in")]
-        {
+        for (names, what) in [(&change.suspended, "suspended in"), (&change.resumed, "resumed in")] {
             if !names.is_empty() {
                 let _ = writeln!(out, "      {what} {}", self.names(&names.iter().collect::<Vec<_>>()));
             }

@@ -31,9 +31,9 @@ impl Reconciler<'_> {
     /// Reads every cluster, decides the actions and performs them. Returns an error only if no cluster can be
     /// reached.
     pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
-        let jobs = self.jobs();
+        let desired_states = self.desired_states();
         if options.check_access {
-            return self.check_access(access, &jobs);
+            return self.check_access(access, &desired_states);
         }
         // A local dry run predicts the server's answers. Drift does not, because a correction would get those
         // answers.
@@ -54,7 +54,7 @@ impl Reconciler<'_> {
             };
             let decider = SessionDecider::of(self, deciding);
             let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
-            for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
+            for outcome in federate_live::apply(access, &desired_states, &decider, &how)? {
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
@@ -65,10 +65,11 @@ impl Reconciler<'_> {
     }
 
     /// The missing permissions, as the error of each cluster.
-    fn check_access(&self, access: &Access, jobs: &[DesiredState<'_>]) -> Result<Actions, Error> {
+    fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
         let mut all = Reconciled::default();
-        for missing in federate_live::check_access(access, jobs, self.options.inventory, &deletes)? {
+        for missing in federate_live::check_access(access, desired_states, self.options.inventory, &deletes)?
+        {
             let error = match missing.rights {
                 Ok(rights) if rights.is_empty() => None,
                 Ok(rights) => Some(rights.join("; ")),
@@ -79,7 +80,7 @@ impl Reconciler<'_> {
         Ok(Actions::of(all.actions, all.clusters))
     }
 
-    fn jobs(&self) -> Vec<DesiredState<'_>> {
+    fn desired_states(&self) -> Vec<DesiredState<'_>> {
         let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {

@@ -4,7 +4,7 @@
 //! (`GIT_SSH_COMMAND`, `GIT_ASKPASS`, `GIT_CONFIG_COUNT`, …) and the configuration of the system and the user
 //! (credential helpers, `core.hooksPath`, `gpg.program`, `gpg.ssh.allowedSignersFile`, `core.sshCommand`,
 //! proxies, …). What belongs to the *repository* never runs, and never weakens verification: git does not read
-//! its configuration at all; federate reads the keys in [`TAKEN`] and passes them on.
+//! its configuration at all; federate reads the keys in [`ALLOWED`] and passes them on.
 //!
 //! For this, git gets a separate *common folder* (`GIT_COMMON_DIR`), where it looks for `config`, `hooks` and
 //! `info`, with links to the repository's refs in it. Settings are allowed by a list, so a setting with which a
@@ -78,7 +78,7 @@ const PROTOCOLS: &str = "file:git:http:https:ssh";
 
 /// The keys taken from the repository's configuration: names and URLs, not programs. `*` stands for the
 /// middle of a key (the name of a remote, a URL).
-const TAKEN: [&str; 19] = [
+const ALLOWED: [&str; 19] = [
     // The committer.
     "user.name",
     "user.email",
@@ -140,20 +140,20 @@ impl Isolation {
         command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
         command.env("GIT_WORK_TREE", tree);
         command.env("GIT_INDEX_FILE", folder.path().join("index"));
-        pass(&taken(repository).map_err(io::Error::other)?, command);
+        pass(&allowed_settings(repository).map_err(io::Error::other)?, command);
         Ok(Self { _folder: folder })
     }
 }
 
-/// The repository's settings with the keys in [`TAKEN`], in their order.
-fn taken(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
+/// The repository's settings with the keys in [`ALLOWED`], in their order.
+fn allowed_settings(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
     let config = repository.config()?;
     let entries = config.entries(None)?;
     let mut taken = Vec::new();
     entries.for_each(|entry| {
         let own = matches!(entry.level(), ConfigLevel::Local | ConfigLevel::Worktree);
         if let (true, Ok(key), Ok(value)) = (own, entry.name(), entry.value())
-            && is_taken(key)
+            && is_allowed(key)
         {
             taken.push((key.to_owned(), value.to_owned()));
         }
@@ -161,7 +161,7 @@ fn taken(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> 
     Ok(taken)
 }
 
-fn is_taken(key: &str) -> bool {
+fn is_allowed(key: &str) -> bool {
     let Some((section, rest)) = key.split_once('.') else { return false };
     let (middle, name) = rest.rsplit_once('.').map_or((None, rest), |(middle, name)| (Some(middle), name));
     let is = |pattern: &&str| match pattern.split_once(".*.") {
@@ -169,7 +169,7 @@ fn is_taken(key: &str) -> bool {
         Some((s, n)) => s == section && n == name && (middle.is_some() || matches!(s, "http" | "credential")),
         None => middle.is_none() && pattern.split_once('.') == Some((section, name)),
     };
-    TAKEN.iter().any(is)
+    ALLOWED.iter().any(is)
 }
 
 /// Passes settings to git in the environment, where no other user can see them, before those that the
@@ -209,7 +209,7 @@ mod tests {
             dir.path().join("token").display()
         ));
         fs::write(git_dir.join("config"), config).unwrap();
-        let taken = taken(&Repository::open(&git_dir).unwrap()).unwrap();
+        let taken = allowed_settings(&Repository::open(&git_dir).unwrap()).unwrap();
         let taken: Vec<(&str, &str)> = taken.iter().map(|(key, value)| (&**key, &**value)).collect();
         assert_eq!(
             taken,
@@ -230,7 +230,7 @@ mod tests {
             "http.https://example.com/.extraheader",
             "http.extraheader",
         ] {
-            assert!(is_taken(key), "{key}");
+            assert!(is_allowed(key), "{key}");
         }
         for key in [
             "core.sshcommand",
@@ -243,7 +243,7 @@ mod tests {
             "user.x.name",
             "include.path",
         ] {
-            assert!(!is_taken(key), "{key}");
+            assert!(!is_allowed(key), "{key}");
         }
     }
 }

@@ -18,7 +18,9 @@ pub(super) fn kind(repository: &Repository, root: &Tree<'_>, path: &str) -> Entr
         Ok((to, _)) => EntryKind::LinkToFile(to),
         Err(End::Outside) => EntryKind::LinkOutside(target),
         Err(End::Missing) => EntryKind::Unreadable(format!("the link's target `{target}` does not exist")),
-        Err(End::Loop) => EntryKind::Unreadable(format!("the link to `{target}` passes through too many links")),
+        Err(End::Loop) => {
+            EntryKind::Unreadable(format!("the link to `{target}` passes through too many links"))
+        }
     }
 }
 

@@ -21,12 +21,12 @@ pub enum Error {
     #[error("cannot run `git`: {0}; it is needed for fetching, pushing and signatures")]
     Start(#[from] io::Error),
     /// The time limit was reached.
-    #[error("`git {what}` did not finish within {} s", .patience.as_secs())]
+    #[error("`git {what}` did not finish within {} s", .timeout.as_secs())]
     Late {
         /// The subcommand.
         what: String,
         /// The time limit.
-        patience: Duration,
+        timeout: Duration,
     },
     /// git failed.
     #[error("`git {what}` failed: {said}")]
@@ -48,7 +48,7 @@ pub struct Git<'r> {
     arguments: Vec<OsString>,
     variables: Vec<(String, OsString)>,
     input: Vec<u8>,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 impl<'r> Git<'r> {
@@ -61,7 +61,7 @@ impl<'r> Git<'r> {
             arguments: Vec::new(),
             variables: Vec::new(),
             input: Vec::new(),
-            patience: None,
+            timeout: None,
         }
     }
 
@@ -96,8 +96,8 @@ impl<'r> Git<'r> {
     /// Stops it, with all its child processes, after this time. It then runs in its own process group, so
     /// Ctrl-C does not end it.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -110,20 +110,20 @@ impl<'r> Git<'r> {
         }
         command.arg(&self.what).args(&self.arguments).envs(self.variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if self.patience.is_some() {
+        if self.timeout.is_some() {
             command.process_group(0);
         }
         let mut child = command.spawn()?;
-        let stopper = self.patience.and_then(|patience| Some((patience, Stopper::start(&child, patience)?)));
+        let watchdog = self.timeout.and_then(|timeout| Some((timeout, Watchdog::start(&child, timeout)?)));
         if let Some(mut stdin) = child.stdin.take() {
             // A program that ends before reading all its input reports the reason itself.
             let _ = stdin.write_all(&self.input);
         }
         let Output { status, stdout, stderr } = child.wait_with_output()?;
-        if let Some((patience, stopper)) = stopper
-            && stopper.has_stopped()
+        if let Some((timeout, watchdog)) = watchdog
+            && watchdog.has_stopped()
         {
-            return Err(Error::Late { what: self.what, patience });
+            return Err(Error::Late { what: self.what, timeout });
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if status.success() {
@@ -131,22 +131,22 @@ impl<'r> Git<'r> {
         }
         drop(isolation);
         let said = without_credentials(&(text(&stderr) + &text(&stdout)));
-        Err(Error::Failed { what: self.what, said: end_of(&said), code: status.code() })
+        Err(Error::Failed { what: self.what, said: last_lines(&said), code: status.code() })
     }
 }
 
 /// Kills a process group unless it ends within a time limit.
-struct Stopper {
+struct Watchdog {
     done: Sender<()>,
     stopped: JoinHandle<bool>,
 }
 
-impl Stopper {
-    fn start(child: &Child, patience: Duration) -> Option<Self> {
+impl Watchdog {
+    fn start(child: &Child, timeout: Duration) -> Option<Self> {
         let group = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
-        let (done, told) = mpsc::channel();
+        let (done, ended) = mpsc::channel();
         let stopped = std::thread::spawn(move || {
-            let late = told.recv_timeout(patience).is_err();
+            let late = ended.recv_timeout(timeout).is_err();
             // A group that has just ended does not exist any more.
             late && rustix::process::kill_process_group(group, Signal::KILL).is_ok()
         });
@@ -161,7 +161,7 @@ impl Stopper {
 }
 
 /// The last lines, joined into one.
-fn end_of(said: &str) -> String {
+fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(8)..].join("; ")
 }
@@ -221,10 +221,10 @@ mod tests {
         let started = std::time::Instant::now();
         // The shell that git starts, and its children, keep the pipes open.
         let git = Git::new(&repository, "nap").config("alias.nap", "!sleep 60 && true");
-        let error = git.patience(Duration::from_millis(300)).run().unwrap_err();
+        let error = git.timeout(Duration::from_millis(300)).run().unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
-        let in_time = Git::new(&repository, "version").patience(Duration::from_mins(1)).run().unwrap();
+        let in_time = Git::new(&repository, "version").timeout(Duration::from_mins(1)).run().unwrap();
         assert!(in_time.starts_with("git version"), "{in_time}");
     }
 

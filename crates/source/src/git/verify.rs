@@ -69,7 +69,7 @@ pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Res
     let tag = match &resolved.tag {
         // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
-            named_by(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
+            check_tag_name(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
             verify_tag(place, resolved, allowed)
         }
         None => Err(Refused::NoTag(resolved.rev.clone())),
@@ -84,7 +84,7 @@ pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Res
 pub fn verify_tag(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
     let (repository, allowed) = prepare(place, resolved, allowed)?;
-    named_by(tag, &resolved.rev)
+    check_tag_name(tag, &resolved.rev)
         .and_then(|()| check(&repository, tag.id, "verify-tag", &allowed))
         .map_err(|why| refused(resolved, why))
 }
@@ -103,7 +103,7 @@ fn prepare(
 ) -> Result<(Repository, PathBuf), Refused> {
     let repository = place.open()?;
     let allowed = signers(&repository, allowed)?;
-    match own(&repository, place, &allowed, resolved.commit)? {
+    match path_in_repository(&repository, place, &allowed, resolved.commit)? {
         Some(path) => Err(Refused::OwnList { file: allowed, path }),
         None => Ok((repository, allowed)),
     }
@@ -115,7 +115,7 @@ fn refused(resolved: &Resolved, why: String) -> Refused {
 
 /// Checks the tag's name, which its signature covers: otherwise anyone who can move tags could give an old
 /// release a new name.
-fn named_by(tag: &Tag, rev: &str) -> Result<(), String> {
+fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
     let by_id = || rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase());
     match &tag.found_as {
         Some(name) if *name == tag.name => Ok(()),
@@ -145,7 +145,12 @@ fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Ref
 }
 
 /// The path of a file within the repository: in the revision, or in the work tree.
-fn own(repository: &Repository, place: &Place, file: &Path, commit: Oid) -> Result<Option<String>, Error> {
+fn path_in_repository(
+    repository: &Repository,
+    place: &Place,
+    file: &Path,
+    commit: Oid,
+) -> Result<Option<String>, Error> {
     let Some(work_tree) = &place.work_tree else { return Ok(None) };
     let head = repository.head().and_then(|head| head.peel_to_commit()).map(|commit| commit.id()).ok();
     let parent = file.parent().and_then(|parent| parent.canonicalize().ok());

@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
-use super::{Around, Editor, Left, fresh, lines};
+use super::{Around, Editor, Left, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Editor<'_> {
         let root = around.is_none();
         self.remove_entries(entries, &changed, column, root)?;
         for (before, key, value) in changed.placed(entries) {
-            self.insert(entries, &changed, before, &fresh::entry(key, value, step), column, root)?;
+            self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
         }
         Some(Left::Some)
     }
@@ -45,7 +45,7 @@ impl Editor<'_> {
         column: usize,
         root: bool,
     ) -> Option<()> {
-        let first = changed.staying().next()?;
+        let first = changed.remaining().next()?;
         let compact = !lines::leads(self.text, entries.first()?.span.start);
         let from = if compact && first > 0 {
             self.remove_compact(entries, first)?;
@@ -115,15 +115,15 @@ impl Editor<'_> {
         entries: &[Entry],
         changed: &Changed<'_>,
         before: Option<usize>,
-        fresh: &str,
+        new_text: &str,
         column: usize,
         root: bool,
     ) -> Option<()> {
         let mut new = String::new();
-        fresh::indent(fresh, column, &mut new);
-        let previous = changed.staying().rev().find(|at| before.is_none_or(|before| *at < before));
+        new_text::indent(new_text, column, &mut new);
+        let previous = changed.remaining().rev().find(|at| before.is_none_or(|before| *at < before));
         let Some(previous) = previous else {
-            let first = changed.staying().next()?;
+            let first = changed.remaining().next()?;
             return self.insert_first(entries, first, &new, column, root);
         };
         let entry = entries.get(previous)?;
@@ -165,23 +165,23 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let fresh = fresh::entry(entry.key.as_deref()?, value, step);
-        let empty = fresh::entry(entry.key.as_deref()?, &Value::Null, step);
-        let after_colon = fresh.get(empty.len() - " null\n".len()..)?;
+        let new_text = new_text::entry(entry.key.as_deref()?, value, step);
+        let empty = new_text::entry(entry.key.as_deref()?, &Value::Null, step);
+        let after_colon = new_text.get(empty.len() - " null\n".len()..)?;
         let (line, more) = after_colon.split_once('\n')?;
         let colon = entry.colon?;
         let old = &entry.value;
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => new_text::quoted(string),
                 _ => line.trim_start().to_owned(),
             };
             self.replace(old.span.clone(), text);
             return Some(());
         }
         let mut new = String::new();
-        fresh::indent(more, column, &mut new);
+        new_text::indent(more, column, &mut new);
         let header = lines::next(self.text, colon);
         if entry.has_text() && old.span.end >= header {
             // The header of a block scalar is on the line of its key; a collection has no header.

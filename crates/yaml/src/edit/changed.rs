@@ -59,7 +59,7 @@ impl<'p> Changed<'p> {
     }
 
     /// The indices of remaining entries.
-    pub(super) fn staying(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    pub(super) fn remaining(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.gone.len()).filter(|at| !self.gone.get(*at).is_none_or(|gone| *gone))
     }
 
@@ -69,8 +69,8 @@ impl<'p> Changed<'p> {
         let sorted = entries.len() > 1
             && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
         let place = |key: &String| {
-            let mut staying = self.staying();
-            staying.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
+            let mut remaining = self.remaining();
+            remaining.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
         };
         let mut placed: Vec<_> =
             self.new.iter().map(|(key, value)| (place(key), key.as_str(), value)).collect();

@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::tree::{Entry, Node};
-use super::{Editor, Left, fresh, lines};
+use super::{Editor, Left, lines, new_text};
 use serde_json::Value;
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ impl Editor<'_> {
         let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end()).collect();
         self.remove_from_flow(&spans, &changed.gone)?;
         for (before, key, value) in changed.placed(entries) {
-            let last = changed.staying().next_back()?;
+            let last = changed.remaining().next_back()?;
             self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
         }
         Some(Left::Some)
@@ -43,7 +43,7 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let text = fresh::flow(value, self.json || entry.quoted);
+        let text = new_text::flow(value, self.json || entry.quoted);
         match entry.colon {
             Some(colon) if !entry.has_text() => self.replace(colon..colon, format!(" {text}")),
             None if !entry.has_text() => self.replace(entry.span.end..entry.span.end, format!(": {text}")),
@@ -76,11 +76,11 @@ impl Editor<'_> {
             Some(margin) => {
                 let outer = lines::blanks(self.text, node.span.start);
                 let step = margin.strip_prefix(outer).unwrap_or_default();
-                (format!("{}{margin}", self.eol), fresh::flow_lines(value, json, margin, step, self.eol))
+                (format!("{}{margin}", self.eol), new_text::flow_lines(value, json, margin, step, self.eol))
             }
-            None => ((if json && tight { "" } else { " " }).to_owned(), fresh::flow(value, json)),
+            None => ((if json && tight { "" } else { " " }).to_owned(), new_text::flow(value, json)),
         };
-        let key = if json { fresh::quoted(key) } else { fresh::text(key) };
+        let key = if json { new_text::quoted(key) } else { new_text::text(key) };
         let colon = if json && tight { ":" } else { ": " };
         if before {
             let at = near.span.start;

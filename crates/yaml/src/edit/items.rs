@@ -2,7 +2,7 @@
 
 use super::change::Plan;
 use super::tree::{Kind, Node};
-use super::{Around, Editor, Left, fresh, lines};
+use super::{Around, Editor, Left, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Editor<'_> {
         if block || item.adorned || item.span.is_empty() {
             return None;
         }
-        self.replace(item.span.clone(), fresh::flow(value, self.json));
+        self.replace(item.span.clone(), new_text::flow(value, self.json));
         Some(())
     }
 

@@ -9,9 +9,9 @@ mod block;
 mod change;
 mod changed;
 mod flow;
-mod fresh;
 mod items;
 mod lines;
+mod new_text;
 mod tree;
 
 use super::stream::{self, Chunk};
@@ -112,11 +112,11 @@ fn one_chunk(
             edited = next;
         }
     }
-    if says(&edited, text, &after) {
+    if has_documents(&edited, text, &after) {
         return Ok(edited);
     }
     rewritten.extend(documents);
-    Ok(anew(text, &after))
+    Ok(rewritten(text, &after))
 }
 
 /// The text after the edits of its document number `nth`, if they are possible in place.
@@ -147,7 +147,7 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
 }
 
 /// Whether the text of a chunk has exactly these documents, and its last line ends as before.
-fn says(text: &str, before: &str, documents: &[Value]) -> bool {
+fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
     let stream = stream::read(text.as_bytes());
     let mut found = vec![Value::Null; documents.len()];
     for document in stream.documents {
@@ -161,7 +161,7 @@ fn says(text: &str, before: &str, documents: &[Value]) -> bool {
 }
 
 /// The documents written from scratch, in the format and with the line endings of the text that they replace.
-fn anew(text: &str, documents: &[Value]) -> String {
+fn rewritten(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
     let json = json::read(text).is_some();
     for (nth, document) in documents.iter().enumerate() {

@@ -122,7 +122,8 @@ impl Writer {
                 // Edits inside a value on one line change that line.
                 let mut below = first.to_vec();
                 below.push(format!("{pointer}/"));
-                let tight = if self.choose(2) == 0 { other.to_string() } else { fresh::flow(other, false) };
+                let tight =
+                    if self.choose(2) == 0 { other.to_string() } else { new_text::flow(other, false) };
                 let text = format!("{start} {tight}{}", self.tail());
                 self.line(text, &below);
             }

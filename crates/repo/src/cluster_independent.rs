@@ -28,7 +28,7 @@ const SPEC: [&str; 7] =
 
 /// The parts of a manifest that affect placement: identity, labels, annotations of control planes, replicas,
 /// and requests of pods. Everything else may differ between clusters.
-fn deciding(body: &Value, claims: &dyn Claims) -> Value {
+fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
         facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
@@ -101,13 +101,13 @@ fn per_cluster(
     others: &[Variant],
     claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
-    let facts = deciding(&object.body, claims);
+    let facts = placement_fields(&object.body, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
             return Err(Box::new(missing(object, first, other)));
         };
-        if let Some(difference) = difference(&facts, &deciding(&own.body, claims)) {
+        if let Some(difference) = difference(&facts, &placement_fields(&own.body, claims)) {
             return Err(Box::new(differs(object, first, other, &difference)));
         }
         let own = if own.body == object.body { object } else { own };
