@@ -1,8 +1,7 @@
-//! What the documents show is what the binary prints. Below `<!-- output: federate … -->` stands a
-//! fenced block with the output of that command, run at the project's root. Below
-//! `<!-- output: FILE: OLD → NEW; federate … -->` the examples are a git repository on its branch `main`, and
-//! FILE says NEW in place of OLD.
-//! `UPDATE_DOCUMENTATION=1 cargo test --test documentation` writes the blocks anew.
+//! Documents show the output of the binary. `<!-- output: federate … -->` is followed by a fenced block with
+//! the output of that command, run at the project's root. With `<!-- output: FILE: OLD → NEW; federate … -->`,
+//! the examples are a git repository on its branch `main`, and OLD is replaced by NEW in FILE.
+//! `UPDATE_DOCUMENTATION=1 cargo test --test documentation` updates the blocks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 

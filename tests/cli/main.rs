@@ -22,6 +22,7 @@ mod drift;
 mod examples;
 mod explain;
 mod followers;
+mod help;
 mod hostile_git;
 mod hostile_repo;
 mod import;

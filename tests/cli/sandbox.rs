@@ -125,6 +125,15 @@ impl Sandbox {
         Ran::of(output, self.0.path())
     }
 
+    /// A line for a shell, to run in the folder.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(self.0.path());
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        no_git_config(&mut command);
+        command
+    }
+
     /// Runs git in the folder, without the user's configuration, and gives what it printed.
     #[track_caller]
     pub(crate) fn git(&self, line: &str) -> String {

@@ -10,10 +10,10 @@ mod parse;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// Every pair must be there.
+    /// Labels that must be present with these values.
     #[serde(skip_serializing_if = "Labels::is_empty", deserialize_with = "null_default")]
     pub match_labels: Labels,
-    /// Every requirement must hold.
+    /// Requirements that must all be met.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<Requirement>,
 }
@@ -22,16 +22,16 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
-    /// The key it is about.
+    /// The key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist` (terms for nodes and clusters also have `Gt` and `Lt`).
     pub operator: String,
     /// The values of `In` and `NotIn`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
-/// Reads `null` as the type's empty value, as Go does for lists and maps.
+/// Deserializes `null` as the type's empty value, as Go does for lists and maps.
 pub fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -41,14 +41,14 @@ where
 }
 
 impl LabelSelector {
-    /// Whether the labels satisfy every part. An invalid selector matches nothing.
+    /// Whether the labels match. An invalid selector matches nothing.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.invalid().is_none()
             && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
-    /// Why the selector is invalid, if it is: where (a JSON pointer below the selector) and what.
+    /// Why the selector is invalid: the place (a JSON pointer below the selector) and the reason.
     pub fn invalid(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
             let pointer = || format!("/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -66,7 +66,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether the labels satisfy it; an unknown operator never does.
+    /// Whether the labels meet the requirement; an unknown operator never matches.
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator.as_str() {
@@ -90,7 +90,7 @@ impl Requirement {
     }
 }
 
-/// Why `key` is no label key (`[prefix/]name`), if it is not.
+/// Why `key` is not a valid label key (`[prefix/]name`).
 pub fn invalid_key(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -106,7 +106,7 @@ pub fn invalid_key(key: &str) -> Option<String> {
     ))
 }
 
-/// Why `value` is no label value, if it is not.
+/// Why `value` is not a valid label value.
 pub fn invalid_value(value: &str) -> Option<String> {
     let ok = value.is_empty() || (value.len() <= 63 && is_name(value));
     (!ok).then(|| {

@@ -1,7 +1,7 @@
-//! Finds the files of a tree that are to be read, in any [`Source`].
+//! Finds the files to read in any [`Source`].
 //!
-//! Every real file and folder is read once, under its own path where that is read at all: a symbolic
-//! link adds only what is not read otherwise, which also ends loops.
+//! Every real file and folder is read once, under its own path if that is included: a symbolic link only adds
+//! files that are not read otherwise, so link loops end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use super::source::{Entry, EntryKind, File, Source};
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-/// The most files that are read.
+/// The largest number of files that are read.
 const MAX_FILES: usize = 1_000_000;
 
-/// The plan's name in an output folder.
+/// The file name of the plan in an output folder.
 const PLAN: &str = "placements.yaml";
 
-/// What of a tree is read, beyond its ignore files.
+/// Which files of a tree are read, in addition to its ignore files.
 #[derive(Debug)]
 pub struct Selection {
-    /// Empty: everything.
+    /// The selected paths; empty for all.
     paths: Vec<Gitignore>,
     exclude: Gitignore,
     outputs: Vec<String>,
 }
 
 impl Selection {
-    /// By configuration and the output folder that the caller names.
+    /// Combines the configuration and the given output folder.
     pub fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
@@ -52,19 +52,19 @@ impl Selection {
         (Self { paths, exclude, outputs }, findings)
     }
 
-    /// Whether a file is among the configured paths.
+    /// Whether the configured paths include a file.
     fn wants(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
     }
 
-    /// The configured paths below which nothing was read, a finding each.
+    /// One finding for each configured path without files.
     fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
         let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
         (0..)
             .zip(&self.paths)
             .filter(|(_, pattern)| unused(pattern))
             .map(|(index, _): (usize, _)| {
-                let message = "no file is read for this path: there is none, or all are ignored";
+                let message = "this path matches no file, or all its files are ignored";
                 Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
                     .at(format!("/paths/{index}"))
             })
@@ -75,7 +75,7 @@ impl Selection {
         self.exclude.matched(path, folder).is_ignore() || (folder && self.is_output(path))
     }
 
-    /// Whether a path is an output folder or lies in one.
+    /// Whether a path is or is in an output folder.
     fn is_output(&self, path: &str) -> bool {
         self.outputs.iter().any(|output| {
             path.strip_prefix(output.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -83,7 +83,7 @@ impl Selection {
     }
 }
 
-/// The files to read, sorted by path, with what was found on the way.
+/// The files to read, sorted by path, and findings.
 pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
     walk.run();
@@ -106,33 +106,33 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     (files, findings)
 }
 
-/// The file that makes a folder a Helm chart.
+/// The file that identifies a Helm chart.
 const CHART: &str = "Chart.yaml";
 
-/// The files that make a folder one of kustomize's.
+/// The files that identify a kustomization.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 fn chart(path: &str) -> Finding {
-    let message = "this folder is a Helm chart, which federate does not render; it is left out";
+    let message = "this folder is a Helm chart, which federate does not render; the folder is skipped";
     Finding::in_file(Severity::Warning, "helm-chart", &path.into(), None, message)
-        .help("write what `helm template` prints into the repo, or name the folder in .federateignore")
+        .help("add the output of `helm template` to the repo, or list the folder in .federateignore")
 }
 
 fn kustomization(path: &str) -> Finding {
-    let message = "kustomize is not run: the manifests of this folder are read as they are";
+    let message = "federate does not run kustomize: it reads the manifests of this folder unchanged";
     Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
-        .help("write what `kustomize build` prints into the repo, or name this file in .federateignore")
+        .help("add the output of `kustomize build` to the repo, or list this file in .federateignore")
 }
 
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
     rules: Rules,
-    /// Folders still to be listed: path and real path.
+    /// Folders still to list: path and real path.
     folders: Vec<(String, String)>,
-    /// Links inside the tree, path and real path; whether they lead to a folder.
+    /// Links within the tree, with path, real path, and whether they lead to a folder.
     links: BTreeMap<String, (String, bool)>,
-    /// Real paths of folders listed and files taken.
+    /// Real paths of listed folders and selected files.
     seen: BTreeSet<String>,
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
@@ -153,7 +153,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Lists all real folders first, then what links add, link by link in the order of their paths.
+    /// Lists all real folders first, then what links add, in the order of their paths.
     fn run(&mut self) {
         loop {
             while let Some((path, real)) = self.folders.pop() {
@@ -162,8 +162,9 @@ impl<'s> Walk<'s> {
                 }
                 if self.files.len() > MAX_FILES {
                     let why = format!("the repo has more than {MAX_FILES} files to read");
-                    self.findings
-                        .push(unreadable(&path, &why).help("narrow it with `paths` in federate.yaml"));
+                    self.findings.push(
+                        unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
+                    );
                     return;
                 }
             }
@@ -189,7 +190,7 @@ impl<'s> Walk<'s> {
         }
         let built_by = |name: &str| has(name) && !self.rules.ignores(&below(path, name), false);
         if built_by(CHART) {
-            // Its templates are not YAML, and its values are not objects.
+            // The templates of a chart are not YAML, and its values are not objects.
             return self.findings.push(chart(&below(path, CHART)));
         }
         if let Some(name) = KUSTOMIZATIONS.into_iter().find(|name| built_by(name)) {
@@ -209,7 +210,7 @@ impl<'s> Walk<'s> {
         let file: Arc<str> = file.into();
         self.findings.extend(bad.into_iter().map(|(line, why)| {
             let at = Some(Position { line, column: 1 });
-            let message = format!("this pattern is passed over: {why}");
+            let message = format!("this pattern is invalid and ignored: {why}");
             Finding::in_file(Severity::Warning, "ignore-pattern", &file, at, message)
         }));
     }
@@ -220,7 +221,7 @@ impl<'s> Walk<'s> {
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
         }
-        // What has no extension may be a folder that cannot be seen as one.
+        // A name without an extension may be a folder that cannot be read.
         let matters = format(&entry.name).is_some() || !entry.name.contains('.');
         match entry.kind {
             EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
@@ -251,7 +252,7 @@ fn bad_pattern(pointer: &str, why: &str) -> Finding {
     Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
 }
 
-/// Whether a file is a plan as this program writes it, judged by its top-level keys.
+/// Whether a file is a plan written by federate, according to its top-level keys.
 fn is_plan(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let top = |key: &str| {
@@ -270,7 +271,7 @@ pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
 }
 
 pub(crate) fn outside(path: &str, target: &str) -> Finding {
-    let message = format!("the symbolic link `{path}` leaves the repo: it leads to `{target}`");
+    let message = format!("the symbolic link `{path}` points outside of the repo, to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
-        .help("copy the target into the repo, or name the link in .federateignore")
+        .help("copy the target into the repo, or list the link in .federateignore")
 }

@@ -1,8 +1,8 @@
-//! A revision of a git repository as a [`Source`]: files come from the object database, nothing is
-//! checked out, so a bare repository serves as well.
+//! A revision of a git repository as a [`Source`]. Files are read from the object database without a
+//! checkout, so bare repositories work too.
 //!
-//! Facts: gitrevisions(7) for how revisions are named (libgit2 resolves them); gitglossary(7).
-//! What needs the user's credentials, keys or hooks is left to the `git` program ([`program`]).
+//! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves; gitglossary(7). What needs the
+//! user's credentials, keys or hooks is done by the `git` program ([`program`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,44 +31,44 @@ pub use resolve::{Resolved, Tag, rev_and_path};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no git repository.
-    #[error("{} is in no git repository{}", .folder.display(), reason(.why))]
+    /// The folder is not in a git repository.
+    #[error("{} is not in a git repository{}", .folder.display(), reason(.why))]
     NoRepository {
-        /// The folder named.
+        /// The folder.
         folder: PathBuf,
-        /// What git says, unless there is just none.
+        /// git's error, if there is more to say.
         why: String,
     },
-    /// The repository has no such revision.
+    /// The repository does not have the revision.
     #[error("no revision `{rev}` in {}: {why}", .repository.display())]
     NoRevision {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The repository.
         repository: PathBuf,
-        /// What to do.
+        /// The next step.
         why: String,
     },
-    /// The clone is cut off before that revision.
+    /// The clone is too shallow for that revision.
     #[error(
         "no revision `{rev}` in {}: the clone is shallow, and its history ends before that; fetch more with \
          `git fetch --unshallow`, or clone with `fetch-depth: 0` (GitHub's checkout action) or `GIT_DEPTH: 0` \
          (GitLab)", .repository.display()
     )]
     Shallow {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The repository.
         repository: PathBuf,
     },
-    /// The revision has no such folder.
-    #[error("revision `{rev}` has no folder `{folder}`{}", passed_over(*.embedded))]
+    /// The revision does not have the folder.
+    #[error("revision `{rev}` has no folder `{folder}`{}", ignored_repository(*.embedded))]
     NoFolder {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The folder, from the repository's root.
         folder: String,
-        /// Whether a bare repository there was passed over.
+        /// Whether a bare repository there was ignored.
         embedded: bool,
     },
     /// The object database cannot be read.
@@ -76,7 +76,7 @@ pub enum Error {
     Unreadable {
         /// The repository.
         repository: PathBuf,
-        /// What git says.
+        /// git's error.
         why: String,
     },
 }
@@ -85,10 +85,10 @@ fn reason(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
-fn passed_over(embedded: bool) -> &'static str {
+fn ignored_repository(embedded: bool) -> &'static str {
     if embedded {
-        "; the bare repository there lies in the work tree of another repository, so it may have come with that \
-         one's files: set GIT_DIR to its path if it is the one to read"
+        "; the bare repository there is in the work tree of another repository, so it may have come with that \
+         repository's files: to read it, set GIT_DIR to its path"
     } else {
         ""
     }
@@ -97,13 +97,13 @@ fn passed_over(embedded: bool) -> &'static str {
 /// A folder and the git repository that it belongs to.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The repository's own folder: `.git`, or the bare repository.
+    /// The repository's folder: `.git`, or the bare repository.
     pub git_dir: PathBuf,
-    /// The root of the work tree; a bare repository has none.
+    /// The root of the work tree; `None` for a bare repository.
     pub work_tree: Option<PathBuf>,
-    /// The folder from the repository's root, with `/`; empty for the root itself.
+    /// The folder relative to the repository's root, with `/`; empty for the root itself.
     pub prefix: String,
-    /// Whether a bare repository around the folder was passed over, because it lies in this work tree.
+    /// Whether a bare repository around the folder was ignored, because it is in this work tree.
     pub embedded: bool,
 }
 
@@ -113,7 +113,7 @@ impl Place {
         Repository::open(&self.git_dir).map_err(|e| self.unreadable(&e))
     }
 
-    /// The folder that people know the repository by.
+    /// The folder to show in messages.
     pub fn shown(&self) -> &Path {
         self.work_tree.as_ref().unwrap_or(&self.git_dir)
     }
@@ -123,19 +123,19 @@ impl Place {
     }
 }
 
-/// A folder as it is in one revision.
+/// A folder in one revision.
 pub struct Revision {
     place: Place,
     commit: Oid,
     root: Oid,
-    /// Handles that no thread uses at the moment: one serves only one thread at a time.
+    /// Unused repository handles; each serves only one thread at a time.
     idle: Mutex<Vec<Repository>>,
-    /// The objects by path, of all folders that were listed.
+    /// The objects in all listed folders, by path.
     known: Mutex<BTreeMap<String, Oid>>,
 }
 
 impl Revision {
-    /// Opens the folder of `place` as it is in a revision.
+    /// Opens the folder of `place` in a revision.
     pub fn open(place: Place, resolved: &Resolved) -> Result<Self, Error> {
         let repository = place.open()?;
         let commit = resolved.commit;
@@ -160,7 +160,7 @@ impl Revision {
         &self.place
     }
 
-    /// Runs with a handle of this thread's own.
+    /// Runs with a repository handle of this thread's own.
     fn with<T>(&self, run: impl FnOnce(&Repository) -> Result<T, git2::Error>) -> Result<T, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
@@ -193,7 +193,7 @@ fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2:
     let entry = root.get_path(Path::new(prefix))?;
     match entry.kind() {
         Some(ObjectType::Tree) => Ok(entry.id()),
-        _ => Err(git2::Error::new(ErrorCode::NotFound, git2::ErrorClass::Tree, "it is no folder")),
+        _ => Err(git2::Error::new(ErrorCode::NotFound, git2::ErrorClass::Tree, "it is not a folder")),
     }
 }
 
@@ -209,7 +209,7 @@ impl Source for Revision {
                 let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
                 let kind = match entry.filemode() {
                     _ if std::str::from_utf8(entry.name_bytes()).is_err() => {
-                        EntryKind::Unreadable("its name is not UTF-8".to_owned())
+                        EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
                     TREE => EntryKind::Folder,
                     LINK => link::kind(repository, &root, &path),
@@ -244,7 +244,7 @@ const TREE: i32 = 0o040_000;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
-/// The contents of one file of a revision. The path is from the repository's root.
+/// The content of a file in a revision. The path is relative to the repository's root.
 pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
     let repository = place.open()?;
     let read = || {
@@ -259,7 +259,7 @@ pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, E
     })
 }
 
-/// Whether files below the folder differ from the last commit, or are not in it.
+/// Whether files below the folder differ from the last commit, or are untracked.
 pub fn is_modified(place: &Place) -> Result<bool, Error> {
     let repository = place.open()?;
     let mut options = git2::StatusOptions::new();
@@ -271,7 +271,7 @@ pub fn is_modified(place: &Place) -> Result<bool, Error> {
     Ok(!statuses.is_empty())
 }
 
-/// The entry's target in a tree, by path.
+/// The object and mode of a tree entry, by path.
 fn lookup<'r>(repository: &'r Repository, root: &Tree<'r>, path: &str) -> Option<(Oid, i32)> {
     if path.is_empty() {
         return Some((root.id(), TREE));

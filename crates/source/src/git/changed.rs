@@ -1,4 +1,4 @@
-//! Which files two commits have differently.
+//! Which files differ between two commits.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use git2::{DiffOptions, Oid, Repository, Tree, TreeWalkMode, TreeWalkResult};
 
 use super::{Error, LINK, Place, tree};
 
-/// The files below the folder of `place` that differ between two commits, by their paths from that folder. `None`
-/// where the names do not tell which files are read differently: a symbolic link shows a file under another path.
+/// The files below the folder of `place` that differ between two commits, relative to that folder. `None` if
+/// paths are not enough to know, because a symbolic link makes a file appear under another path.
 pub fn changed(place: &Place, from: Oid, to: Oid) -> Result<Option<Vec<String>>, Error> {
     let repository = place.open()?;
     difference(&repository, place, from, to).map_err(|error| place.unreadable(&error))
@@ -43,6 +43,6 @@ fn has_links(tree: &Tree<'_>) -> Result<bool, git2::Error> {
         found = found || entry.filemode() == LINK;
         if found { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
     });
-    // To stop early is an error to libgit2.
+    // libgit2 treats stopping early as an error.
     if found { Ok(true) } else { walked.map(|()| false) }
 }

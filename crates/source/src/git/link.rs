@@ -1,15 +1,15 @@
-//! Where a symbolic link of a git tree leads. Links are blobs that hold a path; they are followed
-//! within the tree only.
+//! Resolves symbolic links of a git tree. Links are blobs that contain a path; they are followed within the
+//! tree only.
 
 use git2::{Repository, Tree};
 
 use super::{LINK, TREE, lookup};
 use federate_repo::source::EntryKind;
 
-/// Links that are followed one after the other, as file systems do.
+/// The largest number of links that are followed for one path, as in file systems.
 const MOST: usize = 40;
 
-/// What the link at `path` leads to.
+/// The target of the link at `path`.
 pub(super) fn kind(repository: &Repository, root: &Tree<'_>, path: &str) -> EntryKind {
     let target = target(repository, root, path).unwrap_or_else(|| "?".to_owned());
     let mut follow = Follow { repository, root, left: MOST };
@@ -17,8 +17,10 @@ pub(super) fn kind(repository: &Repository, root: &Tree<'_>, path: &str) -> Entr
         Ok((to, TREE)) => EntryKind::LinkToFolder(to),
         Ok((to, _)) => EntryKind::LinkToFile(to),
         Err(End::Outside) => EntryKind::LinkOutside(target),
-        Err(End::Missing) => EntryKind::Unreadable(format!("it links to `{target}`: there is no such file")),
-        Err(End::Loop) => EntryKind::Unreadable(format!("it links to `{target}`: too many links")),
+        Err(End::Missing) => EntryKind::Unreadable(format!("the link's target `{target}` does not exist")),
+        Err(End::Loop) => {
+            EntryKind::Unreadable(format!("the link to `{target}` passes through too many links"))
+        }
     }
 }
 
@@ -40,7 +42,7 @@ struct Follow<'r> {
 }
 
 impl Follow<'_> {
-    /// The real path of `path`, and the mode of what is there.
+    /// The real path of `path`, and the mode of its target.
     fn path(&mut self, path: &str) -> Result<(String, i32), End> {
         let mut real: Vec<String> = Vec::new();
         let mut mode = TREE;
