@@ -89,6 +89,8 @@ impl ControlPlane for Toys<'_> {
             clusters: self.0.clusters.iter().map(verdict).collect(),
             placement: placed?.clone(),
             rewritten: None,
+            deletion_progress: None,
+            rollout: None,
         })
     }
 }

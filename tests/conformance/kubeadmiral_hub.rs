@@ -30,7 +30,7 @@ fn reconcile(hub: &mut [Value]) -> Value {
     let (live, hosts) = (Live::default(), Hosts::default());
     // The cases' times are long past or far away.
     let now = Some("2026-08-03T09:00:00Z".parse().expect("a time"));
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, standing: true };
+    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated)).expect("a federated kind");
     let changed = reconciled.written.is_some();

@@ -55,7 +55,7 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
     }
     let now = step["at"].as_str().and_then(|time| time.parse().ok());
     let hosts = Hosts::default();
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, standing: true };
+    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated).id).expect("a preference");
     let changed = reconciled.written.is_some();

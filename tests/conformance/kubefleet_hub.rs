@@ -2,9 +2,9 @@
 //! member leaves.
 
 use federate_engine::Settings;
-use federate_kubefleet::failover;
 use federate_kubefleet::hub::{self, Binding, Hub, Run, State};
 use federate_kubefleet::leave::{Leaving, Next};
+use federate_kubefleet::{Behaviour, failover};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Config;
 use jiff::{SignedDuration, Timestamp};
@@ -41,7 +41,7 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
     let all = objects(&step["hub"]);
     let is_placement = |o: &&Object| o.id.kind == "ClusterResourcePlacement" && o.id.name == name;
     let placement = all.iter().find(is_placement).expect("the placement").id.clone();
-    let run = Hub::of(&placement, &all).map_err(|e| e.to_string())?.schedule(now);
+    let run = Hub::of(&placement, &all, &Behaviour::newest()).map_err(|e| e.to_string())?.schedule(now);
     planned_alike(&placement, &all, &run, step, now)?;
     let mut got = json!({"cycles": run.cycles, "bindings": null, "policySnapshotStatus": run.status});
     if !run.bindings.is_empty() {
@@ -117,7 +117,8 @@ fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
     let budget = (!case["budget"].is_null()).then(|| Object::of(case["budget"].clone(), "hub"));
     let bindings = hub::bindings(placement, &all).expect("bindings");
     let object = all.iter().find(|o| o.id == *placement);
-    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now).expect("an eviction");
+    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now, &Behaviour::newest())
+        .expect("an eviction");
     let mut value = json!({"status": {"conditions": evicted.conditions}});
     for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().expect("an object").remove("observedGeneration");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_kubefleet::Behaviour;
 use federate_kubefleet::rollout::run::{self, Next, World, Write};
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Map, Value, json};
@@ -34,7 +35,7 @@ pub(crate) fn run(case: &Value) -> Result<(), String> {
             world.remove(gone["kind"].as_str().expect("a kind"), gone["namespace"].as_str(), name);
         }
         let now = step["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-        let next = run::reconcile(&mut world, &run, now).map_err(|e| e.to_string())?;
+        let next = run::reconcile(&mut world, &run, now, &Behaviour::newest()).map_err(|e| e.to_string())?;
         let got = reconciled(&mut world, &run, &next, &mut before, index == 0);
         let want = without_reasons(&case["expect"]["reconciles"][index]);
         compare(&want, &got).map_err(|why| format!("step {index}: {why}"))?;

@@ -1,4 +1,4 @@
-//! What of a repo's policies a control plane takes in: its admission refuses an object for its errors.
+//! Admission: which of a repo's policies a control plane accepts. An object with errors is refused.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ pub struct Admitted<'a> {
 }
 
 impl<'a> Admitted<'a> {
-    /// Checks everything that the dialect claims; with what is to be said of it. The errors of an inventory
-    /// object are told where it is read.
+    /// Checks every object that the dialect claims, and returns the findings. Reading the inventory reports the
+    /// errors of inventory objects, so they are left out here.
     pub fn of(
         repo: &'a Repo,
         dialect: &str,

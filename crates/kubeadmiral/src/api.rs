@@ -1,7 +1,7 @@
-//! `KubeAdmiral`'s policies, with the defaults that its CRDs fill in.
+//! `KubeAdmiral`'s policies, with the defaults of its CRDs.
 //!
-//! Facts: the fields and defaults of `core.kubeadmiral.io/v1alpha1`. What a CRD does not know is
-//! dropped on storing, and an explicit `null` is defaulted as if it were absent.
+//! Facts: the fields and defaults of `core.kubeadmiral.io/v1alpha1`. Unknown fields are pruned, and an explicit
+//! `null` gets the default.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl PolicySpec {
     }
 }
 
-/// A cluster affinity term: labels and fields, both required where both are there.
+/// A cluster affinity term: labels and fields. If there are both, both must match.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Term {
@@ -67,7 +67,7 @@ pub(super) struct Toleration {
     pub(super) effect: String,
 }
 
-/// A cluster that may be chosen, with what is wished for it.
+/// A cluster that may be chosen, with its preferences.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct DesiredPlacement {
@@ -77,7 +77,7 @@ pub(super) struct DesiredPlacement {
     pub(super) preferences: Preferences,
 }
 
-/// Wishes for one cluster.
+/// The preferences for one cluster.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Preferences {
@@ -88,7 +88,7 @@ pub(super) struct Preferences {
     pub(super) priority: Option<i64>,
 }
 
-/// Whether replicas that find no room move elsewhere.
+/// The migration of unschedulable replicas to other clusters.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AutoMigration {
@@ -98,15 +98,15 @@ pub(super) struct AutoMigration {
     pub(super) keep_unschedulable_replicas: bool,
 }
 
-/// When replicas count as having found no room.
+/// When replicas count as unschedulable.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct MigrationTrigger {
-    /// How long a pod must have been unschedulable, in Go's notation; a minute where nothing is said.
+    /// How long a pod must have been unschedulable, as a Go duration; one minute by default.
     pub(super) pod_unschedulable_for: Option<String>,
 }
 
-/// When and how an object that is placed is scheduled again.
+/// When and how a placed object is scheduled again.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ReschedulePolicy {
@@ -118,7 +118,7 @@ pub(super) struct ReschedulePolicy {
     pub(super) replica_rescheduling: ReplicaRescheduling,
 }
 
-/// The default of a policy that says nothing; one that says only `{}` has no `rescheduleWhen`.
+/// The default where the policy has no `reschedulePolicy`. One that is `{}` has no `rescheduleWhen`.
 impl Default for ReschedulePolicy {
     fn default() -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Default for ReschedulePolicy {
     }
 }
 
-/// Which changes lead to scheduling again.
+/// The changes after which an object is scheduled again.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "the four switches of the API")]

@@ -1,5 +1,4 @@
-//! `KubeFed`'s objects as its Go types read them: absent, `null` and empty are the same where Go makes
-//! no difference.
+//! `KubeFed`'s objects as its Go types read them: absent, `null` and empty are equal where they are in Go.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 use federate_kubernetes::selector::{LabelSelector, null_default};
 use federate_kubernetes::{Finding, Object};
 
-/// What is read of a federated object's `spec`, besides its template.
+/// The `spec` of a federated object, without its template.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct FederatedSpec {
@@ -20,7 +19,7 @@ pub(super) struct FederatedSpec {
     pub overrides: Vec<ClusterOverrides>,
 }
 
-/// Where a federated object goes: by names if the list is there, even an empty one, else by labels.
+/// The placement of a federated object: by names if there is a list, even an empty one, else by labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PlacementSpec {
@@ -72,7 +71,7 @@ pub(super) struct PreferenceSpec {
     pub clusters: BTreeMap<String, ClusterPreference>,
 }
 
-/// What a preference says of one cluster.
+/// The preferences for one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ClusterPreference {

@@ -1,5 +1,5 @@
-//! The placement policy of `ClusterResourcePlacement` and `ResourcePlacement`, with the defaults that
-//! the custom resource definition and the defaulting webhook fill in.
+//! The placement policy of `ClusterResourcePlacement` and `ResourcePlacement`, with the defaults of the custom
+//! resource definition and of the defaulting webhook.
 //!
 //! Facts: no policy at all means `PickAll`. Versions v1 and v1beta1 have the same policy.
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use federate_kubernetes::selector::{LabelSelector, null_default};
 
-/// `spec.policy`. Two policies that are equal but for `numberOfClusters` are one snapshot.
+/// `spec.policy`. Policies that differ only in `numberOfClusters` share a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Policy {
@@ -55,7 +55,7 @@ pub(super) struct ClusterSelector {
     pub(super) cluster_selector_terms: Vec<Term>,
 }
 
-/// A term of required affinity, or what a preference prefers.
+/// A term of required affinity, or of a preference.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Term {
@@ -144,14 +144,14 @@ fn equal() -> String {
     "Equal".to_owned()
 }
 
-/// An empty operator is defaulted too.
+/// An empty operator gets the default, too.
 fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
     Ok(if text.is_empty() { equal() } else { text })
 }
 
 impl Policy {
-    /// Reads `spec.policy`; absent, it is the default policy.
+    /// Reads `spec.policy`. An absent one is the default policy.
     pub(super) fn read(value: Option<&Value>) -> Result<Self, serde_json::Error> {
         Ok(Option::deserialize(value.unwrap_or(&Value::Null))?.unwrap_or_default())
     }
@@ -162,7 +162,7 @@ impl Policy {
         unnumbered(self) == unnumbered(other)
     }
 
-    /// The terms of which a cluster must match one; none is no requirement.
+    /// The terms of required affinity. A cluster must match one of them; no terms match every cluster.
     pub(super) fn required(&self) -> &[Term] {
         let required = self.cluster_affinity().and_then(|a| a.required.as_ref());
         required.map_or(&[], |selector| &selector.cluster_selector_terms)

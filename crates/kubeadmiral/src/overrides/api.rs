@@ -15,7 +15,7 @@ pub(in super::super) struct OverrideSpec {
     pub(in super::super) override_rules: Vec<Rule>,
 }
 
-/// What is changed for which clusters.
+/// One rule: the changes for some clusters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in super::super) struct Rule {
@@ -24,7 +24,7 @@ pub(in super::super) struct Rule {
     pub(super) overriders: Option<Overriders>,
 }
 
-/// Which clusters are meant; every part that is given must hold.
+/// Selects clusters. All given parts must match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Target {
@@ -36,7 +36,7 @@ pub(super) struct Target {
     pub(super) cluster_affinity: Vec<Term>,
 }
 
-/// The changes, by sort.
+/// The changes, by type.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Overriders {
@@ -56,7 +56,7 @@ pub(super) struct Overriders {
     pub(super) jsonpatch: Vec<PatchOverrider>,
 }
 
-/// Changes parts of image references: of the containers named, of all, or of the one at a path.
+/// Changes parts of image references: of the named containers, of all containers, or at a path.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ImageOverrider {

@@ -1,8 +1,7 @@
 //! The fields of `KubeAdmiral`'s objects: names, types, bounds and which are required, as its custom
 //! resource definitions give them.
 //!
-//! How the control plane reaches a cluster is of no use for rendering: an inventory written for git may
-//! do without.
+//! Connection details are not required, because an inventory in git may lack them.
 
 use federate_kubernetes::schema::{Field, Shape};
 

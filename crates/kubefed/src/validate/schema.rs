@@ -1,5 +1,5 @@
-//! The fields of `KubeFed`'s objects: names, types and which are required, as its custom resource
-//! definitions give them. What only connects to a cluster is not required here.
+//! The fields of `KubeFed`'s objects: names, types and which are required, from its custom resource
+//! definitions. Connection details are not required here.
 
 use federate_kubernetes::schema::{Field, Shape};
 
@@ -148,7 +148,7 @@ const FEATURE_GATE: &[Field] = &[
     Field::required("configuration", SWITCH),
 ];
 
-/// `Domain`: its fields stand at the top.
+/// `Domain`: its fields are at the top level.
 pub(super) const DOMAIN: Shape =
     Object(&[HEAD, &[Field::required("domain", Text), Field::optional("nameServer", Text)]]);
 

@@ -1,4 +1,4 @@
-//! How a placement wants its objects applied.
+//! The apply strategy of a placement.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct ServerSide {
     forced: bool,
 }
 
-/// When an object that is not the placement's own is taken over.
+/// When an object that does not belong to the placement is adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakeOver {
     Always,
@@ -40,7 +40,7 @@ pub(super) enum TakeOver {
 }
 
 impl Strategy {
-    /// That of a placement; admission has refused what cannot be read.
+    /// Reads the strategy of a placement. Admission refuses one that cannot be read.
     pub fn of(placement: &Object) -> Self {
         let given = placement.at(&["spec", "strategy", "applyStrategy"]).filter(|given| !given.is_null());
         given.and_then(|given: &Value| serde_json::from_value(given.clone()).ok()).unwrap_or_default()

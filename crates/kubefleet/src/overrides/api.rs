@@ -12,12 +12,12 @@ use federate_kubernetes::selector::{LabelSelector, null_default};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct OverrideSpec {
-    /// The placement it is about; absent: every one.
+    /// The placement to which it applies; absent: every placement.
     pub placement: Option<PlacementRef>,
-    /// What a `ClusterResourceOverride` changes.
+    /// The objects of a `ClusterResourceOverride`.
     #[serde(deserialize_with = "null_default")]
     pub cluster_resource_selectors: Vec<ObjectSelector>,
-    /// What a `ResourceOverride` changes.
+    /// The objects of a `ResourceOverride`.
     #[serde(deserialize_with = "null_default")]
     pub resource_selectors: Vec<ObjectSelector>,
     /// How.
@@ -31,12 +31,12 @@ pub(crate) struct OverrideSpec {
 pub(crate) struct PlacementRef {
     /// Its name.
     pub name: String,
-    /// Where it lives.
+    /// Its scope.
     #[serde(deserialize_with = "null_default")]
     pub scope: PlacementScope,
 }
 
-/// Where a placement lives.
+/// The scope of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum PlacementScope {
     /// A `ClusterResourcePlacement`.
@@ -52,7 +52,7 @@ pub(crate) enum PlacementScope {
 pub(crate) struct ObjectSelector {
     /// The API group.
     pub group: String,
-    /// The version, which has to be the object's.
+    /// The version, which must be the object's.
     pub version: String,
     /// The kind.
     pub kind: String,
@@ -64,18 +64,18 @@ pub(crate) struct ObjectSelector {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Policy {
-    /// In order; every one that matches a cluster applies.
+    /// The rules, in order. Every rule that matches a cluster applies.
     #[serde(deserialize_with = "null_default")]
     pub override_rules: Vec<Rule>,
 }
 
-/// What is changed in some clusters.
+/// A rule: changes for some clusters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
-    /// Which clusters; absent: none.
+    /// The clusters; absent: none.
     pub cluster_selector: Option<ClusterSelector>,
-    /// Whether the object is changed or dropped.
+    /// Whether the object is patched or deleted.
     #[serde(deserialize_with = "null_default")]
     pub override_type: OverrideType,
     /// The changes.
@@ -84,7 +84,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Whether it is about a cluster with these labels.
+    /// Whether it matches a cluster with these labels.
     pub(super) fn matches(&self, labels: &Labels) -> bool {
         let Some(selector) = &self.cluster_selector else { return false };
         let terms = &selector.cluster_selector_terms;
@@ -97,7 +97,7 @@ impl Rule {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterSelector {
-    /// One of them has to match; none: every cluster.
+    /// The terms, one of which must match; none: every cluster.
     #[serde(deserialize_with = "null_default")]
     pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
 }
@@ -110,13 +110,13 @@ pub(crate) struct ClusterSelectorTerm {
     pub label_selector: Option<LabelSelector>,
 }
 
-/// Whether objects are changed or dropped.
+/// Whether objects are patched or deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum OverrideType {
-    /// Changed.
+    /// They are patched.
     #[default]
     JSONPatch,
-    /// Dropped.
+    /// They are deleted.
     Delete,
 }
 

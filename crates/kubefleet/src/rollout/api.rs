@@ -1,4 +1,4 @@
-//! The parts of placements, update strategies and disruption budgets that say how a rollout goes.
+//! The parts of placements, update strategies and disruption budgets that control a rollout.
 //!
 //! Facts: `placement.kubernetes-fleet.io` `v1` and `v1beta1` with their defaults.
 
@@ -17,41 +17,41 @@ pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> R
     }
 }
 
-/// What a placement says of its rollout.
+/// The parts of a placement that control its rollout.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PlacementSpec {
-    /// How many clusters it wants.
+    /// The number of clusters.
     #[serde(deserialize_with = "null_default")]
     pub policy: Policy,
-    /// How it gets there.
+    /// The rollout strategy.
     #[serde(deserialize_with = "null_default")]
     pub strategy: Strategy,
 }
 
-/// How many clusters a placement wants.
+/// How many clusters a placement picks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
     /// How they are picked.
     #[serde(deserialize_with = "null_default")]
     pub placement_type: PlacementType,
-    /// Those of `PickFixed`.
+    /// The clusters of `PickFixed`.
     #[serde(deserialize_with = "null_default")]
     pub cluster_names: Vec<String>,
-    /// That of `PickN`.
+    /// The number of `PickN`.
     pub number_of_clusters: Option<i64>,
 }
 
 /// How clusters are picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PlacementType {
-    /// Every one that fits.
+    /// All eligible clusters.
     #[default]
     PickAll,
-    /// The best ones.
+    /// The best clusters, up to a number.
     PickN,
-    /// By name.
+    /// The named clusters.
     PickFixed,
 }
 
@@ -74,17 +74,17 @@ pub struct RollingUpdate {
 }
 
 impl RollingUpdate {
-    /// How many clusters may be without it.
+    /// How many clusters may be unavailable.
     pub fn max_unavailable(&self) -> Amount {
         self.max_unavailable.unwrap_or(Amount::Percent(25))
     }
 
-    /// How many clusters more than wanted may have it.
+    /// How many clusters above the target may have the placement.
     pub fn max_surge(&self) -> Amount {
         self.max_surge.unwrap_or(Amount::Percent(25))
     }
 
-    /// How long something counts as not ready that cannot tell.
+    /// How long an object whose availability cannot be tracked counts as not ready.
     pub fn unavailable_period_seconds(&self) -> i64 {
         self.unavailable_period_seconds.unwrap_or(60)
     }
@@ -94,7 +94,7 @@ impl RollingUpdate {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct StagedSpec {
-    /// One after the other.
+    /// The stages, in order.
     #[serde(deserialize_with = "null_default")]
     pub stages: Vec<StageSpec>,
 }
@@ -105,28 +105,28 @@ pub struct StagedSpec {
 pub struct StageSpec {
     /// Its name.
     pub name: String,
-    /// Its clusters; absent: none.
+    /// Selects its clusters; absent: none.
     pub label_selector: Option<LabelSelector>,
-    /// The label that orders them.
+    /// The label that sorts them.
     pub sorting_label_key: Option<String>,
-    /// How many are updated at a time.
+    /// How many clusters are updated at a time.
     pub max_concurrency: Option<Amount>,
-    /// What has to happen first.
+    /// The tasks before the stage.
     #[serde(deserialize_with = "null_default")]
     pub before_stage_tasks: Vec<Task>,
-    /// What has to happen before the next stage.
+    /// The tasks after the stage.
     #[serde(deserialize_with = "null_default")]
     pub after_stage_tasks: Vec<Task>,
 }
 
-/// Something to wait for between stages.
+/// A task before or after a stage.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Task {
     /// `Approval` or `TimedWait`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How long, as Go writes durations.
+    /// How long a `TimedWait` takes, as a Go duration.
     pub wait_time: Option<String>,
 }
 
@@ -134,8 +134,8 @@ pub struct Task {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetSpec {
-    /// How many may be without it.
+    /// How many clusters may be unavailable.
     pub max_unavailable: Option<Amount>,
-    /// How many have to have it.
+    /// How many clusters must be available.
     pub min_available: Option<Amount>,
 }

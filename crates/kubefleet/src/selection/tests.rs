@@ -123,7 +123,7 @@ fn one_bad_selector_spoils_all() {
     ] {
         assert_eq!(failure(None, &json!([role, bad])), (1, reason));
     }
-    // A custom group that the repo uses may have kinds that it does not use.
+    // A custom group of the repo may have kinds that the repo does not use.
     assert_eq!(selected(None, &json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
 }
 

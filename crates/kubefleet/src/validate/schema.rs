@@ -1,8 +1,8 @@
 //! The fields of the dialect's objects: names, types, bounds and which are required, as their custom
 //! resource definitions give them.
 //!
-//! What only the API server of a fleet needs of a `MemberCluster` (its identity) is not required of an
-//! inventory kept in git.
+//! The identity of a `MemberCluster`, which only the API server of a fleet needs, is not required of an
+//! inventory in git.
 
 use federate_kubernetes::schema::{Field, Shape};
 

@@ -1,4 +1,4 @@
-//! Where refusals point, and what is not refused.
+//! Where refusals point, and which objects are not refused.
 
 use super::*;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn taints_of_clusters_are_checked() {
     assert_eq!(pointers("MemberCluster", &json!({"taints": effect})), ["/spec/taints/0/effect"]);
 }
 
-/// Where the spec of such an object is refused or warned of in a release, and whether it is refused.
+/// The pointers of the findings about such an object in a release, and whether each is an error.
 fn in_release(release: &str, kind: &str, spec: &Value) -> Vec<(String, bool)> {
     let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
     let object = Object::named("placement.kubernetes-fleet.io/v1beta1", kind, "a", json!({"spec": spec}));
