@@ -90,7 +90,7 @@ impl<'p> EffectivePolicy<'p> {
             divide: divisible && divides(template).unwrap_or_else(|| policy.divides()),
             binpack: policy.replicas_strategy == "Binpack",
             sticky: flag(template, keys::STICKY).unwrap_or(rescheduling.disable_rescheduling),
-            avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption,
+            avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption.0,
             selector: match json::<Option<Labels>>(template, keys::CLUSTER_SELECTOR) {
                 Some(own) => Cow::Owned(own.unwrap_or_default()),
                 None => Cow::Borrowed(&policy.cluster_selector),

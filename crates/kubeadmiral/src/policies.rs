@@ -52,7 +52,7 @@ impl<'a> Policy<'a> {
     pub(super) fn take_as_stored(&mut self) {
         let rescheduling = self.object.at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
         if rescheduling.is_none_or(Value::is_null) {
-            self.spec.reschedule_policy.replica_rescheduling.avoid_disruption = false;
+            self.spec.reschedule_policy.replica_rescheduling.avoid_disruption.0 = false;
         }
     }
 

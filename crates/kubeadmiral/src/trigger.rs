@@ -298,7 +298,7 @@ pub(super) fn judge(
         return Verdict::Stay("rescheduleWhen:nil".to_owned());
     };
     let changes = [
-        (was.content != now.content, when.policy_content_changed, "policyContentChanged"),
+        (was.content != now.content, when.policy_content_changed.0, "policyContentChanged"),
         (were.changed(there, LABELS), when.cluster_labels_changed, "clusterLabelsChanged"),
         (were.changed(there, TAINTS), true, "clusterTaintsChanged"),
         (were.changed(there, API_TYPES), when.cluster_api_resources_changed, "clusterAPIResourcesChanged"),

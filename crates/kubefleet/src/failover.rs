@@ -11,9 +11,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Behaviour;
+use crate::api::{PlacementType, Policy};
 use crate::hub::{Binding, State};
 use crate::rollout::amount::Amount;
-use crate::rollout::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use crate::rollout::api::{BudgetSpec, spec};
 use crate::rollout::budget;
 
 /// The outcome of an eviction.
@@ -101,7 +102,7 @@ fn target<'o>(
     if placement.deleting() {
         return Ok(Err(Invalid::PlacementDeleting));
     }
-    let policy = spec::<PlacementSpec>(placement)?.policy.placement_type;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?.placement_type;
     if policy == PlacementType::PickFixed {
         return Ok(Err(Invalid::PickFixed));
     }

@@ -16,7 +16,7 @@ use federate_kubernetes::patch::{self, Operation, Rules};
 use federate_kubernetes::selector::{invalid_key, invalid_value};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 
-mod api;
+pub(super) mod api;
 mod image;
 mod jsonpatch;
 mod metadata;

@@ -6,34 +6,41 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::Labels;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Schema, Shape};
 
-/// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct OverrideSpec {
-    /// The placement to which it applies; absent: every placement.
-    pub placement: Option<PlacementRef>,
-    /// The objects of a `ClusterResourceOverride`.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_resource_selectors: Vec<ObjectSelector>,
-    /// The objects of a `ResourceOverride`.
-    #[serde(deserialize_with = "null_default")]
-    pub resource_selectors: Vec<ObjectSelector>,
-    /// How.
-    #[serde(deserialize_with = "null_default")]
-    pub policy: Policy,
+use crate::api::ClusterSelector;
+
+federate_kubernetes::crd! {
+    /// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct OverrideSpec {
+        /// The placement to which it applies; absent: every placement.
+        pub placement: Option<PlacementRef> = optional("placement"),
+        /// How.
+        pub policy: Policy = required("policy"),
+    }
 }
 
-/// A placement by name.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PlacementRef {
-    /// Its name.
-    pub name: String,
-    /// Its scope.
-    #[serde(deserialize_with = "null_default")]
-    pub scope: PlacementScope,
+/// Reads the selectors of an override: `clusterResourceSelectors` of a `ClusterResourceOverride`, or
+/// `resourceSelectors` of a `ResourceOverride`.
+pub(super) fn selectors(spec: &Value) -> Result<Vec<ObjectSelector>, serde_json::Error> {
+    let mut all = Vec::new();
+    for key in ["clusterResourceSelectors", "resourceSelectors"] {
+        let selectors = spec.get(key).filter(|selectors| !selectors.is_null());
+        all.append(&mut selectors.map_or(Ok(Vec::new()), Vec::deserialize)?);
+    }
+    Ok(all)
+}
+
+federate_kubernetes::crd! {
+    /// A placement by name.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct PlacementRef {
+        /// Its name.
+        pub name: String = required("name"),
+        /// Its scope.
+        pub scope: PlacementScope = optional("scope", Shape::OneOf(&["Cluster", "Namespaced"])),
+    }
 }
 
 /// The scope of a placement.
@@ -46,41 +53,41 @@ pub(crate) enum PlacementScope {
     Namespaced,
 }
 
-/// One object by its name.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ObjectSelector {
-    /// The API group.
-    pub group: String,
-    /// The version, which must be the object's.
-    pub version: String,
-    /// The kind.
-    pub kind: String,
-    /// The name.
-    pub name: String,
+federate_kubernetes::crd! {
+    /// One object by its name.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct ObjectSelector {
+        /// The API group.
+        pub group: String = required("group"),
+        /// The version, which must be the object's.
+        pub version: String = required("version"),
+        /// The kind.
+        pub kind: String = required("kind"),
+        /// The name.
+        pub name: String = required("name", Shape::Filled),
+    }
 }
 
-/// How objects are changed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Policy {
-    /// The rules, in order. Every rule that matches a cluster applies.
-    #[serde(deserialize_with = "null_default")]
-    pub override_rules: Vec<Rule>,
+federate_kubernetes::crd! {
+    /// How objects are changed.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Policy {
+        /// The rules, in order. Every rule that matches a cluster applies.
+        pub override_rules: Vec<Rule> = required("overrideRules", Shape::List(1, &Rule::SHAPE)),
+    }
 }
 
-/// A rule: changes for some clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Rule {
-    /// The clusters; absent: none.
-    pub cluster_selector: Option<ClusterSelector>,
-    /// Whether the object is patched or deleted.
-    #[serde(deserialize_with = "null_default")]
-    pub override_type: OverrideType,
-    /// The changes.
-    #[serde(deserialize_with = "null_default")]
-    pub json_patch_overrides: Vec<PatchOperation>,
+federate_kubernetes::crd! {
+    /// A rule: changes for some clusters.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Rule {
+        /// The clusters; absent: none.
+        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector"),
+        /// Whether the object is patched or deleted.
+        pub override_type: OverrideType = optional("overrideType", Shape::OneOf(&["JSONPatch", "Delete"])),
+        /// The changes.
+        pub json_patch_overrides: Vec<PatchOperation> = optional("jsonPatchOverrides"),
+    }
 }
 
 impl Rule {
@@ -93,23 +100,6 @@ impl Rule {
     }
 }
 
-/// Which clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterSelector {
-    /// The terms, one of which must match; none: every cluster.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
-}
-
-/// Clusters by their labels.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterSelectorTerm {
-    /// Absent: no cluster.
-    pub label_selector: Option<LabelSelector>,
-}
-
 /// Whether objects are patched or deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum OverrideType {
@@ -120,14 +110,15 @@ pub(crate) enum OverrideType {
     Delete,
 }
 
-/// One operation of a JSON patch.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PatchOperation {
-    /// `add`, `remove` or `replace`.
-    pub op: String,
-    /// A JSON pointer.
-    pub path: String,
-    /// Absent with `remove`.
-    pub value: Option<Value>,
+federate_kubernetes::crd! {
+    /// One operation of a JSON patch.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct PatchOperation {
+        /// `add`, `remove` or `replace`.
+        pub op: String = required("op", Shape::OneOf(&["add", "remove", "replace"])),
+        /// A JSON pointer.
+        pub path: String = required("path"),
+        /// Absent with `remove`.
+        pub value: Option<Value> = optional("value"),
+    }
 }

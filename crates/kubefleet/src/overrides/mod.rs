@@ -28,22 +28,25 @@ const OF_CLUSTER: &str = "ClusterResourceOverride";
 pub(crate) struct Override<'a> {
     /// Its object.
     pub object: &'a Object,
+    /// The objects that it selects.
+    selectors: Vec<ObjectSelector>,
     spec: OverrideSpec,
 }
 
 impl<'a> Override<'a> {
     fn new(object: &'a Object) -> Result<Self, Finding> {
-        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
-        let spec = serde_json::from_value::<Option<OverrideSpec>>(spec);
-        let spec = spec.map_err(|e| Finding::error("invalid-policy", object, e.to_string()).at("/spec"))?;
-        Ok(Self { object, spec: spec.unwrap_or_default() })
+        Self::read(object, object.at(&["spec"]).unwrap_or(&Value::Null))
+            .map_err(|e| Finding::error("invalid-policy", object, e.to_string()).at("/spec"))
     }
 
     /// Reads the override of a snapshot.
     pub(crate) fn of_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
-        let spec = object.at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null);
-        let spec: Option<OverrideSpec> = Deserialize::deserialize(spec)?;
-        Ok(Self { object, spec: spec.unwrap_or_default() })
+        Self::read(object, object.at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null))
+    }
+
+    fn read(object: &'a Object, spec: &Value) -> Result<Self, serde_json::Error> {
+        let (selectors, spec) = (api::selectors(spec)?, Option::<OverrideSpec>::deserialize(spec)?);
+        Ok(Self { object, selectors, spec: spec.unwrap_or_default() })
     }
 
     /// Whether it applies to a placement and to one of the objects that the placement selects.
@@ -68,12 +71,8 @@ impl<'a> Override<'a> {
 
     /// The objects that it changes.
     fn targets(&self) -> impl Iterator<Item = ObjectRef> {
-        let (selectors, namespace) = if self.is_of_cluster() {
-            (&self.spec.cluster_resource_selectors, None)
-        } else {
-            (&self.spec.resource_selectors, self.object.id.namespace.as_ref())
-        };
-        selectors.iter().map(move |selector| selector.target(namespace))
+        let namespace = self.object.id.namespace.as_ref().filter(|_| !self.is_of_cluster());
+        self.selectors.iter().map(move |selector| selector.target(namespace))
     }
 
     /// Whether it applies to a placement.

@@ -1,5 +1,6 @@
 //! Amounts of clusters: a number, or a percentage of how many there are.
 
+use federate_kubernetes::schema::{Schema, Shape};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -44,6 +45,11 @@ impl Amount {
 
 fn share(percent: i64, total: i64) -> i64 {
     percent.saturating_mul(total)
+}
+
+/// The rules of validation check amounts, because their bounds differ.
+impl Schema for Amount {
+    const SHAPE: Shape = Shape::Any;
 }
 
 impl<'de> Deserialize<'de> for Amount {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::amount::Amount;
 use federate_kubernetes::Object;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Schema, Shape};
+use federate_kubernetes::selector::LabelSelector;
 
 /// Reads the `spec` of an object.
 pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> Result<T, serde_json::Error> {
@@ -17,60 +18,20 @@ pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> R
     }
 }
 
-/// The parts of a placement that control its rollout.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PlacementSpec {
-    /// The number of clusters.
-    #[serde(deserialize_with = "null_default")]
-    pub policy: Policy,
-    /// The rollout strategy.
-    #[serde(deserialize_with = "null_default")]
-    pub strategy: Strategy,
+/// Reads the limits of a placement's rolling update.
+pub(crate) fn rolling_update(placement: &Object) -> Result<RollingUpdate, serde_json::Error> {
+    let written = placement.at(&["spec", "strategy", "rollingUpdate"]);
+    Ok(written.map_or(Ok(None), Option::deserialize)?.unwrap_or_default())
 }
 
-/// How many clusters a placement picks.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Policy {
-    /// How they are picked.
-    #[serde(deserialize_with = "null_default")]
-    pub placement_type: PlacementType,
-    /// The clusters of `PickFixed`.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_names: Vec<String>,
-    /// The number of `PickN`.
-    pub number_of_clusters: Option<i64>,
-}
-
-/// How clusters are picked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum PlacementType {
-    /// All eligible clusters.
-    #[default]
-    PickAll,
-    /// The best clusters, up to a number.
-    PickN,
-    /// The named clusters.
-    PickFixed,
-}
-
-/// How a placement is rolled out.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Strategy {
+federate_kubernetes::crd! {
     /// The limits of a rolling update.
-    #[serde(deserialize_with = "null_default")]
-    pub rolling_update: RollingUpdate,
-}
-
-/// The limits of a rolling update.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RollingUpdate {
-    max_unavailable: Option<Amount>,
-    max_surge: Option<Amount>,
-    unavailable_period_seconds: Option<i64>,
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct RollingUpdate {
+        max_unavailable: Option<Amount> = optional("maxUnavailable"),
+        max_surge: Option<Amount> = optional("maxSurge"),
+        unavailable_period_seconds: Option<i64> = optional("unavailablePeriodSeconds", i32::SHAPE),
+    }
 }
 
 impl RollingUpdate {
@@ -90,52 +51,52 @@ impl RollingUpdate {
     }
 }
 
-/// A `StagedUpdateStrategy` or `ClusterStagedUpdateStrategy`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StagedSpec {
-    /// The stages, in order.
-    #[serde(deserialize_with = "null_default")]
-    pub stages: Vec<StageSpec>,
+federate_kubernetes::crd! {
+    /// A `StagedUpdateStrategy` or `ClusterStagedUpdateStrategy`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct StagedSpec {
+        /// The stages, in order.
+        pub stages: Vec<StageSpec> = optional("stages"),
+    }
 }
 
-/// A stage of an update run.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StageSpec {
-    /// Its name.
-    pub name: String,
-    /// Selects its clusters; absent: none.
-    pub label_selector: Option<LabelSelector>,
-    /// The label that sorts them.
-    pub sorting_label_key: Option<String>,
-    /// How many clusters are updated at a time.
-    pub max_concurrency: Option<Amount>,
-    /// The tasks before the stage.
-    #[serde(deserialize_with = "null_default")]
-    pub before_stage_tasks: Vec<Task>,
-    /// The tasks after the stage.
-    #[serde(deserialize_with = "null_default")]
-    pub after_stage_tasks: Vec<Task>,
+federate_kubernetes::crd! {
+    /// A stage of an update run.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct StageSpec {
+        /// Its name.
+        pub name: String = required("name"),
+        /// Selects its clusters; absent: none.
+        pub label_selector: Option<LabelSelector> = optional("labelSelector"),
+        /// The label that sorts them.
+        pub sorting_label_key: Option<String> = optional("sortingLabelKey"),
+        /// How many clusters are updated at a time.
+        pub max_concurrency: Option<Amount> = optional("maxConcurrency"),
+        /// The tasks before the stage.
+        pub before_stage_tasks: Vec<Task> = optional("beforeStageTasks"),
+        /// The tasks after the stage.
+        pub after_stage_tasks: Vec<Task> = optional("afterStageTasks"),
+    }
 }
 
-/// A task before or after a stage.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Task {
-    /// `Approval` or `TimedWait`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// How long a `TimedWait` takes, as a Go duration.
-    pub wait_time: Option<String>,
+federate_kubernetes::crd! {
+    /// A task before or after a stage.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Task {
+        /// `Approval` or `TimedWait`.
+        pub kind: String = required("type", Shape::OneOf(&["Approval", "TimedWait"])),
+        /// How long a `TimedWait` takes, as a Go duration.
+        pub wait_time: Option<String> = optional("waitTime"),
+    }
 }
 
-/// A `ClusterResourcePlacementDisruptionBudget`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BudgetSpec {
-    /// How many clusters may be unavailable.
-    pub max_unavailable: Option<Amount>,
-    /// How many clusters must be available.
-    pub min_available: Option<Amount>,
+federate_kubernetes::crd! {
+    /// A `ClusterResourcePlacementDisruptionBudget`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct BudgetSpec {
+        /// How many clusters may be unavailable.
+        pub max_unavailable: Option<Amount> = optional("maxUnavailable"),
+        /// How many clusters must be available.
+        pub min_available: Option<Amount> = optional("minAvailable"),
+    }
 }

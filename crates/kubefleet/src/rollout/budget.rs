@@ -4,7 +4,8 @@
 //! absolute `minAvailable` has an effect. Percentages are rounded up. Clusters of `PickFixed` cannot be
 //! evicted.
 
-use super::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use super::api::{BudgetSpec, spec};
+use crate::api::{PlacementType, Policy};
 use federate_kubernetes::Object;
 
 /// The verdict on an eviction.
@@ -22,7 +23,7 @@ pub fn eviction(
     budget: Option<&Object>,
     available: &[bool],
 ) -> Result<Eviction, serde_json::Error> {
-    let policy = spec::<PlacementSpec>(placement)?.policy;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?;
     let rows = i64::try_from(available.len()).unwrap_or(i64::MAX);
     let unavailable = available.iter().filter(|available| !**available).count();
     let unavailable = i64::try_from(unavailable).unwrap_or(i64::MAX);

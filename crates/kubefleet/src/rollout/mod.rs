@@ -3,7 +3,7 @@
 //! Apart from stages, all of it depends on what clusters report and users approve, which is not in a repo.
 
 pub mod amount;
-pub mod api;
+pub(crate) mod api;
 pub mod budget;
 pub mod rolling;
 pub mod row;

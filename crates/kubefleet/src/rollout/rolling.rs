@@ -6,9 +6,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::api::{PlacementSpec, PlacementType, spec};
+use super::api::rolling_update;
 use super::row::{Readiness, Resources, Row, State};
 use crate::Behaviour;
+use crate::api::{PlacementType, Policy};
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a round waits for a row that is being deleted.
@@ -55,12 +56,12 @@ pub fn next(
     now: Timestamp,
     behaviour: &Behaviour,
 ) -> Result<Next, serde_json::Error> {
-    let PlacementSpec { policy, strategy } = spec::<PlacementSpec>(placement)?;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?;
+    let limits = rolling_update(placement)?;
     let deleting = |row: &Row| rows.iter().any(|other| other.deleting && other.cluster == row.cluster);
     if rows.iter().any(|row| row.state != State::Bound && !row.deleting && deleting(row)) {
         return Ok(Next::Cleanup);
     }
-    let limits = strategy.rolling_update;
     let target = match policy.placement_type {
         PlacementType::PickAll => count(rows.iter().filter(|row| row.state != State::Unscheduled)),
         PlacementType::PickFixed => count(policy.cluster_names.iter()),

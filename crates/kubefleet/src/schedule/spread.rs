@@ -83,7 +83,7 @@ impl<'p> Constraint<'p> {
             .collect();
         Self {
             key,
-            max_skew: constraint.max_skew,
+            max_skew: constraint.max_skew.0,
             strict: constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule,
             domains,
             counts: vec![0; numbers.len()],

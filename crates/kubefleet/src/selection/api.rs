@@ -2,47 +2,35 @@
 //!
 //! Facts: `placement.kubernetes-fleet.io` `v1` and `v1beta1`, which are the same here.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use federate_kubernetes::Object;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::Shape;
+use federate_kubernetes::selector::LabelSelector;
+use serde::Deserialize;
 
-/// What a placement selects.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PlacementSpec {
-    /// In order.
-    #[serde(deserialize_with = "null_default")]
-    pub resource_selectors: Vec<ResourceSelector>,
+/// Reads the resource selectors of a placement.
+pub(super) fn resource_selectors(placement: &Object) -> Result<Vec<ResourceSelector>, serde_json::Error> {
+    let selectors = placement.at(&["spec", "resourceSelectors"]).filter(|selectors| !selectors.is_null());
+    selectors.map_or(Ok(Vec::new()), Vec::deserialize)
 }
 
-impl PlacementSpec {
-    /// Reads the resource selectors of a placement.
-    pub(crate) fn of(placement: &Object) -> Result<Self, serde_json::Error> {
-        match placement.at(&["spec"]) {
-            None | Some(Value::Null) => Ok(Self::default()),
-            Some(spec) => Self::deserialize(spec),
-        }
+federate_kubernetes::crd! {
+    /// Selects objects of one kind: by name, by labels, or all.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct ResourceSelector {
+        /// The API group.
+        pub group: String = required("group"),
+        /// The kind.
+        pub kind: String = required("kind"),
+        /// The name; empty where labels select.
+        pub name: String = optional("name"),
+        /// The labels; absent: all.
+        pub label_selector: Option<LabelSelector> = optional("labelSelector"),
+        /// Which objects of a namespace are selected.
+        pub selection_scope: SelectionScope = optional("selectionScope", Shape::OneOf(&["NamespaceOnly", "NamespaceWithResources", "NamespaceWithResourceSelectors"])),
     }
-}
-
-/// Selects objects of one kind: by name, by labels, or all.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ResourceSelector {
-    /// The API group.
-    pub group: String,
-    /// The kind.
-    pub kind: String,
-    /// The name; empty where labels select.
-    #[serde(deserialize_with = "null_default")]
-    pub name: String,
-    /// The labels; absent: all.
-    pub label_selector: Option<LabelSelector>,
-    /// Which objects of a namespace are selected.
-    #[serde(deserialize_with = "null_default")]
-    pub selection_scope: SelectionScope,
+    unread {
+        required("version", Shape::Text),
+    }
 }
 
 /// Which objects of a namespace are selected.

@@ -17,7 +17,7 @@ mod order;
 mod propagated;
 pub(crate) mod sanitise;
 
-use api::{PlacementSpec, ResourceSelector};
+use api::ResourceSelector;
 pub(crate) use hub::Hub;
 use hub::Kind;
 
@@ -135,9 +135,8 @@ impl Failure {
 
 /// Returns the selection of a placement, in the control plane's order.
 pub(crate) fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Selected<'a>>, Failure> {
-    let spec = PlacementSpec::of(placement)
+    let selectors = api::resource_selectors(placement)
         .map_err(|e| Failure { selector: 0, reason: Reason::Unreadable(e.to_string()) })?;
-    let selectors = spec.resource_selectors;
     let at = |selector: usize| move |reason: Reason| Failure { selector, reason };
     let namespace = placement.id.namespace.as_deref();
     let inside = match (namespace, selectors.iter().position(ResourceSelector::looks_inside)) {

@@ -41,7 +41,7 @@ pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
         }
         "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
             let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| stages(refusals, spec, behaviour);
-            check_by(rules, object, &Shape::Any, "invalid-policy")
+            check_by(rules, object, &schema::STAGED_STRATEGY, "invalid-policy")
         }
         _ => Vec::new(),
     }
