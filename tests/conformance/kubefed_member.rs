@@ -1,5 +1,5 @@
-//! `KubeFed`'s cases of what is done in the member clusters, given what is there: what is kept, what is
-//! adopted, whether anything drifted, and how a deletion goes on.
+//! `KubeFed`'s cases of actions in member clusters, given observed objects: retained fields, adoption, drift,
+//! and the progress of deletions.
 
 use federate_dialect::{Action, DeletionProgress, DeletionState, Placement, Plan, SyncOp};
 use federate_engine::Settings;
@@ -46,7 +46,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     compare(&without_empty(want.clone()), &without_empty(Value::Object(got)))
 }
 
-/// The row that a case is about: the only one, besides that of the namespace around it.
+/// The row of a case: the only one besides that of its namespace.
 fn about(plan: &Plan) -> &Placement {
     let mut rows = plan.placements.iter();
     rows.find(|row| row.object.kind != "Namespace").or(plan.placements.first()).expect("a row")
@@ -109,7 +109,7 @@ fn progress(progress: DeletionProgress) -> Value {
     json!({"finalizerRemoved": progress.finalizer_removed, "result": result})
 }
 
-/// A cluster that is sent nothing need not be named.
+/// Removes clusters that receive nothing.
 fn without_empty(mut expect: Value) -> Value {
     if let Some(map) = expect.get_mut("manifests").and_then(Value::as_object_mut) {
         map.retain(|_, list| list.as_array().is_none_or(|l| !l.is_empty()));

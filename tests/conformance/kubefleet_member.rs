@@ -1,9 +1,8 @@
-//! `KubeFleet`'s cases of objects in a member: in which waves they are applied, whether they are healthy, and
-//! what comes of one manifest that is applied: what is decided, what differs, what is written, and what stands
-//! there afterwards.
+//! `KubeFleet`'s cases of objects in a member: the waves in which they are applied, their health, and the apply
+//! of one manifest: the decision, the differences, the writes, and the stored object.
 //!
-//! The member is a server that keeps track of fields and writes objects in their own form, but fills in
-//! no defaults, validates nothing and counts no generations.
+//! The recorded member is a server that tracks fields and writes objects in their own form. It fills in no
+//! defaults, validates nothing and counts no generations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::{compare, normal};
 use crate::run::{self, observed};
 
-/// A server for objects of one kind, under a name to which no defaults belong.
+/// A server for objects of one kind, under a name for which there are no defaults.
 struct Plain {
     kind: Kind,
     name: String,
@@ -78,7 +77,8 @@ pub(crate) fn apply(case: &Value) -> Result<(), String> {
     acted(case)
 }
 
-/// What the member's agent decides, with every difference, against a server that fills in no defaults.
+/// Judges the decision of the member's agent, with every difference, against a server that fills in no
+/// defaults.
 fn decided(case: &Value) -> Result<(), String> {
     let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
@@ -102,7 +102,7 @@ fn given(case: &Value) -> (&Value, &Value) {
     (manifest, placement)
 }
 
-/// What an apply does about the object, from a repo with the manifest, its placement and one cluster.
+/// Judges the action of an apply, from a repo with the manifest, its placement and one cluster.
 fn acted(case: &Value) -> Result<(), String> {
     let (manifest, placement) = given(case);
     let mut placement = placement.clone();
@@ -207,7 +207,7 @@ fn write(write: &Write) -> String {
     }
 }
 
-/// Without what is not recorded.
+/// Removes fields that are not recorded.
 fn stored(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("a map");
     metadata.shift_remove("managedFields");
@@ -215,12 +215,12 @@ fn stored(mut object: Value) -> Value {
     object
 }
 
-/// The dialect as the program knows it.
+/// The dialect.
 fn dialect() -> &'static dyn Dialect {
     federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
-/// The waves in which objects are applied.
+/// Judges the waves in which objects are applied.
 pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
@@ -239,7 +239,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     compare(&want, &json!({"waves": waves}))
 }
 
-/// Whether an object is available.
+/// Judges whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     let word = match dialect().health(&observed(live), &Config::default()).state {

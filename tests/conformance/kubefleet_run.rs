@@ -1,4 +1,4 @@
-//! `KubeFleet`'s cases of staged update runs, carried out.
+//! `KubeFleet`'s cases of the execution of staged update runs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A run, reconcile after reconcile.
+/// Judges a run, reconcile after reconcile.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let objects = list(&case["files"]).iter().map(|body| Object::of(body.clone(), "hub"));
     let mut world = World::new(objects);
@@ -148,7 +148,7 @@ fn conditions(all: &[Value]) -> Value {
     all.iter().map(told).collect::<Map<_, _>>().into()
 }
 
-/// Without the texts of errors that end a run: codes are compared, texts are not.
+/// Removes the texts of errors that end a run. Codes are compared, texts are not.
 fn without_reasons(value: &Value) -> Value {
     const FATAL: [&str; 4] = [
         "False UpdateRunInitializedFailed ",

@@ -105,8 +105,7 @@ impl Dialect for KubeFleet {
     }
 
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
-        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
-        Ok(Plan { placements, ..Plan::default() })
+        hub::memory_of(hub).map_err(|error| error.to_string())
     }
 
     fn settings(&self) -> &'static [&'static str] {
@@ -157,6 +156,8 @@ struct Subject<'a> {
     /// The objects that it selects, in the order of its list, and those in the selected envelopes; or why the
     /// selection fails.
     selected: Result<Vec<ObjectRef>, Failure>,
+    /// The envelope that cannot be opened, if there is one, so that nothing is sent; and the code of the reason.
+    invalid_envelope: Option<(ObjectRef, &'static str)>,
     /// The objects that are sent to its clusters.
     items: Vec<Item<'a>>,
     /// The objects with their overrides, and the clusters for which they were computed.
@@ -170,9 +171,11 @@ impl<'a> Subject<'a> {
             findings.push(failure.finding(object));
             Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
         });
+        let mut invalid_envelope = None;
         let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
             |(envelope, why)| {
                 findings.push(why.finding(envelope));
+                invalid_envelope = Some((envelope.id.clone(), why.reason));
                 Vec::new()
             },
         );
@@ -193,7 +196,7 @@ impl<'a> Subject<'a> {
             }
             ids
         });
-        Self { object, policy, admitted: true, selected, items, sending: OnceLock::new() }
+        Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
     }
 
     /// The index of an item that it sends.
@@ -255,6 +258,10 @@ impl<'a> KubeFleets<'a> {
 
     /// The variants of an object that a placement selects.
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
+        if let Some((_, status)) = subject.invalid_envelope.as_ref().filter(|(id, _)| id == object) {
+            let withheld = Withheld { status, finding: None };
+            return vec![Variant { clusters: clusters.into(), rendered: Err(withheld) }];
+        }
         let Some(index) = subject.index(object) else { return Vec::new() };
         if !subject.admitted {
             return vec![Variant { clusters: clusters.into(), rendered: Err(not_admitted()) }];

@@ -5,7 +5,7 @@
 //! meaning. A row belongs to the policy snapshot that it names; rows of older snapshots are obsolete. A binding
 //! that is being deleted does not count.
 
-use federate_dialect::{Placed, Placement};
+use federate_dialect::{Placed, Placement, Plan};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 use crate::api::Policy;
@@ -119,7 +119,7 @@ fn snapshots<'o>(placement: &'o ObjectRef, objects: &'o [Object]) -> impl Iterat
 /// What the hub remembers of its placements, as rows of a plan: the clusters that each has, with the states and
 /// scores of the bindings, and the policy that they were picked under. Placements that were never scheduled
 /// are left out.
-pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
+pub fn memory_of(objects: &[Object]) -> Result<Plan, Error> {
     let placements = objects.iter().filter(|object| {
         object.id.group() == PLACEMENT_GROUP
             && matches!(object.id.kind.as_str(), "ClusterResourcePlacement" | "ResourcePlacement")
@@ -134,7 +134,7 @@ pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
-    Ok(rows)
+    Ok(Plan { placements: rows, ..Plan::default() })
 }
 
 /// The snapshot that the rows belong to: the latest one, if any row is of it or there are no rows; else the

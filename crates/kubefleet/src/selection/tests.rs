@@ -152,3 +152,25 @@ fn releases_differ_in_what_leaves_the_hub() {
         assert_eq!(found, kinds, "{release}");
     }
 }
+
+#[test]
+fn update_runs_in_a_selected_namespace_are_propagated_before_main() {
+    let mut repo = repo();
+    for kind in ["StagedUpdateRun", "StagedUpdateStrategy", "ClusterStagedUpdateStrategy"] {
+        let namespace = (!kind.starts_with("Cluster")).then_some("shop");
+        let object = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "u");
+        repo.claimed.push(Claimed { dialect: "kubefleet", role: Role::Other, object });
+    }
+    let mut placement = named("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", None, "p");
+    placement.body["spec"] = json!({"resourceSelectors": [namespace("shop", "NamespaceWithResources")]});
+    let runs = |release: &str| {
+        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+        let selected = select(&Hub::new(&repo, behaviour), &placement).unwrap();
+        let kinds = selected.iter().map(|one| one.object().id.kind.clone());
+        kinds.filter(|kind| kind.contains("StagedUpdate")).collect::<Vec<_>>()
+    };
+    let mut sent = runs("0.3");
+    sent.sort();
+    assert_eq!(sent, ["StagedUpdateRun", "StagedUpdateStrategy"]);
+    assert!(runs("azure").is_empty());
+}

@@ -301,3 +301,6 @@ impl Run<'_> {
         self.condition("Progressing", "False", "UpdateRunStuck", &message);
     }
 }
+
+#[cfg(test)]
+mod tests;
