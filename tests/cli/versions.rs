@@ -62,7 +62,7 @@ fn a_version_that_is_not_known_is_refused_with_those_that_are() {
     let repo = repo(4);
     let ran = repo.run("plan --karmada-version 1.12").code(2);
     assert!(
-        ran.err.contains("Karmada has no release `1.12` that is known here; known are 1.13 (up to 1.13.10)"),
+        ran.err.contains("`1.12` is not a known release of Karmada; known are 1.13 (up to 1.13.10)"),
         "{}",
         ran.err
     );

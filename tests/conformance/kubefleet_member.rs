@@ -1,23 +1,24 @@
-//! `KubeFleet`'s cases of objects in a member: in which waves they are applied, whether they are healthy, and
-//! what comes of one manifest that is applied: what is decided, what differs, what is written, and what stands
-//! there afterwards.
+//! `KubeFleet`'s cases of objects in a member: the waves in which they are applied, their health, and the apply
+//! of one manifest: the decision, the differences, the writes, and the stored object.
 //!
-//! The member is a server that keeps track of fields and writes objects in their own form, but fills in
-//! no defaults, validates nothing and counts no generations.
+//! The recorded member is a server that tracks fields and writes objects in their own form. It fills in no
+//! defaults, validates nothing and counts no generations.
 
 use std::collections::BTreeMap;
 
 use federate_apiserver::schema::Type;
 use federate_apiserver::{Failure, Kind, complete};
-use federate_dialect::{Dialect, HealthState};
+use federate_dialect::{Dialect, HealthState, SyncOp};
+use federate_engine::Settings;
 use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
+use federate_kubernetes::Live;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::{compare, normal};
 use crate::run::{self, observed};
 
-/// A server for objects of one kind, under a name to which no defaults belong.
+/// A server for objects of one kind, under a name for which there are no defaults.
 struct Plain {
     kind: Kind,
     name: String,
@@ -37,6 +38,15 @@ impl Plain {
     fn write(&self, force: bool) -> federate_apiserver::Write<'_> {
         let now = "2026-01-01T00:00:00Z";
         federate_apiserver::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
+    }
+
+    /// An object with the defaults of its kind, and without what is not recorded.
+    fn defaulted(&self, object: Value) -> Value {
+        match known(&object) {
+            _ if object.is_null() => object,
+            Some(kind) => stored(complete(&kind, object)),
+            None => stored(object),
+        }
     }
 
     fn named(&self, mut object: Value, like: &Value) -> Value {
@@ -63,9 +73,14 @@ fn known(manifest: &Value) -> Option<Kind> {
 }
 
 pub(crate) fn apply(case: &Value) -> Result<(), String> {
-    let [manifest, placement] = case["files"].as_array().expect("a list").as_slice() else {
-        panic!("a manifest and a placement")
-    };
+    decided(case)?;
+    acted(case)
+}
+
+/// Judges the decision of the member's agent, with every difference, against a server that fills in no
+/// defaults.
+fn decided(case: &Value) -> Result<(), String> {
+    let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
     let (member, kind) = (Plain::new(manifest), known(manifest));
@@ -78,6 +93,86 @@ pub(crate) fn apply(case: &Value) -> Result<(), String> {
     };
     let outcome = applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()));
     compare(&case["expect"], &recorded(outcome))
+}
+
+fn given(case: &Value) -> (&Value, &Value) {
+    let [manifest, placement] = case["files"].as_array().expect("a list").as_slice() else {
+        panic!("a manifest and a placement")
+    };
+    (manifest, placement)
+}
+
+/// Judges the action of an apply, from a repo with the manifest, its placement and one cluster.
+fn acted(case: &Value) -> Result<(), String> {
+    let (manifest, placement) = given(case);
+    let mut placement = placement.clone();
+    if manifest["metadata"].get("namespace").is_none() {
+        let version = manifest["apiVersion"].as_str().expect("a version");
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        placement["spec"]["resourceSelectors"] = json!([{"group": group, "version": version,
+            "kind": manifest["kind"], "name": manifest["metadata"]["name"]}]);
+    }
+    let files = json!([manifest, placement,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": {"name": "m1"}}]);
+    let found = case.get("observed").filter(|live| !live.is_null()).map(observed);
+    let mut live = Live::default();
+    live.insert("m1".into(), works(case).iter().map(observed).collect());
+    let settings = Settings { live, ..Settings::default() };
+    let clusters = run::clusters(&files, &settings);
+    let about = observed(manifest).id;
+    let (_, action) = run::run_with(&files, &settings, Config::default(), |engine, plan| {
+        let row = plan.placements.iter().find(|row| row.object == about)?;
+        engine.reconcile(row, clusters.first()?, found.as_ref())
+    });
+    let action = action.ok_or("nothing is done and nothing is said")?;
+    let want = &case["expect"];
+    let status = match &want["decision"] {
+        decision if decision == "Applied" => json!("OK"),
+        decision => want.get("error").unwrap_or(decision).clone(),
+    };
+    let member = Plain::new(manifest);
+    let (write, result) = match wanted(want, &case["observed"]) {
+        None => ("none", Value::Null),
+        Some(write) => (write, member.defaulted(want["result"].clone())),
+    };
+    let (got_write, got_result) = match action.op {
+        SyncOp::Create(body) => ("create", body),
+        SyncOp::Update(body) => ("update", body),
+        SyncOp::Apply { manifest, force, .. } => {
+            let live = &found.as_ref().expect("an object that is changed").body;
+            let write = if force { "apply:force" } else { "apply" };
+            (write, member.applied(live, &manifest, true).expect("an apply without conflicts"))
+        }
+        SyncOp::Release(_) | SyncOp::Delete(_) => ("delete", Value::Null),
+        SyncOp::Nothing => ("none", Value::Null),
+    };
+    let want = json!({"status": status, "write": write, "result": result});
+    let got = json!({"status": action.status, "write": got_write, "result": member.defaulted(got_result)});
+    compare(&want, &got)
+}
+
+/// The `AppliedWork` objects of the member.
+fn works(case: &Value) -> Vec<Value> {
+    let owner = &case["owner"];
+    let other = case["works"].as_array().into_iter().flatten();
+    let work = |name: &Value, uid: Value| json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": {"name": name, "uid": uid}});
+    let own = work(&owner["name"], owner["uid"].clone());
+    other.map(|name| work(name, json!("another"))).chain([own]).collect()
+}
+
+/// The last write that was recorded, where it changes anything.
+fn wanted(want: &Value, observed: &Value) -> Option<&'static str> {
+    let last = want["writes"].as_array()?.last()?.as_str()?;
+    let unchanged = || stored(observed.clone()) == stored(want["result"].clone());
+    match last {
+        _ if want["decision"] == "ManifestApplyFailed" => None,
+        "create" => Some("create"),
+        "apply" => Some("apply"),
+        "apply:force" => Some("apply:force"),
+        _ if unchanged() => None,
+        _ => Some("update"),
+    }
 }
 
 fn recorded(outcome: Outcome) -> Value {
@@ -112,7 +207,7 @@ fn write(write: &Write) -> String {
     }
 }
 
-/// Without what is not recorded.
+/// Removes fields that are not recorded.
 fn stored(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("a map");
     metadata.shift_remove("managedFields");
@@ -120,12 +215,12 @@ fn stored(mut object: Value) -> Value {
     object
 }
 
-/// The dialect as the program knows it.
+/// The dialect.
 fn dialect() -> &'static dyn Dialect {
     federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
-/// The waves in which objects are applied.
+/// Judges the waves in which objects are applied.
 pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
@@ -144,7 +239,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     compare(&want, &json!({"waves": waves}))
 }
 
-/// Whether an object is available.
+/// Judges whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     let word = match dialect().health(&observed(live), &Config::default()).state {

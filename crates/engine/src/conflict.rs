@@ -16,7 +16,7 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
             kept.push(next);
             continue;
         };
-        match (last.standing, next.standing) {
+        match (last.implicit, next.implicit) {
             (true, false) => *last = next,
             (true, true) if last.clusters.is_empty() => *last = next,
             (_, true) => {}

@@ -124,7 +124,7 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
-                standing: standing(repo, dialect.name()),
+                implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
@@ -163,7 +163,7 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
 
 /// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
 /// policies.
-fn standing(repo: &Repo, dialect: &str) -> bool {
+fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
     let decides = |role| role != Role::Inventory;
     let own = |decides_too: bool| {
         repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))

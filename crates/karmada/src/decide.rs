@@ -28,7 +28,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         Some(_) => None,
         None => plane.policies.matches(template).first().map(|m| m.policy),
     };
-    if propagates_everywhere(template) && (plane.standing || winner.is_some()) {
+    if propagates_everywhere(template) && (plane.implicit || winner.is_some()) {
         decided.placements.push(everywhere(plane, template, winner));
         return decided;
     }
@@ -95,7 +95,7 @@ fn never_sent(template: &Object) -> Option<Finding> {
 /// A Namespace goes to all clusters, whatever policy it may have besides.
 fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_>>) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), policy.map(|p| p.object.id.clone()));
-    placement.standing = policy.is_none();
+    placement.implicit = policy.is_none();
     placement.clusters = plane
         .clusters
         .iter()
@@ -150,7 +150,7 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
         return None;
     }
     let shown = federate_kubernetes::finding::list(&unknown, 5);
-    let message = format!("replicas are divided by free resources, and nothing is known of those of {shown}");
+    let message = format!("replicas are divided by free resources, but those of {shown} are not known");
     Some(
         Finding::warning("unknown-capacity", policy.object, message)
             .at("/spec/placement/replicaScheduling")

@@ -53,6 +53,8 @@ pub(super) fn explain(
         placement,
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     })
 }
 
@@ -71,6 +73,8 @@ fn uninterpreted(
         placement: placed.cloned().unwrap_or_else(|| Placement::new(NAME, template.id.clone(), None)),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 
@@ -102,6 +106,8 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
         placement: placement.clone(),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 

@@ -153,7 +153,7 @@ struct Karmadas<'a> {
     live: &'a Live,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
-    standing: bool,
+    implicit: bool,
     findings: Vec<Finding>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Karmadas<'a> {
             served: Served::of(templates, input.clusters),
             live: input.live,
             lists: SharedLists::default(),
-            standing: input.standing,
+            implicit: input.implicit,
             findings,
         }
     }

@@ -1,7 +1,7 @@
 //! Whether an object that was applied to a member cluster is available there.
 //!
-//! Facts: numbers that are not there count as 0 (but `spec.replicas` as 1), so that an object without
-//! generation and status is up to date; kinds that are not listed cannot be tracked.
+//! Facts: absent numbers count as 0, but `spec.replicas` as 1, so that an object without generation and status
+//! is up to date. Kinds that are not listed cannot be tracked.
 
 use federate_kubernetes::Object;
 use serde_json::Value;
@@ -9,15 +9,15 @@ use serde_json::Value;
 /// Whether an object is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Health {
-    /// It is.
+    /// The object is available.
     Available,
-    /// It is not, or not yet.
+    /// The object is not, or not yet, available.
     NotAvailableYet,
-    /// There is no telling.
+    /// The kind cannot be tracked.
     NotTrackable,
 }
 
-/// The same in neutral words.
+/// The verdict in neutral terms.
 pub(super) fn judge(live: &Object) -> federate_dialect::Health {
     match health(live) {
         Health::Available => federate_dialect::Health::healthy(),
@@ -79,7 +79,7 @@ fn wanted_replicas(live: &Object) -> i64 {
     live.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
 }
 
-/// Whether the status is about the object as it is now.
+/// Whether the status is about the current generation.
 fn is_observed(live: &Object) -> bool {
     status(live, "observedGeneration") == number(live, &["metadata", "generation"])
 }
@@ -138,7 +138,7 @@ fn definition(live: &Object) -> bool {
     ["Established", "NamesAccepted"].iter().all(|kind| is(condition(live, kind), "status", "True"))
 }
 
-/// A budget says whether it allows anything; either is fine, as long as it says so.
+/// A budget is available once its status has the condition, whether it allows disruptions or not.
 fn disruption_budget(live: &Object) -> bool {
     let (allowed, reason) = if status(live, "disruptionsAllowed") > 0 {
         ("True", "SufficientPods")

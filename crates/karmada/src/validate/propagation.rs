@@ -148,7 +148,7 @@ fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>, numeric: Admis
     }
     if operator.text() == "Exists" && !value.text().is_empty() {
         let help = "remove `value`, or use `Equal`";
-        refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+        refusals.add(&value, "a toleration with operator `Exists` must not have a value", help);
     }
     let effect = toleration.field("effect");
     if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.text()) {

@@ -1,5 +1,5 @@
-//! The filters that do not depend on what is placed already, cluster by cluster: the first that
-//! refuses is the reason told.
+//! The filters that do not depend on other rows, cluster by cluster. The first filter that refuses a cluster is
+//! the reported reason.
 //!
 //! Facts: required affinity, eligibility, the placement's namespace (of a `ResourcePlacement`), taints,
 //! in this order. Terms are alternatives. Every taint needs a toleration.
@@ -13,7 +13,7 @@ use super::Rejection;
 use crate::failure::Failure;
 use federate_kubernetes::{Cluster, Taint};
 
-/// What refuses each cluster, if anything does.
+/// The filter that refuses each cluster, if one does.
 pub(super) fn eligibility(
     policy: &Policy,
     namespace: Option<&str>,

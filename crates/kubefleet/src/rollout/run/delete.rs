@@ -1,4 +1,4 @@
-//! The last stage: clusters that are no longer picked lose the resources, all at once.
+//! The last stage: removes the resources from all clusters that are no longer picked.
 
 use super::binding::View;
 use super::status::StageStatus;
@@ -6,7 +6,7 @@ use super::{Failure, POLL, Progress, Run, Write};
 use crate::hub::PARENT;
 
 impl Run<'_> {
-    /// The bindings that are to go: name, cluster, whether they are being deleted.
+    /// The unscheduled bindings: name, cluster, whether they are being deleted.
     pub(super) fn doomed(&self) -> Vec<(String, String, bool)> {
         let all = self.world.all(self.kinds.binding, self.namespace.as_deref());
         let own = all.filter(|o| o.label(PARENT) == Some(self.placement.as_str())).map(View::new);
@@ -28,7 +28,7 @@ impl Run<'_> {
         Ok(if doomed.is_empty() { Progress::Finished } else { Progress::Wait(POLL) })
     }
 
-    /// Deletes bindings that were not deleted yet, if `start` says so, and notes those that are gone.
+    /// Records the bindings that are gone. If `start` is true, deletes those that are not being deleted yet.
     pub(super) fn delete_bindings(
         &mut self,
         stage: &mut StageStatus,

@@ -1,4 +1,4 @@
-//! A run that is stopped: what is in flight is waited for, nothing new is started.
+//! A run that is stopped: it waits for updates in progress, and starts no others.
 
 use jiff::SignedDuration;
 
@@ -6,7 +6,7 @@ use super::status::StageStatus;
 use super::{At, Failure, POLL, Run};
 
 impl Run<'_> {
-    /// How long to wait for what is in flight; `None` when the run has stopped.
+    /// How long to wait for updates in progress; `None` when the run has stopped.
     pub(super) fn stop(&mut self, at: At) -> Result<Option<SignedDuration>, Failure> {
         let message = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
                        finish updating before completing the stop process";
@@ -28,7 +28,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Whether nothing is in flight any more.
+    /// Whether no update is in progress.
     fn settle(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
         let (mut failures, mut stuck, mut open) = (Vec::new(), Vec::new(), false);
         for cluster in &mut stage.clusters {
@@ -36,7 +36,7 @@ impl Run<'_> {
                 continue;
             }
             let Some(binding) = self.binding(&cluster.cluster_name) else { continue };
-            match binding.result(&stage.stage_name, &self.name) {
+            match binding.result(&stage.stage_name, &self.name, &self.behaviour) {
                 Ok(true) => {
                     cluster.succeed(self.now);
                     continue;
@@ -59,7 +59,7 @@ impl Run<'_> {
         Ok(!open)
     }
 
-    /// Whether no binding is left that is to go.
+    /// Whether no unscheduled binding is left.
     fn stop_deletions(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
         let doomed = self.doomed();
         self.delete_bindings(stage, &doomed, false)?;
