@@ -10,7 +10,7 @@ use super::import::read;
 use super::settings::outcome;
 use super::{Exit, Fault, say, styled};
 use federate_engine::any_error;
-use federate_engine::snapshot::{self, Counts, DESCRIPTION};
+use federate_engine::snapshot::{self, Contents, DESCRIPTION};
 use federate_repo::{File, Repo};
 use federate_report::findings;
 use federate_session::DIALECTS;
@@ -20,7 +20,8 @@ use federate_session::DIALECTS;
 /// -f reads what `kubectl get -o yaml` prints on the control plane's API server: inventory objects (`Cluster`,
 /// `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers (`ResourceBinding` and
 /// `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed; bindings, placements and policy
-/// snapshots of KubeFleet). Objects of other kinds are ignored.
+/// snapshots of KubeFleet). The Deployments of Karmada's scheduler and controller manager, or the `Karmada` object of
+/// its operator, say which release runs. Objects of other kinds are ignored.
 ///
 /// DIR gets `clusters/<control plane>/<cluster>.yaml`, `placements.yaml`, and `snapshot.yaml`, which says what the
 /// snapshot holds. `--previous DIR/placements.yaml` makes a plan go on from there: it decides what the live control
@@ -70,15 +71,29 @@ impl Snapshot {
             .map_err(|error| Fault::Failed(error.to_string()))?;
         write(&self.out, &snapshot)?;
         if !self.quiet {
-            for (control_plane, Counts { clusters, placements }) in &snapshot.description.control_planes {
-                say(&format!(
-                    "{control_plane}: {clusters} clusters and {placements} placements in {}\n",
-                    self.out.display()
-                ));
+            for (control_plane, contents) in &snapshot.description.control_planes {
+                say(&summary(control_plane, contents, &self.out));
             }
         }
         Ok(outcome(&found))
     }
+}
+
+/// What the snapshot holds of one control plane, and how to plan by the rules of its release.
+fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
+    let Contents { clusters, placements, version, unknown_version } = contents;
+    let mut text =
+        format!("{control_plane}: {clusters} clusters and {placements} placements in {}\n", out.display());
+    if let Some(version) = version {
+        text.push_str(&format!(
+            "{control_plane}: release {version} runs; write `dialects: {{{control_plane}: {{version: \"{version}\"}}}}` \
+             into federate.yaml to decide by its rules\n"
+        ));
+    }
+    if let Some(unknown) = unknown_version {
+        text.push_str(&format!("{control_plane}: {unknown}\n"));
+    }
+    text
 }
 
 /// Writes the snapshot beside the folder, and puts it in its place.

@@ -76,6 +76,13 @@ pub trait Dialect: Sync {
         Ok(Plan::default())
     }
 
+    /// The release of its control plane that runs, by the objects of its installation (such as the image tags of
+    /// its Deployments); or what they say, where no known release has that name. `None` where they do not say.
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        let _ = objects;
+        None
+    }
+
     /// How it takes objects in that run already, if it can.
     fn importer(&self) -> Option<import::Importer> {
         None

@@ -2,7 +2,8 @@
 //! placements as the memory of a plan.
 //!
 //! Facts: what the API server keeps about an object (`managedFields`, `resourceVersion`, …) is left out, so that two
-//! snapshots of the same state are the same.
+//! snapshots of the same state are the same. The plan says which release of a control plane decided, where the
+//! objects of its installation are among the dumped ones.
 
 use std::collections::BTreeMap;
 
@@ -51,18 +52,24 @@ pub struct Description {
     /// What it was taken from.
     pub sources: Vec<String>,
     /// By control plane.
-    pub control_planes: BTreeMap<&'static str, Counts>,
+    pub control_planes: BTreeMap<&'static str, Contents>,
     /// The SHA-256 of all other files: of each its path, its length and its text.
     pub digest: String,
 }
 
 /// What there is of a control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
     /// Its member clusters.
     pub clusters: usize,
     /// The placements that it remembers.
     pub placements: usize,
+    /// The release that runs, where the dump says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What the dump says of the release, where that is not a release that federate knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_version: Option<String>,
 }
 
 /// Why no snapshot can be taken.
@@ -108,7 +115,7 @@ pub fn snapshot(
     sources: Vec<String>,
     taken: Option<Timestamp>,
 ) -> Result<Snapshot, Error> {
-    let mut control_planes: BTreeMap<&'static str, Counts> = BTreeMap::new();
+    let mut control_planes: BTreeMap<&'static str, Contents> = BTreeMap::new();
     let mut files = BTreeMap::new();
     for (dialect, object, path) in inventory(dialects, objects)? {
         control_planes.entry(dialect).or_default().clusters += 1;
@@ -126,6 +133,16 @@ pub fn snapshot(
     }
     if control_planes.is_empty() {
         return Err(Error::Nothing(sources.join(", ")));
+    }
+    for (dialect, contents) in &mut control_planes {
+        match dialects.get(dialect).and_then(|dialect| dialect.installed(objects)) {
+            Some(Ok(release)) => {
+                plan.versions.insert((*dialect).to_owned(), release.to_string());
+                contents.version = Some(release.to_string());
+            }
+            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
+            None => {}
+        }
     }
     plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
     files.insert(PLACEMENTS.to_owned(), previous::write(&plan));

@@ -17,6 +17,7 @@ pub(super) const IMPORTER: Importer = Importer {
     unnamed: Some("KubeFed needs no policy and no clusters: a federated object holds its own placement"),
     wraps: true,
     note: None,
+    retain: None,
 };
 
 /// Takes an object in.

@@ -1,4 +1,4 @@
-//! A plan as a table for a person: one row an object, clusters with their replicas, cut to the width.
+//! A plan as a table for a person: one row per object, clusters with their replicas, cut to the width.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,8 @@ impl Look {
 /// The least room that the clusters' column gets.
 const CLUSTERS_MIN: usize = 30;
 
-/// The plan as a table with a summary line. `clusters` is the size of the inventory.
+/// The plan as a table with a summary line and the releases that decided. `clusters` is the size of the
+/// inventory.
 pub fn plan(plan: &Plan, clusters: usize, look: Look) -> String {
     let mut out = String::new();
     let rows: Vec<[String; 3]> = plan.placements.iter().map(cells).collect();
@@ -76,6 +77,11 @@ pub fn plan(plan: &Plan, clusters: usize, look: Look) -> String {
         let _ = writeln!(out, "{name:object$}  {}", look.paint(AnsiColor::Yellow, "no policy places it"));
     }
     let _ = writeln!(out, "\n{}", look.bold(&summary(plan, clusters)));
+    let releases: Vec<String> =
+        plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
+    if !releases.is_empty() {
+        let _ = writeln!(out, "decided by the rules of {}", releases.join(", "));
+    }
     out
 }
 

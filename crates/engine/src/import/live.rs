@@ -105,29 +105,31 @@ pub fn take(
     repo: &Repo,
     exists: &dyn Fn(&str) -> bool,
 ) -> Taken {
-    let mut taking = Taking { repo, places: RepoLayout::of(repo, exists), wish, taken: Taken::default() };
+    let places = RepoLayout::of(repo, exists);
+    let mut taking = Taking { repo, importer, places, wish, taken: Taken::default() };
     for (object, kind) in live {
-        taking.take(object, kind, importer);
+        taking.take(object, kind);
     }
     taking.taken
 }
 
 struct Taking<'t> {
     repo: &'t Repo,
+    importer: &'t Importer,
     places: RepoLayout<'t>,
     wish: &'t ImportOptions,
     taken: Taken,
 }
 
 impl Taking<'_> {
-    fn take(&mut self, live: &Object, kind: &Kind, importer: &Importer) {
+    fn take(&mut self, live: &Object, kind: &Kind) {
         let (mut object, mut edits) = clean::bare(live);
         if self.wish.minimal {
             let defaults = minimal(kind, &object.body);
             apply(&defaults, &mut object.body);
             edits.extend(defaults);
         }
-        let bodies = match (importer.take)(&object, &self.wish.import) {
+        let bodies = match (self.importer.take)(&object, &self.wish.import) {
             Ok(Imported::Edits(marks)) => {
                 apply(&marks, &mut object.body);
                 edits.extend(marks);
@@ -163,7 +165,7 @@ impl Taking<'_> {
             return None;
         };
         if let Some(known) = self.places.known(&id) {
-            return Some(self.known(known, kind, id, body));
+            return Some(self.known(known, live, kind, id, body));
         }
         match self.places.choose(&id) {
             Ok(file) => {
@@ -190,11 +192,17 @@ impl Taking<'_> {
         edits.is_empty()
     }
 
-    /// The repo has the object already.
-    fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
+    /// The repo has the object already. What the control plane retains in the cluster is not a difference.
+    fn known(&mut self, known: &Object, live: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
         differences(&known.body, &body, "", self.wish.import.dialects, &mut edits);
+        if !edits.is_empty()
+            && known.id == live.id
+            && let Some(retained) = self.importer.retain.and_then(|retain| retain(self.repo, known, live))
+        {
+            edits.retain(|edit| retained.pointer(&edit.pointer) != edit.value.as_ref());
+        }
         let change = if edits.is_empty() || self.agree(kind, known, &id, &body) {
             FileChange::Unchanged
         } else if self.wish.update && self.edit(known, edits) {
