@@ -1,4 +1,4 @@
-//! The functions that are written in Rust, as the prelude takes them.
+//! The functions that are written in Rust, for the prelude.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{clock, kube, machine, numbers, strings};
 /// A function of the host.
 pub(crate) type Host = fn(&Lua, &Arguments<'_>) -> Outcome;
 
-/// All of them.
+/// All functions.
 pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     host.raw_set("longest", MEMORY)?;
@@ -48,7 +48,7 @@ fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, Host)]) -> mlu
     Ok(library)
 }
 
-/// A function of the host as one of Lua's.
+/// A function of the host as a function of Lua.
 fn function(lua: &Lua, budget: &Arc<Budget>, name: &'static str, host: Host) -> mlua::Result<Function> {
     let budget = Arc::clone(budget);
     lua.create_function(move |lua, values: MultiValue| {
@@ -56,7 +56,7 @@ fn function(lua: &Lua, budget: &Arc<Budget>, name: &'static str, host: Host) -> 
     })
 }
 
-/// True and the results, or false and what is wrong.
+/// True and the results, or false and the error message.
 fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
     let values = match outcome {
         Ok(mut results) => {
@@ -68,7 +68,7 @@ fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
     Ok(MultiValue::from_vec(values))
 }
 
-/// The words of an error that is not a string.
+/// The text of an error that is not a string.
 fn said(value: &Value) -> String {
     match value {
         Value::Error(error) => machine::message(error),

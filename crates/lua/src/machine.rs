@@ -1,7 +1,7 @@
 //! One machine: a Lua state with the scripts that it has compiled.
 //!
 //! Facts: a run executes the script's text, then looks up the global function and calls it; 256 functions
-//! may be active at once, and what exceeds them is an error that a script can catch, unlike a time-out.
+//! may be active at the same time; one more is an error that a script can catch, unlike a time-out.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdL
 use super::limits::{Budget, DEPTH, MEMORY, STRIDE};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
-/// A script is known by this name in messages.
+/// The name of the script in messages.
 const NAME: &str = "=script";
 
-/// What it costs to count the functions of a deep stack.
+/// The steps for counting the functions of a deep stack.
 const COUNTING: u64 = 2000;
 
-/// Scripts that a machine keeps; more come from a long life.
+/// The most compiled scripts that a machine keeps.
 const MOST_SCRIPTS: usize = 500;
 
 /// A Lua state.
@@ -27,7 +27,7 @@ pub(crate) struct Machine {
     budget: Arc<Budget>,
     /// Makes fresh globals.
     globals: Function,
-    /// What a script gets to join strings with.
+    /// The operand of `..` that joins strings.
     joiner: Table,
     scripts: HashMap<String, Result<Function, Failure>>,
     spent: bool,
@@ -58,7 +58,7 @@ impl Machine {
                 Err(mlua::Error::runtime("the script takes too long"))
             }
             DebugEvent::Call if lua.inspect_stack(DEPTH, |_| ()).is_none() => Ok(VmState::Continue),
-            // Whoever comes here by calls in tail position, which do not count, pays for the counting.
+            // Calls in tail position do not count as active, but counting the stack costs steps.
             DebugEvent::Call if !watched.charge(COUNTING) => {
                 Err(mlua::Error::runtime("the script takes too long"))
             }
@@ -68,7 +68,7 @@ impl Machine {
         Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
     }
 
-    /// Whether it should not be used any more.
+    /// Whether the machine must not be used again.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent
     }
@@ -104,7 +104,7 @@ impl Machine {
 
     fn run(&mut self, chunk: &Function, call: &Call<'_>) -> Result<MultiValue, Failure> {
         let mut failed = |error: &mlua::Error| {
-            // What is left of a run that used up its memory is not worth keeping.
+            // A machine whose memory is used up is not kept.
             self.spent |= matches!(root(error), mlua::Error::MemoryError(_));
             runtime(error)
         };
@@ -137,8 +137,7 @@ impl Machine {
     }
 }
 
-/// Whether more functions are active than may be. Calls in tail position leave marks in the stack that do not
-/// count.
+/// Whether too many functions are active. Calls in tail position leave marks in the stack, which do not count.
 fn is_too_deep(lua: &Lua) -> bool {
     let is_mark = |level| lua.inspect_stack(level, |frame| frame.source().what == "tail");
     match is_mark(DEPTH) {
@@ -147,7 +146,7 @@ fn is_too_deep(lua: &Lua) -> bool {
     }
 }
 
-/// The error below what the machine wraps it in.
+/// The innermost cause of an error.
 fn root(error: &mlua::Error) -> &mlua::Error {
     match error {
         mlua::Error::CallbackError { cause, .. } => root(cause),
@@ -155,7 +154,7 @@ fn root(error: &mlua::Error) -> &mlua::Error {
     }
 }
 
-/// What an error says.
+/// The message of an error.
 pub(crate) fn message(error: &mlua::Error) -> String {
     match root(error) {
         mlua::Error::RuntimeError(message)

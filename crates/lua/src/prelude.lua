@@ -1,6 +1,6 @@
--- What scripts see of the language. The machine runs this once; the function that it returns makes fresh
--- globals for a run. `host` holds the functions that are written in Rust: each answers with true and its
--- results, or with false and what is wrong.
+-- The globals of scripts. The machine runs this file once; the function that it returns makes fresh globals
+-- for a run. `host` holds the functions that are written in Rust: each returns true and its results, or false
+-- and the error message.
 local host = ...
 
 local error, type, select, pairs, next, unpack = error, type, select, pairs, next, unpack
@@ -8,7 +8,7 @@ local native_pcall, native_tostring = pcall, tostring
 local native_concat, floor = table.concat, math.floor
 local strings = getmetatable("")
 
--- Beyond this length a string is charged for.
+-- Work on strings beyond this length counts.
 local LONG = 1024
 -- The longest list that `unpack` takes apart.
 local MANY = 4000
@@ -35,7 +35,7 @@ local function text(value)
   return kind .. ": 0x0"
 end
 
--- `a .. b` is compiled as `a .. joiner .. b`, because numbers are written in another way than in C.
+-- `a .. b` is compiled as `a .. joiner .. b`, because gopher-lua writes numbers in another way than C.
 local joiner = {}
 local function operand(value)
   local kind = type(value)
@@ -55,7 +55,7 @@ setmetatable(joiner, {
   end,
 })
 
--- The host's functions as the script's: what goes wrong is an error where the function was called.
+-- The host's functions as the script's: a failure is an error at the call.
 local function finish(ok, ...)
   if ok then return ... end
   error((...), 3)
@@ -69,7 +69,7 @@ local function library(functions)
   return wrapped
 end
 
--- Functions that the machine knows and refuses.
+-- Functions that exist and are refused.
 local function refused(name)
   return function()
     error("call function " .. name .. " is not supported in karmada customized resourceinterpreter", 2)
@@ -212,7 +212,7 @@ local base = {
     error(message, 2)
   end,
   pcall = function(...) return settled(native_pcall(...)) end,
-  -- The native one runs the handler while the limit's own hook is at work, so that a handler has no limit.
+  -- The native one runs the handler inside of the hook that enforces the limits, so that the handler has none.
   xpcall = function(called, handler)
     local function handled(ok, ...)
       if ok then return true, ... end
