@@ -2,7 +2,7 @@
 //! deep recursion, patterns that try everything, metatables, coroutines, errors that are not strings.
 
 /// The scripts. Each defines, or should define, the function `F`.
-pub(crate) const SCRIPTS: [&str; 53] = [
+pub(crate) const SCRIPTS: [&str; 64] = [
     "while true do end",
     "repeat until false",
     "function F() while true do pcall(function() while true do end end) end end",
@@ -56,4 +56,15 @@ pub(crate) const SCRIPTS: [&str; 53] = [
     "function F() local function f(...) return f(1, ...) end return f() end",
     "function F() return table.concat({}, 'x', 1, 1e9) end",
     "return F()",
+    "function F() while true do type(1) end end",
+    "function F() local function f(...) while true do select('#', ...) end end local t = {} for i = 1, 4000 do t[i] = i end f(unpack(t)) end",
+    "function F() local t = {} for i = 1, 5e5 do t[i] = i end for i = 1, 5e5 do t[i] = nil end while true do next(t) end end",
+    "function F() local t = {} for i = 1, 5e5 do t[i] = i end for i = 1, 5e5 do t[i] = nil end while true do for k in pairs(t) do end end end",
+    "function F() local t = {} for i = 1, 5e5 do t[i] = i end for i = 1, 5e5 do t[i] = nil end while true do table.maxn(t) end end",
+    "function F() local t = {} for i = 1, 1e5 do t[i] = i end while true do pcall(require('kube').accuratePodRequirements, { spec = t }) end end",
+    "function F() local s = 'x' for i = 1, 19 do s = s .. s end while true do string.format('%x', s) end end",
+    "function F() local s = 'x' for i = 1, 19 do s = s .. s end while true do for c in s:gmatch('.') do end end end",
+    "function F() while true do tonumber('12') end end",
+    "function F() while true do local t = {} end end",
+    "function F() while true do local s = 1 .. 'x' .. 2.5 end end",
 ];

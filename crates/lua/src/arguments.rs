@@ -3,7 +3,7 @@
 
 use mlua::{Lua, MultiValue, Value};
 
-use super::limits::{Budget, LONGEST};
+use super::limits::{Budget, LONGEST, TOO_LONG};
 use super::numbers;
 
 /// The arguments of one call.
@@ -64,10 +64,18 @@ impl Arguments<'_> {
         }
     }
 
-    /// Records work in proportion to a number of bytes.
+    /// Records work in proportion to a number of bytes that are copied or compared.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), String> {
-        let done = self.budget.charge(bytes as u64 / 16 + 1);
-        done.then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+        self.steps(bytes as u64 / 16 + 1)
+    }
+
+    /// Records work in proportion to a number of bytes that are looked at one by one.
+    pub(crate) fn charge_each(&self, bytes: usize) -> Result<(), String> {
+        self.steps(4 * bytes as u64)
+    }
+
+    fn steps(&self, steps: u64) -> Result<(), String> {
+        self.budget.charge(steps).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
     /// Refuses an argument.

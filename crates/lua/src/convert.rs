@@ -79,16 +79,17 @@ pub(crate) fn answer(value: &LuaValue) -> Answer {
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
         LuaValue::Integer(integer) => Answer::Number(*integer as f64),
         LuaValue::String(text) => Answer::Text(lossy(&text.as_bytes())),
-        LuaValue::Table(table) => {
-            Answer::Table(from_table(table).map_err(|message| Failure::new(Category::Encode, message)))
-        }
+        LuaValue::Table(table) => Answer::Table(
+            ResultShape::default().table(table).map_err(|message| Failure::new(Category::Encode, message)),
+        ),
         other => Answer::Other(other.type_name()),
     }
 }
 
-/// Converts a table to JSON, for functions of the host.
-pub(crate) fn from_table(table: &Table) -> Result<Value, String> {
-    ResultShape::default().table(table)
+/// Converts a table to JSON, for functions of the host; with the bytes that it counts for.
+pub(crate) fn from_table(table: &Table) -> Result<(Value, usize), String> {
+    let mut shape = ResultShape::default();
+    Ok((shape.table(table)?, shape.size))
 }
 
 /// The string with a replacement character for each byte that is not UTF-8.

@@ -97,7 +97,11 @@ fn value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<
         return Ok(of_number(number, spec, verb));
     }
     if matches!(given, Value::String(_)) {
-        return Ok(of_string(&arguments.bytes(at)?, spec, verb));
+        let bytes = arguments.bytes(at)?;
+        if verb != b's' || spec.width > 0 || spec.precision.is_some() {
+            arguments.charge_each(bytes.len())?;
+        }
+        return Ok(of_string(&bytes, spec, verb));
     }
     let name = match given {
         Value::Boolean(truth) => truth.to_string(),

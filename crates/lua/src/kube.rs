@@ -63,7 +63,8 @@ fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
 /// The pod template in the first argument.
 fn pod_template(arguments: &Arguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
-    let mut template = convert::from_table(table)?;
+    let (mut template, size) = convert::from_table(table)?;
+    arguments.charge_each(size)?;
     repair(&mut template, Whole::Map, &[]);
     fits(&Type::Named("PodTemplateSpec"), &template)?;
     Ok(template)

@@ -14,6 +14,27 @@ pub(crate) const MEMORY: usize = 32 << 20;
 /// Machines that may run at the same time.
 pub(crate) const MOST_MACHINES: usize = 4;
 
+/// The message of a script that has used all its steps.
+pub(crate) const TOO_LONG: &str = "the script takes too long";
+
+/// The message of a script that has used all its memory.
+pub(crate) const NO_MEMORY: &str = "not enough memory";
+
+/// The steps of a call of a function that is written in Rust.
+pub(crate) const HOST_CALL: u64 = 80;
+
+/// Walks over tables that a run may begin before each costs [`WALK`].
+const WALKS: u64 = 100;
+
+/// The steps for beginning a walk: it may have to pass many places that are empty by now.
+const WALK: u64 = 1000;
+
+/// The bytes that a run may allocate before a walk costs more than [`WALK`].
+const SMALL: u64 = 512 << 10;
+
+/// The bytes of a table that a walk passes in one step.
+const PASSED: u64 = 160;
+
 /// The hook runs after this many instructions.
 pub(crate) const STRIDE: u32 = 500;
 
@@ -33,7 +54,12 @@ pub(crate) struct Budget {
     used: AtomicU64,
     /// The length of the longest string so far.
     longest: AtomicU64,
+    /// The walks over tables so far.
+    walks: AtomicU64,
+    /// The bytes in use before the script ran.
+    memory: AtomicU64,
     exhausted: AtomicBool,
+    out_of_memory: AtomicBool,
     /// The time that scripts see; `i64::MIN` for none.
     now: AtomicI64,
 }
@@ -44,7 +70,9 @@ impl Budget {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
         self.used.store(0, Relaxed);
         self.longest.store(longest as u64, Relaxed);
+        self.walks.store(0, Relaxed);
         self.exhausted.store(false, Relaxed);
+        self.out_of_memory.store(false, Relaxed);
     }
 
     /// The time that scripts see.
@@ -68,6 +96,32 @@ impl Budget {
             self.exhausted.store(true, Relaxed);
         }
         !self.is_exhausted()
+    }
+
+    /// Records the bytes in use before the script, or its function, runs.
+    pub(crate) fn before(&self, memory: usize) {
+        self.memory.store(memory as u64, Relaxed);
+    }
+
+    /// Records the beginning of a walk over a table; returns whether the run may go on. `memory` is the number of
+    /// bytes in use: the table cannot have more places than the run has allocated.
+    pub(crate) fn walk(&self, memory: usize) -> bool {
+        if self.walks.fetch_add(1, Relaxed) < WALKS {
+            return self.charge(1);
+        }
+        let allocated = (memory as u64).saturating_sub(self.memory.load(Relaxed));
+        self.charge(WALK + allocated.saturating_sub(SMALL) / PASSED)
+    }
+
+    /// Ends the run, because its memory is used up.
+    pub(crate) fn end_of_memory(&self) {
+        self.out_of_memory.store(true, Relaxed);
+        self.exhausted.store(true, Relaxed);
+    }
+
+    /// Whether the run has used all its memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory.load(Relaxed)
     }
 
     /// Whether the run has used all its steps.

@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
-use super::limits::{Budget, DEPTH, MEMORY, STRIDE};
+use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
 /// The name of the script in messages.
 const NAME: &str = "=script";
+
+/// The steps of a call, besides its instructions.
+const CALL: u64 = 20;
 
 /// The steps for counting the functions of a deep stack.
 const COUNTING: u64 = 2000;
@@ -53,17 +56,22 @@ impl Machine {
         lua.set_memory_limit(MEMORY)?;
         let watched = Arc::clone(&budget);
         let triggers = HookTriggers::new().on_calls().every_nth_instruction(STRIDE);
-        lua.set_hook(triggers, move |lua, debug| match debug.event() {
-            DebugEvent::Count if !watched.step(u64::from(STRIDE)) => {
-                Err(mlua::Error::runtime("the script takes too long"))
-            }
-            DebugEvent::Call if lua.inspect_stack(DEPTH, |_| ()).is_none() => Ok(VmState::Continue),
-            // Calls in tail position do not count as active, but counting the stack costs steps.
-            DebugEvent::Call if !watched.charge(COUNTING) => {
-                Err(mlua::Error::runtime("the script takes too long"))
-            }
-            DebugEvent::Call if is_too_deep(lua) => Err(mlua::Error::runtime("stack overflow")),
-            _ => Ok(VmState::Continue),
+        lua.set_hook(triggers, move |lua, debug| {
+            let is_deep = || lua.inspect_stack(DEPTH, |_| ()).is_some();
+            let goes_on = match debug.event() {
+                DebugEvent::Count => watched.step(u64::from(STRIDE)),
+                // Calls in tail position do not count as active, but counting the stack costs steps.
+                DebugEvent::Call if is_deep() => {
+                    let goes_on = watched.charge(COUNTING);
+                    if goes_on && is_too_deep(lua) {
+                        return Err(mlua::Error::runtime("stack overflow"));
+                    }
+                    goes_on
+                }
+                DebugEvent::Call => watched.charge(CALL),
+                _ => true,
+            };
+            if goes_on { Ok(VmState::Continue) } else { Err(mlua::Error::runtime(TOO_LONG)) }
         })?;
         Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
     }
@@ -92,10 +100,15 @@ impl Machine {
         let chunk = self.compiled(call.script)?;
         let longest = call.arguments.iter().map(convert::longest).max().unwrap_or(0);
         self.budget.begin(longest, call.now);
+        self.budget.before(self.lua.used_memory());
         let called = self.run(&chunk, call);
+        if self.budget.is_out_of_memory() {
+            self.spent = true;
+            return Err(Failure::new(Category::Runtime, limits::NO_MEMORY));
+        }
         if self.budget.is_exhausted() {
             self.spent = true;
-            return Err(Failure::new(Category::Timeout, "the script takes too long"));
+            return Err(Failure::new(Category::Timeout, TOO_LONG));
         }
         let values = called?;
         let result = |at| convert::answer(values.get(at).unwrap_or(&Value::Nil));
@@ -133,6 +146,7 @@ impl Machine {
             })
             .collect();
         let arguments = arguments.map_err(|e| failed(&e))?;
+        self.budget.before(self.lua.used_memory());
         function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
     }
 }

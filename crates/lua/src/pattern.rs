@@ -3,7 +3,7 @@
 //!
 //! Facts: the patterns of the Lua 5.1 manual, with `%f`.
 
-use super::limits::Budget;
+use super::limits::{Budget, TOO_LONG};
 
 /// The most groups of a pattern.
 const GROUPS: usize = 32;
@@ -120,7 +120,7 @@ impl Matcher<'_> {
     }
 
     fn step(&self) -> Result<(), String> {
-        self.budget.charge(1).then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+        self.budget.charge(1).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
     fn open(&mut self, group: Group, s: usize, p: usize) -> Matched {

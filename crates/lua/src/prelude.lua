@@ -81,6 +81,11 @@ local function settled(ok, ...)
   if ok then return true, ... end
   local what = ...
   if type(what) == "userdata" then what = host.message(what) end
+  -- What goes on without memory only fails again.
+  if what == host.no_memory then
+    host.end_of_memory()
+    error(what, 0)
+  end
   return false, what
 end
 
@@ -131,6 +136,11 @@ local function sort(list, less)
   end
 end
 local function less(a, b) return a < b end
+
+-- A walk over a table may have to pass many places that are empty by now, again and again.
+local function begin_walk()
+  if not host.walk() then error("the script takes too long", 0) end
+end
 
 local tables = {
   insert = function(list, ...)
@@ -184,6 +194,7 @@ local tables = {
   end,
   getn = function(list) return #expect(list, "table", 1, "getn") end,
   maxn = function(list)
+    begin_walk()
     local most = 0
     for key in pairs(expect(list, "table", 1, "maxn")) do
       if type(key) == "number" and key > most then most = key end
@@ -231,7 +242,23 @@ local base = {
     last = last == nil and #list or expect(last, "number", 3, "unpack")
     if last - first >= MANY then error("too many results to unpack", 2) end
     charge(last - first + 1)
+    -- Each instruction that copies the results takes as long as one on a string of that size.
+    if last - first > 128 then host.measure(16 * (last - first)) end
     return unpack(list, first, last)
+  end,
+  next = function(list, key)
+    expect(list, "table", 1, "next")
+    begin_walk()
+    return next(list, key)
+  end,
+  pairs = function(list)
+    expect(list, "table", 1, "pairs")
+    begin_walk()
+    local key, value
+    return function()
+      key, value = next(list, key)
+      return key, value
+    end
   end,
   print = function() end,
 }
@@ -282,8 +309,7 @@ local ipairs = ipairs
 return joiner, function()
   local globals = copy(blocked)
   globals._G, globals._VERSION = globals, "Lua 5.1"
-  globals.error, globals.type, globals.select, globals.next = error, type, select, next
-  globals.pairs, globals.ipairs = pairs, ipairs
+  globals.error, globals.type, globals.select, globals.ipairs = error, type, select, ipairs
   for name, f in pairs(base) do globals[name] = f end
   globals.string, globals.table, globals.math = copy(string_library), copy(tables), copy(mathematics)
   globals.math.random, globals.math.randomseed = random_numbers()

@@ -90,8 +90,10 @@ fn changed_case(
     arguments: &Arguments<'_>,
     change: impl Fn(char) -> Vec<char>,
 ) -> Result<Value, String> {
+    let bytes = arguments.bytes(0)?;
+    arguments.charge_each(bytes.len())?;
     let mut changed = String::new();
-    for chunk in arguments.bytes(0)?.utf8_chunks() {
+    for chunk in bytes.utf8_chunks() {
         changed.extend(chunk.valid().chars().map(|c| match change(c)[..] {
             [one] => one,
             _ => c,
