@@ -78,6 +78,13 @@ pub trait Dialect: Sync {
         Ok(Plan::default())
     }
 
+    /// The release of the control plane that is installed, by the objects of its installation (such as the image
+    /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        let _ = objects;
+        None
+    }
+
     /// The importer for objects that already run, if there is one.
     fn importer(&self) -> Option<import::Importer> {
         None

@@ -2,7 +2,8 @@
 //! control plane has recorded.
 //!
 //! Facts: metadata that the API server maintains (`managedFields`, `resourceVersion`, …) is left out, so that two
-//! snapshots of the same state are equal.
+//! snapshots of the same state are equal. The plan names the release of each control plane whose installation is
+//! among the objects.
 
 use std::collections::BTreeMap;
 
@@ -50,19 +51,25 @@ pub struct Description {
     pub taken: Option<Timestamp>,
     /// The files or servers from which it was taken.
     pub sources: Vec<String>,
-    /// The numbers of objects, by control plane.
-    pub control_planes: BTreeMap<&'static str, Counts>,
+    /// The content, by control plane.
+    pub control_planes: BTreeMap<&'static str, Contents>,
     /// The SHA-256 over the path, the length and the text of every other file.
     pub digest: String,
 }
 
-/// The numbers of objects of one control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+/// The content of a snapshot for one control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
     /// The number of member clusters.
     pub clusters: usize,
     /// The number of recorded placements.
     pub placements: usize,
+    /// The release that runs, where the dump says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What the dump says of the release, where that is not a release that federate knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_version: Option<String>,
 }
 
 /// The reason why a snapshot cannot be taken.
@@ -111,7 +118,7 @@ pub fn snapshot(
     sources: Vec<String>,
     taken: Option<Timestamp>,
 ) -> Result<Snapshot, Error> {
-    let mut control_planes: BTreeMap<&'static str, Counts> = BTreeMap::new();
+    let mut control_planes: BTreeMap<&'static str, Contents> = BTreeMap::new();
     let mut files = BTreeMap::new();
     for (dialect, object, path) in inventory(dialects, objects)? {
         control_planes.entry(dialect).or_default().clusters += 1;
@@ -129,6 +136,16 @@ pub fn snapshot(
     }
     if control_planes.is_empty() {
         return Err(Error::Empty(sources.join(", ")));
+    }
+    for (dialect, contents) in &mut control_planes {
+        match dialects.get(dialect).and_then(|dialect| dialect.installed(objects)) {
+            Some(Ok(release)) => {
+                plan.versions.insert((*dialect).to_owned(), release.to_string());
+                contents.version = Some(release.to_string());
+            }
+            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
+            None => {}
+        }
     }
     plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
     files.insert(PLACEMENTS.to_owned(), previous::write(&plan));

@@ -107,29 +107,30 @@ pub fn take(
     exists: &dyn Fn(&str) -> bool,
 ) -> Taken {
     let layout = RepoLayout::of(repo, exists);
-    let mut import = LiveImport { repo, layout, options, result: Taken::default() };
+    let mut import = LiveImport { repo, importer, layout, options, result: Taken::default() };
     for (object, kind) in live {
-        import.object(object, kind, importer);
+        import.object(object, kind);
     }
     import.result
 }
 
 struct LiveImport<'t> {
     repo: &'t Repo,
+    importer: &'t Importer,
     layout: RepoLayout<'t>,
     options: &'t ImportOptions,
     result: Taken,
 }
 
 impl LiveImport<'_> {
-    fn object(&mut self, live: &Object, kind: &Kind, importer: &Importer) {
+    fn object(&mut self, live: &Object, kind: &Kind) {
         let (mut object, mut edits) = clean::bare(live);
         if self.options.minimal {
             let defaults = minimal(kind, &object.body);
             apply(&defaults, &mut object.body);
             edits.extend(defaults);
         }
-        let bodies = match (importer.take)(&object, &self.options.import) {
+        let bodies = match (self.importer.take)(&object, &self.options.import) {
             Ok(Imported::Edits(marks)) => {
                 apply(&marks, &mut object.body);
                 edits.extend(marks);
@@ -166,7 +167,7 @@ impl LiveImport<'_> {
             return None;
         };
         if let Some(known) = self.layout.known(&id) {
-            return Some(self.existing(known, kind, id, body));
+            return Some(self.existing(known, live, kind, id, body));
         }
         match self.layout.choose(&id) {
             Ok(file) => {
@@ -194,11 +195,18 @@ impl LiveImport<'_> {
         edits.is_empty()
     }
 
-    /// Handles an object that the repo already has.
-    fn existing(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
+    /// Handles an object that the repo already has. Fields that the control plane retains in the cluster are not
+    /// differences.
+    fn existing(&mut self, known: &Object, live: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
         differences(&known.body, &body, "", self.options.import.dialects, &mut edits);
+        if !edits.is_empty()
+            && known.id == live.id
+            && let Some(retained) = self.importer.retain.and_then(|retain| retain(self.repo, known, live))
+        {
+            edits.retain(|edit| retained.pointer(&edit.pointer) != edit.value.as_ref());
+        }
         let change = if edits.is_empty() || self.equal_when_stored(kind, known, &id, &body) {
             FileChange::Unchanged
         } else if self.options.update && self.edit(known, edits) {
