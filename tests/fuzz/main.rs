@@ -2,6 +2,7 @@
 //!
 //! `FUZZ_SEEDS=FOLDER cargo test --test fuzz` writes the seeds there, one folder per target, for libFuzzer.
 
+#![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+mod seeds;
 mod targets;
 
 /// Every so many recorded cases one is a seed.
@@ -49,6 +51,9 @@ fn repo(case: &Value) -> Option<String> {
 
 fn seeds(target: &str, repos: &[String]) -> Vec<Vec<u8>> {
     let texts: Vec<String> = match target {
+        "kubeconfig" => return seeds::kubeconfigs(),
+        "webhook" => return seeds::webhooks(),
+        "git" => return seeds::repositories(),
         "load" | "plan" => repos.to_vec(),
         "yaml" | "observed" => {
             let mut texts: Vec<String> =

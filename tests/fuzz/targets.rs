@@ -1,18 +1,28 @@
 //! What must hold for any bytes: each function is a fuzz target. `fuzz/fuzz_targets` feeds them by libFuzzer,
 //! `main.rs` with seeds and small changes to them.
 
+use std::collections::BTreeMap;
+
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, Operation, Rules};
+use federate_live::{Access, Kubeconfig};
 use federate_repo::source::{Entry, EntryKind};
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
+use federate_sync::api::Metadata;
+use federate_sync::listen::{Webhook, hook_path};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+#[path = "git_objects.rs"]
+pub(crate) mod git_objects;
 
 /// A target, and its name.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 11] = [
     ("yaml", yaml),
     ("settings", settings),
     ("load", load),
@@ -21,6 +31,9 @@ pub(crate) const TARGETS: [Target; 8] = [
     ("plan", plan),
     ("previous", previous),
     ("observed", observed),
+    ("kubeconfig", kubeconfig),
+    ("webhook", webhook),
+    ("git", git_objects::git),
 ];
 
 /// A line of this stands between the files of a repo.
@@ -154,4 +167,92 @@ impl Source for Dump<'_> {
 /// Dumps of what runs in members are read or refused.
 pub(crate) fn observed(bytes: &[u8]) {
     federate_repo::live(&Dump(bytes), "observed");
+}
+
+/// The texts of a kubeconfig that no error may show: long ones that occur once, below keys of credentials.
+fn credentials(bytes: &[u8]) -> Vec<String> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    match value.as_str() {
+                        Some(text) if ["token", "password", "client-key-data"].contains(&key.as_str()) => {
+                            found.push(text.to_owned());
+                        }
+                        _ => collect(value, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    federate_yaml::read(bytes).documents.iter().for_each(|document| collect(&document.value, &mut found));
+    let text = String::from_utf8_lossy(bytes);
+    // A word of the messages themselves has no digit.
+    let is_secret = |found: &String| found.len() >= 8 && found.contains(|c: char| c.is_ascii_digit());
+    found.into_iter().filter(|found| is_secret(found) && text.matches(found.as_str()).count() == 1).collect()
+}
+
+/// A kubeconfig of a Secret leads to a server or is refused, and no error shows its credentials.
+pub(crate) fn kubeconfig(bytes: &[u8]) {
+    let silent = |error: federate_live::Error| {
+        let said = error.to_string();
+        assert!(credentials(bytes).iter().all(|secret| !said.contains(secret)), "{said}");
+    };
+    let given = match Kubeconfig::self_contained(bytes) {
+        Ok(given) => given,
+        Err(error) => return silent(error),
+    };
+    let contexts = BTreeMap::from([("m2".to_owned(), "other".to_owned())]);
+    let access = Access { given: Some(given), contexts, ..Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for cluster in ["m1", "m2"] {
+        let _ = runtime.block_on(access.address(cluster)).map_err(silent);
+    }
+}
+
+/// The hexadecimal HMAC-SHA-256 of a text (RFC 2104).
+fn hmac(key: &str, text: &[u8]) -> String {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key.as_bytes());
+    let pad = |with: u8| block.map(|byte| byte ^ with);
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
+    let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
+    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Only a webhook that is signed with the token, or that names it, counts.
+pub(crate) fn webhook(bytes: &[u8]) {
+    const TOKEN: &str = "t0ken";
+    let end = bytes.windows(2).position(|two| two == b"\n\n");
+    let (head, body) = end.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 2..]));
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines();
+    let path = lines.next().unwrap_or_default();
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        let name = HeaderName::from_bytes(name.trim().as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.trim().as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+    let digest = hmac(TOKEN, body);
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let expected = match header("x-hub-signature-256").or_else(|| header("x-signature")) {
+        Some(sent) => sent.strip_prefix("sha256=").is_some_and(|sent| sent.eq_ignore_ascii_case(&digest)),
+        None => header("x-gitlab-token") == Some(TOKEN),
+    };
+    let webhook = Webhook { path, headers: &headers, body };
+    assert_eq!(webhook.is_genuine(TOKEN), expected, "{head}");
+    let signed = HeaderMap::from_iter([(
+        HeaderName::from_static("x-hub-signature-256"),
+        HeaderValue::from_str(&format!("sha256={digest}")).unwrap(),
+    )]);
+    assert!(Webhook { headers: &signed, ..webhook }.is_genuine(TOKEN));
+    assert!(!Webhook { headers: &signed, body: &[body, b"."].concat(), ..webhook }.is_genuine(TOKEN));
+    assert!(!Webhook { headers: &signed, ..webhook }.is_genuine("t0ken2"));
+    let sync = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
+    assert_eq!(webhook.names(&sync, TOKEN), path == hook_path(TOKEN, &sync));
 }
