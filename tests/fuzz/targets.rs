@@ -1,4 +1,4 @@
-//! What must hold for any bytes: each function is a fuzz target. `fuzz/fuzz_targets` feeds them by libFuzzer,
+//! Properties that hold for any bytes; each function is a fuzz target. libFuzzer calls them from `fuzz/fuzz_targets`,
 //! `main.rs` with seeds and small changes to them.
 
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use sha2::{Digest, Sha256};
 #[path = "git_objects.rs"]
 pub(crate) mod git_objects;
 
-/// A target, and its name.
+/// The name of a target, and its function.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub(crate) const TARGETS: [Target; 11] = [
     ("yaml", yaml),
     ("settings", settings),
@@ -36,10 +36,10 @@ pub(crate) const TARGETS: [Target; 11] = [
     ("git", git_objects::git),
 ];
 
-/// A line of this stands between the files of a repo.
+/// The separator between the files of a repo.
 pub(crate) const BETWEEN: &str = "\n=====\n";
 
-/// What was read is read the same again once it is written, and every key is found where it stands.
+/// A document that is read, written and read again is the same, and every key has a place in the text.
 pub(crate) fn yaml(bytes: &[u8]) {
     for document in federate_yaml::read(bytes).documents {
         let mut text = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn settings(bytes: &[u8]) {
     let _ = Config::read(bytes);
 }
 
-/// The files that bytes stand for.
+/// The files in the bytes.
 fn files(bytes: &[u8]) -> Vec<File> {
     const ENDINGS: [&str; 4] = ["yaml", "json", "yml", "yaml.j2"];
     let text = String::from_utf8_lossy(bytes);
@@ -76,7 +76,7 @@ fn session(files: Vec<File>, options: Options) -> Session {
     Session::of_files(files, Config::default(), options)
 }
 
-/// Identities are sorted, unique and safe as names of files, and do not depend on the order of files.
+/// Identities are sorted, unique and safe as names of files. They do not depend on the order of files.
 pub(crate) fn load(bytes: &[u8]) {
     let files = files(bytes);
     let one = session(files.clone(), Options::default());
@@ -94,7 +94,7 @@ pub(crate) fn load(bytes: &[u8]) {
     federate_report::findings::rows(repo, &repo.findings);
 }
 
-/// A template ends, and gives the same each time.
+/// A template ends, and its output is the same each time.
 pub(crate) fn template(bytes: &[u8]) {
     const CLUSTERS: &str = "{\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"ClusterList\", \"items\": [
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m1\"}},
@@ -124,7 +124,7 @@ pub(crate) fn json_patch(bytes: &[u8]) {
     }
 }
 
-/// A repo of any dialect is planned, rendered, explained and checked; its plan is read back as it was written.
+/// A repo of any dialect is planned, rendered, explained and checked. Its plan is the same after it is written and read.
 pub(crate) fn plan(bytes: &[u8]) {
     let options = Options { strict_inventory: true, ..Options::default() };
     let session = session(files(bytes), options);
@@ -132,7 +132,7 @@ pub(crate) fn plan(bytes: &[u8]) {
     let plan = session.plan();
     let text = federate_engine::previous::write(plan);
     let again = federate_engine::previous::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    // Which rows are implicit is not remembered.
+    // A plan does not remember which rows are implicit.
     assert_eq!(federate_engine::previous::write(&again), text);
     for placement in plan.placements.iter().take(20) {
         session.engine().explain(&placement.object, plan);
@@ -164,7 +164,7 @@ impl Source for Dump<'_> {
     }
 }
 
-/// Dumps of what runs in members are read or refused.
+/// Dumps of live objects are read or refused.
 pub(crate) fn observed(bytes: &[u8]) {
     federate_repo::live(&Dump(bytes), "observed");
 }
