@@ -193,6 +193,8 @@ fn a_committed_bare_repository_is_content() {
     Hostile::configure(&sandbox.path("deploy/config"), &hostile.program("ran"), &["pre-push"]);
     sandbox.write("deploy/refs/heads/keep.md", "");
     sandbox.write("deploy/objects/keep.md", "");
+    let outside = hostile.beside.path("remote.git/objects");
+    sandbox.write("deploy/objects/info/alternates", format!("{}\n", outside.display()));
     sandbox.git("-c core.fsmonitor=false add -A -f");
     sandbox.git("-c core.fsmonitor=false -c core.hooksPath=/dev/null commit -q -m hostile");
     hostile.forget();
@@ -346,4 +348,98 @@ fn what_is_verified_is_what_is_read() {
         assert!(!passed.is_empty());
         assert!(passed.iter().all(|ran| ran.json()["placements"][0]["clusters"][0]["replicas"] == 2));
     });
+}
+
+#[test]
+fn objects_elsewhere_do_not_vouch() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, beside } = &hostile;
+    hostile.commit_signed(&key, "good");
+    let verify = |rev: &str| {
+        format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display())
+    };
+    // A commit that only another repository has.
+    sandbox.git(&format!("clone -q --bare . {}", beside.path("other.git").display()));
+    let other = beside.path("other.git");
+    let unsigned = format!("--git-dir={} commit-tree -p main -m evil main^{{tree}}", other.display());
+    let evil = sandbox.git(&unsigned).trim().to_owned();
+    let mut command = sandbox.command(&format!("plan --rev {evil}"));
+    let output = command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", other.join("objects")).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("no revision"), "the variable is ignored: {said}");
+    sandbox.write(".git/objects/info/alternates", format!("{}\n", other.join("objects").display()));
+    sandbox.run(&format!("plan --rev {evil}")).code(0);
+    assert!(sandbox.run(&verify(&evil)).code(2).err.contains("it is not signed"));
+    sandbox.run(&verify("HEAD")).code(0);
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn an_object_is_what_its_id_says() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    hostile.commit_signed(&key, "good");
+    sandbox.write("evil", WEB.replace("replicas: 4", "replicas: 66"));
+    let evil = sandbox.git("hash-object -w evil");
+    let object = |id: &str| {
+        let (folder, file) = id.trim().split_at(2);
+        sandbox.path(&format!(".git/objects/{folder}/{file}"))
+    };
+    let target = object(&sandbox.git("rev-parse HEAD:web.yaml"));
+    std::fs::remove_file(&target).unwrap();
+    std::fs::copy(object(&evil), &target).unwrap();
+    let line = format!("plan --rev HEAD --verify-signatures --allowed-signers {}", signers.display());
+    let ran = sandbox.run(&line).code(2);
+    assert!(ran.err.contains("web.yaml") && ran.err.contains("mismatch"), "{ran:#?}");
+}
+
+/// Commits a tree, and gives its id.
+fn commit_tree(repository: &git2::Repository, tree: git2::Oid) -> git2::Oid {
+    let who = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+    repository.commit(None, &who, &who, "bomb", &repository.find_tree(tree).unwrap(), &[]).unwrap()
+}
+
+/// A tree that holds the same folder under each of these names, so many levels deep.
+fn nested(repository: &git2::Repository, leaf: &[u8], names: &[String], levels: usize) -> git2::Oid {
+    let blob = repository.blob(leaf).unwrap();
+    let mut builder = repository.treebuilder(None).unwrap();
+    builder.insert("a.txt", blob, 0o100_644).unwrap();
+    let mut tree = builder.write().unwrap();
+    for _ in 0..levels {
+        let mut builder = repository.treebuilder(None).unwrap();
+        for name in names {
+            builder.insert(name, tree, 0o040_000).unwrap();
+        }
+        tree = builder.write().unwrap();
+    }
+    tree
+}
+
+#[test]
+fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let wide: Vec<String> = (0..10).map(|number| format!("{number}-{}", "n".repeat(200))).collect();
+    for (names, levels) in [(wide, 10), (vec!["n".to_owned()], 12_000)] {
+        let from = commit_tree(&repository, nested(&repository, b"a", &names, levels));
+        let to = commit_tree(&repository, nested(&repository, b"b", &names, levels));
+        let ran = sandbox.run(&format!("plan --rev {from}")).code(2);
+        assert!(ran.err.contains("the paths of the repo have more than 128 MiB"), "{ran:#?}");
+        let place = federate_source::git::Place::of(&sandbox.path("")).unwrap();
+        assert_eq!(federate_source::git::changed(&place, from, to).unwrap(), None);
+    }
+    // Links with long targets, in great numbers.
+    let deep = nested(&repository, b"a", &["n".to_owned()], 2000);
+    let link = repository.blob("n/".repeat(2000).as_bytes()).unwrap();
+    let mut builder = repository.treebuilder(None).unwrap();
+    builder.insert("n", deep, 0o040_000).unwrap();
+    for number in 0..5000 {
+        builder.insert(format!("l{number}"), link, 0o120_000).unwrap();
+    }
+    let links = commit_tree(&repository, builder.write().unwrap());
+    let ran = sandbox.run(&format!("plan --rev {links}")).code(2);
+    assert!(ran.err.contains("passes through too many links"), "{ran:#?}");
 }

@@ -124,6 +124,13 @@ fn kustomization(path: &str) -> Finding {
         .help("add the output of `kustomize build` to the repo, or list this file in .federateignore")
 }
 
+/// The most bytes that the paths of all listed files and folders may have together. A few small git trees that hold each
+/// other several times stand for any number of folders.
+const MAX_LISTED: usize = 128 << 20;
+
+/// What a path counts in addition to its length.
+const ENTRY: usize = 32;
+
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
@@ -137,6 +144,8 @@ struct Walk<'s> {
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
+    /// The size of all listed paths.
+    listed: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -150,6 +159,7 @@ impl<'s> Walk<'s> {
             seen: BTreeSet::new(),
             files: BTreeMap::new(),
             findings: Vec::new(),
+            listed: 0,
         }
     }
 
@@ -166,6 +176,11 @@ impl<'s> Walk<'s> {
                         unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
                     );
                     return;
+                }
+                if self.listed > MAX_LISTED {
+                    let why = format!("the paths of the repo have more than {} MiB", MAX_LISTED >> 20);
+                    let help = "name folders that hold no manifests in .federateignore";
+                    return self.findings.push(unreadable(&path, &why).help(help));
                 }
             }
             match self.links.pop_first() {
@@ -217,6 +232,7 @@ impl<'s> Walk<'s> {
 
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
+        self.listed += path.len() + ENTRY;
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
