@@ -6,9 +6,6 @@
 // The macro `crd!` names this crate, here as elsewhere.
 extern crate self as federate_kubernetes;
 
-// The macro `crd!` names this crate, here as elsewhere.
-extern crate self as federate_kubernetes;
-
 pub mod cluster;
 pub mod condition;
 pub mod connection;

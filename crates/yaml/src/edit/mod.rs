@@ -93,7 +93,7 @@ fn one_chunk(
     documents: Range<u32>,
     before: &Stream,
     plans: &BTreeMap<u32, Plan>,
-    rewritten: &mut Vec<u32>,
+    lost: &mut Vec<u32>,
 ) -> Result<String, Error> {
     let value = |index: u32| before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
     let mut after: Vec<Value> = Vec::new();
@@ -116,7 +116,7 @@ fn one_chunk(
     if has_documents(&edited, text, &after) {
         return Ok(edited);
     }
-    rewritten.extend(documents);
+    lost.extend(documents);
     Ok(rewritten(text, &after))
 }
 
