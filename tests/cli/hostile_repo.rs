@@ -1,14 +1,14 @@
-//! Repos of about 1 MB that are made to take time and memory: each ends soon, with a result or an error.
+//! Repos of about 1 MB that try to take much time and memory: each ends soon, with a result or an error.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{CLUSTERS, Sandbox};
 
-/// What an optimised build needs is 2 seconds at most; tests are not optimised, and share the machine.
+/// An optimised build needs 2 seconds at most; tests are not optimised and share the machine.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Checks a repo and gives what was printed.
+/// Checks a repo and returns the output.
 fn check(repo: &Sandbox) -> String {
     let began = Instant::now();
     let ran = repo.run("check");

@@ -136,7 +136,7 @@ fn what_a_secret_holds_is_in_no_error() {
     assert!(!ran.err.contains("Hunter2") && !ran.out.contains("Hunter2"), "{ran:#?}");
 }
 
-/// Sends Secrets everywhere, and takes a password for an image reference.
+/// Sends Secrets to every cluster, and uses a password as an image reference.
 const SECRETS: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: secrets, namespace: shop}
@@ -174,7 +174,7 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
     let old = repo.files("out");
     let policy = repo.read("policy.yaml");
     for (round, delay) in (0..25u64).map(|step| step * 2).enumerate() {
-        // Every other round renders half of the clusters away and back.
+        // Every other round renders only half of the clusters.
         let only = if round % 2 == 0 { "    clusterAffinity: {clusterNames: [m1]}\n" } else { "" };
         repo.write("policy.yaml", format!("{policy}{only}"));
         let mut child = repo
@@ -212,7 +212,7 @@ fn a_placements_file_that_is_no_plan_is_nobodys_to_replace() {
     }
 }
 
-/// A cluster that is not ready is sent nothing, so what it has stays.
+/// A cluster that is not ready is sent nothing, so its files stay.
 #[test]
 fn what_is_not_sent_for_now_stays_as_it_was_rendered() {
     let cluster = |ready: &str| {
