@@ -115,7 +115,7 @@ ln -s .git dot
 for path in out out/in dot .git; do
   play
   run 2 INPUT_COMMAND=check INPUT_PATHS="$path"
-  has log "the path $path is a link that leads out of the checkout"
+  has log "the path $path is a link that points outside of the checkout"
   called ""
 done
 ln -s deploy within

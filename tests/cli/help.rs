@@ -1,4 +1,4 @@
-//! The help: it is short enough to read, its examples work when they are pasted, and the book has all of it.
+//! The help is short, its examples work, and the book contains all of it.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ const TWO_SCREENS: usize = 80;
 const NOT_RUN: [(&str, &str); 1] =
     [("federate sync --context hub --namespace platform", "it runs until it is stopped")];
 
-/// What a command prints on standard output.
+/// The standard output of a command.
 fn output(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_federate")).args(arguments).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// All commands, and the empty one.
+/// All commands; the empty name stands for `federate` itself.
 fn commands() -> Vec<String> {
     let help = output(&["help"]);
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();

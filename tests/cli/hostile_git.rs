@@ -1,4 +1,4 @@
-//! Repositories of strangers: nothing in them runs, and nothing is believed that was not signed.
+//! Untrusted repositories: none of their programs run, and unsigned content is refused.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::sandbox::{Sandbox, WEB};
 
-/// A repository with one commit and a bare remote `origin` beside it, whose own configuration names
-/// programs and whose hooks are there. Each of them would leave a file `ran`.
+/// A repository with one commit and a bare remote `origin` next to it. Its configuration and hooks contain
+/// programs that would create a file `ran`.
 struct Hostile {
     sandbox: Sandbox,
     beside: Sandbox,
@@ -28,7 +28,7 @@ impl Hostile {
         hostile
     }
 
-    /// A program that leaves a file, reads what it is given and succeeds.
+    /// A program that creates a file, reads its input and succeeds.
     fn program(&self, name: &str) -> String {
         let path = self.beside.path(&format!("bin/{name}"));
         let ran = self.beside.path(name);
@@ -64,7 +64,7 @@ impl Hostile {
         self.beside.path(name).exists()
     }
 
-    /// Puts settings where a user has them.
+    /// Writes settings to the user's configuration.
     fn user(&self, line: &str, settings: &[&str]) -> Command {
         let file = self.beside.path("gitconfig");
         for setting in settings {
@@ -83,7 +83,7 @@ impl Hostile {
         path
     }
 
-    /// A key, and a file that lets it sign.
+    /// A key, and a file with it as an allowed signer.
     fn signer(&self) -> (PathBuf, PathBuf) {
         let key = self.key("good");
         let public = self.beside.read("good.pub");
@@ -91,7 +91,8 @@ impl Hostile {
         (key, self.beside.path("signers"))
     }
 
-    /// Commits the work tree, signed, by a git that does not read the repository's configuration of programs.
+    /// Commits the work tree with a signature, with a git that ignores programs in the repository's
+    /// configuration.
     fn commit_signed(&self, key: &std::path::Path, message: &str) {
         let line = format!(
             "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c gpg.format=ssh -c gpg.ssh.program=ssh-keygen \
@@ -102,7 +103,7 @@ impl Hostile {
         self.forget();
     }
 
-    /// What tests themselves made run does not count.
+    /// Removes traces of programs that the test itself started.
     fn forget(&self) {
         let _ = std::fs::remove_file(self.beside.path("ran"));
     }
@@ -116,7 +117,7 @@ fn programs_of_the_repository_do_not_run() {
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.run("commit --branch rendered --push").code(0);
     assert_eq!(sandbox.git("rev-parse origin/rendered"), sandbox.git("rev-parse rendered"));
-    // The remote is ahead, so that there is something to fetch.
+    // The remote is ahead, so there is something to fetch.
     let remote = hostile.beside.path("remote.git");
     let remote = remote.display();
     let ahead =
@@ -143,7 +144,7 @@ fn signatures_ask_no_program_of_the_repository() {
     assert!(said.contains("has no good signature"), "{said}");
     hostile.commit_signed(&key, "good");
     sandbox.run(&verify).code(0);
-    // Nor does the repository say whose keys count.
+    // The repository does not decide whose keys count.
     sandbox.git(&format!("config gpg.ssh.allowedSignersFile {}", signers.display()));
     let said = sandbox.run("plan --rev HEAD --verify-signatures").code(2).err;
     assert!(said.contains("no allowed signers") && said.contains("--global"), "{said}");
@@ -207,7 +208,7 @@ fn a_committed_bare_repository_is_content() {
     assert_eq!(sandbox.git("rev-list --count rendered").trim(), "1");
     sandbox.run("plan deploy --previous rendered:placements.yaml").code(0);
     assert!(!hostile.ran("ran"));
-    // Whoever means it names it.
+    // An explicit name selects it.
     let run = |named: &str| {
         let mut command = sandbox.command("plan deploy --rev main");
         command.env("GIT_DIR", sandbox.path(named)).output().unwrap()
@@ -232,7 +233,7 @@ fn replaced_objects_and_grafts_do_not_vouch() {
         sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
     };
     assert!(verify("HEAD").code(2).err.contains("it is not signed"));
-    // The same with one that is signed, by a stranger.
+    // The same with a commit that a stranger signed.
     let stranger = hostile.key("stranger");
     hostile.commit_signed(&stranger, "strange");
     let strange = sandbox.git("--no-replace-objects rev-parse HEAD");
@@ -257,7 +258,7 @@ fn every_file_of_a_revision_is_verified() {
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
     assert!(said.contains("the plan rendered:placements.yaml: revision `rendered`"), "{said}");
     assert!(said.contains("it is not signed"), "{said}");
-    // A file that is called like a revision does not take its place.
+    // A file that is named like a revision does not replace it.
     sandbox.write("rendered:placements.yaml", "{}");
     let said =
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;

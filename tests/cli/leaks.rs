@@ -7,7 +7,7 @@ use crate::sandbox::Sandbox;
 /// What no output may contain.
 const PLANTED: &str = "hunter2";
 
-/// Files with a mistake, each with the planted value in a place where people keep credentials.
+/// Files with a mistake, each with the value where people put credentials.
 const MISTAKES: [(&str, &str); 60] = [
     // Secrets that do not parse, or whose kind is misspelled.
     ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2\n"),
@@ -110,7 +110,7 @@ const MISTAKES: [(&str, &str); 60] = [
         "t.yaml.j2",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2, a: hunter2}\n",
     ),
-    // Policies that carry values.
+    // Policies that contain values.
     (
         "o.yaml",
         "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders:\n      plaintext:\n      - {path: /spec/none/x, operator: replace, value: hunter2}\n",
@@ -178,7 +178,7 @@ fn mistakes_show_no_credentials() {
     assert!(shown.is_empty(), "{} outputs\n{}", shown.len(), shown.join("\n\n"));
 }
 
-/// Where nothing is secret, messages still show the line.
+/// Without secrets, messages still show the line.
 #[test]
 fn harmless_mistakes_are_quoted() {
     let repo = Sandbox::web().file("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a]\n");

@@ -1,4 +1,4 @@
-//! The command as a user runs it: arguments in, streams and exit code out, real folders in between.
+//! The binary as users run it, with arguments, streams, exit codes and real folders.
 
 #![allow(
     clippy::unwrap_used,

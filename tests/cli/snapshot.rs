@@ -1,4 +1,4 @@
-//! `federate snapshot`: a hub's dump becomes an inventory and the memory of a plan.
+//! `federate snapshot`: turns a dump of a hub into an inventory and the memory of a plan.
 
 use std::fs;
 

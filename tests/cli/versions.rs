@@ -28,7 +28,8 @@ fn repo(replicas: i64) -> Sandbox {
 #[test]
 fn the_file_and_the_option_name_the_release_that_divides() {
     let repo = repo(5);
-    // 5 over 1:1 is a tie; Webster's method goes by the uid of the template, and older releases by chance.
+    // 5 over 1:1 is a tie: Webster's method uses the uid of the template, and older releases decide at
+    // random.
     for arguments in ["plan -o json", "plan -o json --karmada-version 1.15"] {
         let plan = repo.run(arguments).code(0).json();
         let want = json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 2}]);
@@ -90,7 +91,7 @@ fn a_field_that_the_release_does_not_have_is_ignored_and_named() {
     assert!(ran.err.contains("has no field `overflowAffinities` and drops it"), "{}", ran.err);
 }
 
-/// 14 replicas over 3:2:1, which Webster's method divides otherwise than the method before it.
+/// 14 replicas over 3:2:1, which Webster's method divides differently from the method before it.
 fn three() -> Sandbox {
     let cluster = |name| {
         format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n")

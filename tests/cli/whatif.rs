@@ -1,4 +1,4 @@
-//! `federate whatif`: what has not happened, under each control plane.
+//! `federate whatif` with each control plane.
 
 use serde_json::json;
 
