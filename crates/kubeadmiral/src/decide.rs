@@ -140,7 +140,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
         let now = self.state(policy);
         let verdict =
-            trigger::judge(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
+            trigger::compare(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
         let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
         let disabled = disabled.then(|| {
             problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))

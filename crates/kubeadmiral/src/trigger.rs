@@ -277,7 +277,7 @@ pub(super) enum Verdict {
 }
 
 /// Compares the inputs of the last decision with the current ones.
-pub(super) fn judge(
+pub(super) fn compare(
     was: Option<&(State, Clusters)>,
     now: (&State, &Clusters),
     policy: Option<&PolicySpec>,

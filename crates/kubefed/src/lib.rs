@@ -212,8 +212,8 @@ impl<'a> KubeFeds<'a> {
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
         // A template without annotations belongs to Federation v1 only where nothing belongs to its successor.
         let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory);
-        plane.templates = repo.templates.iter().filter(|t| v1::takes(t, implicit)).collect();
-        plane.findings.extend(repo.templates.iter().filter_map(v1::unheeded));
+        plane.templates = repo.templates.iter().filter(|t| v1::handles_template(t, implicit)).collect();
+        plane.findings.extend(repo.templates.iter().filter_map(v1::ignored_annotations));
         plane.index();
         plane
     }

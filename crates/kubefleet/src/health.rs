@@ -18,7 +18,7 @@ pub(crate) enum Health {
 }
 
 /// The verdict in neutral terms.
-pub(super) fn judge(live: &Object) -> federate_dialect::Health {
+pub(super) fn neutral_health(live: &Object) -> federate_dialect::Health {
     match health(live) {
         Health::Available => federate_dialect::Health::healthy(),
         Health::NotAvailableYet => federate_dialect::Health::unhealthy("it is not available yet"),
@@ -40,10 +40,10 @@ pub(crate) fn health(live: &Object) -> Health {
         (api_version, kind) if is_data(api_version, kind) => true,
         _ => return Health::NotTrackable,
     };
-    judged(available)
+    available_if(available)
 }
 
-fn judged(available: bool) -> Health {
+fn available_if(available: bool) -> Health {
     if available { Health::Available } else { Health::NotAvailableYet }
 }
 
@@ -111,7 +111,7 @@ fn service(live: &Object) -> Health {
     match live.text(&["spec", "type"]) {
         "" | "ClusterIP" | "NodePort" => {
             let address = first(&["spec", "clusterIPs"]).and_then(Value::as_str);
-            judged(address.is_some_and(|address| !address.is_empty()))
+            available_if(address.is_some_and(|address| !address.is_empty()))
         }
         "LoadBalancer" => {
             let ingress = first(&["status", "loadBalancer", "ingress"]);
@@ -119,7 +119,7 @@ fn service(live: &Object) -> Health {
                 let text = ingress.and_then(|ingress| ingress.get(key)).and_then(Value::as_str);
                 text.is_some_and(|text| !text.is_empty())
             };
-            judged(has("ip") || has("hostname"))
+            available_if(has("ip") || has("hostname"))
         }
         _ => Health::NotTrackable,
     }

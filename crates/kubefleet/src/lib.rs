@@ -136,7 +136,7 @@ impl Dialect for KubeFleet {
     }
 
     fn health(&self, live: &Object, _: &Config) -> Health {
-        health::judge(live)
+        health::neutral_health(live)
     }
 
     fn wave(&self, object: &ObjectRef) -> u32 {

@@ -31,7 +31,7 @@ const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
 const AUTOSCALED: &str = "federation.kubernetes.io/hpa-target-cluster-list";
 
 /// Whether Federation v1 handles a template: it has annotations, or the repo is kept for Federation v1.
-pub(super) fn takes(template: &Template, implicit: bool) -> bool {
+pub(super) fn handles_template(template: &Template, implicit: bool) -> bool {
     handles(&template.object.id) && (implicit || is_annotated(&template.object))
 }
 
@@ -59,7 +59,7 @@ fn is_annotated(object: &Object) -> bool {
 }
 
 /// The finding about annotations on a kind without a controller.
-pub(super) fn unheeded(template: &Template) -> Option<Finding> {
+pub(super) fn ignored_annotations(template: &Template) -> Option<Finding> {
     let object = &template.object;
     let message = format!("{} has annotations of Federation v1, which does not handle its kind", object.id);
     (is_annotated(object) && !handles(&object.id))

@@ -153,7 +153,7 @@ impl Hub {
     }
 
     /// Records that a cluster is picked. Returns its former row, if any: whether it was in use, and its name.
-    fn put(&mut self, decision: Decision) -> Option<(bool, String)> {
+    fn record(&mut self, decision: Decision) -> Option<(bool, String)> {
         let row = self.bindings.iter_mut().find(|b| !b.deleting && *b.cluster == *decision.cluster_name);
         if let Some(binding) = row {
             let former = (binding.state != State::Unscheduled, binding.name.clone());
@@ -200,17 +200,17 @@ impl Hub {
             }
         }
         let kept = self.kept(&kept, [State::Scheduled, State::Bound]);
-        let put = picked.into_iter().map(|(at, scores)| {
+        let record = picked.into_iter().map(|(at, scores)| {
             let decision = picked_by_policy(&self.name_of(at), Some(scores));
-            let former = self.put(decision.clone());
+            let former = self.record(decision.clone());
             (former, decision)
         });
-        let mut put: Vec<_> = put.collect();
+        let mut record: Vec<_> = record.collect();
         // New rows in the order in which they were picked, then the former rows in theirs.
-        put.sort_by(|a, b| a.0.cmp(&b.0));
-        let selected = put.into_iter().map(|(_, decision)| decision).chain(kept).collect();
+        record.sort_by(|a, b| a.0.cmp(&b.0));
+        let selected = record.into_iter().map(|(_, decision)| decision).chain(kept).collect();
         let mut others: Vec<Decision> =
-            passed_over.into_iter().map(|(at, scores)| outscored(&self.name_of(at), scores)).collect();
+            passed_over.into_iter().map(|(at, scores)| not_enough_score(&self.name_of(at), scores)).collect();
         let refused = outcome.rejected.iter().enumerate();
         others.extend(refused.filter_map(|(at, r)| refused_by(&self.name_of(at), r.as_ref()?)));
         self.snapshot.report(&self.policy, selected, others, now);
@@ -244,7 +244,7 @@ impl Hub {
             let mut kept: Vec<&Binding> = stay.iter().filter_map(of).filter(|b| b.state == state).collect();
             if go.iter().filter_map(of).any(|binding| binding.state == state) {
                 // The scheduler sorts rows to remove some of them, the worst first.
-                kept.sort_by(|a, b| worth(a).cmp(&worth(b)));
+                kept.sort_by(|a, b| removal_key(a).cmp(&removal_key(b)));
             }
             kept.into_iter().map(|binding| binding.decision.clone())
         });
@@ -280,7 +280,7 @@ impl Hub {
         }
         for (at, decision) in &selected {
             if !before.get(*at).copied().unwrap_or(false) {
-                self.put(decision.clone());
+                self.record(decision.clone());
             }
         }
         let selected = selected.into_iter().map(|(_, decision)| decision).collect();
@@ -289,7 +289,7 @@ impl Hub {
 }
 
 /// The key by which rows are sorted to remove some.
-fn worth(binding: &Binding) -> (Option<(i64, i64)>, &str) {
+fn removal_key(binding: &Binding) -> (Option<(i64, i64)>, &str) {
     (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
 }
 
@@ -312,7 +312,7 @@ fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> Decision {
     Decision { cluster_name: cluster.to_owned(), selected: true, score, reason }
 }
 
-fn outscored(cluster: &str, scores: Scores) -> Decision {
+fn not_enough_score(cluster: &str, scores: Scores) -> Decision {
     let (score, words) = scored(scores);
     let reason = format!("Cluster \"{cluster}\" does not score high enough {words}");
     Decision { score: Some(score), ..unselected(cluster, reason) }

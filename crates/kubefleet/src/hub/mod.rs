@@ -81,7 +81,7 @@ impl Hub {
     }
 }
 
-/// The clusters of the hub, sorted by name. They are judged by what their agents report.
+/// The clusters of the hub, sorted by name. Their eligibility depends on the reports of their agents.
 fn clusters(objects: &[Object], behaviour: &Behaviour) -> Vec<Cluster> {
     let members = objects.iter().filter(|o| o.id.kind == "MemberCluster");
     let mut all: Vec<Cluster> = members.map(|object| cluster::read(object, true, behaviour)).collect();

@@ -27,7 +27,7 @@ pub(crate) fn reconcile(
         Ok(rendered) => rendered.body,
         Err(withheld) => return Some(Action::nothing(withheld.status)),
     };
-    let of = Of::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, subject.object, cluster);
     let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
     let server = Server::new(&row.object.api_version, &row.object.kind);
     let applying = of.applying(kind.as_ref(), &server);
@@ -77,7 +77,7 @@ fn withdraw(
     cluster: &Cluster,
     live: &Object,
 ) -> Option<Action> {
-    let of = Of::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, subject.object, cluster);
     let server = Server::new(&live.id.api_version, &live.id.kind);
     let owns = of.applying(None, &server).owns(&live.body);
     let abandons =
@@ -104,13 +104,13 @@ fn only(live: &Object) -> DeleteOptions {
 }
 
 /// A placement in one cluster.
-struct Of {
+struct PlacementInCluster {
     strategy: Strategy,
     owner: Option<Value>,
     works: Vec<String>,
 }
 
-impl Of {
+impl PlacementInCluster {
     fn new(plane: &KubeFleets<'_>, placement: &Object, cluster: &Cluster) -> Self {
         let works = plane.input.live.list(&cluster.name, PLACEMENT_GROUP, "AppliedWork", None);
         let name = work_name(&placement.id);

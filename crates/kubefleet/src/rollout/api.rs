@@ -36,17 +36,17 @@ federate_kubernetes::crd! {
 
 impl RollingUpdate {
     /// How many clusters may be unavailable.
-    pub fn max_unavailable(&self) -> Amount {
+    pub(crate) fn max_unavailable(&self) -> Amount {
         self.max_unavailable.unwrap_or(Amount::Percent(25))
     }
 
     /// How many clusters above the target may have the placement.
-    pub fn max_surge(&self) -> Amount {
+    pub(crate) fn max_surge(&self) -> Amount {
         self.max_surge.unwrap_or(Amount::Percent(25))
     }
 
     /// How long an object whose availability cannot be tracked counts as not ready.
-    pub fn unavailable_period_seconds(&self) -> i64 {
+    pub(crate) fn unavailable_period_seconds(&self) -> i64 {
         self.unavailable_period_seconds.unwrap_or(60)
     }
 }

@@ -83,7 +83,7 @@ impl Failure {
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
 pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> Result<Vec<Stage>, Failure> {
-    let stages = laid_out(strategy, picked, behaviour)?;
+    let stages = partial_stages(strategy, picked, behaviour)?;
     let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
     let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
     if missing.is_empty() {
@@ -94,7 +94,7 @@ pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> 
 }
 
 /// The same, but allows clusters that are in no stage.
-pub(super) fn laid_out(
+pub(super) fn partial_stages(
     strategy: &Object,
     picked: &[&Cluster],
     behaviour: &Behaviour,

@@ -11,7 +11,7 @@ use crate::rollout::api::{RollingUpdate, StagedSpec};
 use crate::selection::api::ResourceSelector;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use Shape::{Any, Bool, Filled, Integer, List, Map, Object, OneOf, Text};
+use Shape::{Any, Filled, Integer, List, Map, Object, OneOf, Text};
 
 const QUANTITIES: Shape = Map(&Shape::Quantity);
 

@@ -28,7 +28,7 @@ struct Pass {
 
 impl Run<'_> {
     pub(super) fn execute(&mut self, index: usize) -> Result<Progress, Failure> {
-        self.keep_going();
+        self.set_progressing();
         let Some(mut stage) = self.status.stages.get(index).cloned() else {
             return Err(Failure::unexpected("there is no such stage"));
         };

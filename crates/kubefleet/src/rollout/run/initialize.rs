@@ -70,9 +70,10 @@ impl Run<'_> {
         status.staged_update_strategy_snapshot = strategy.at(&["spec"]).cloned();
         let clusters = self.clusters(&selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = attempt!(staged::laid_out(strategy, &picked, &self.behaviour).map_err(Failure::client));
+        let stages =
+            attempt!(staged::partial_stages(strategy, &picked, &self.behaviour).map_err(Failure::client));
         status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
-        attempt!(everywhere(&stages, &selected));
+        attempt!(check_all_in_stages(&stages, &selected));
         let cluster = |name: &String| ClusterStatus { cluster_name: name.clone(), ..Default::default() };
         status.deletion_stage = Some(StageStatus {
             stage_name: DELETION.to_owned(),
@@ -88,7 +89,7 @@ impl Run<'_> {
         let overrides = attempt!(self.overrides(&snapshots)?);
         for cluster in status.stages.iter_mut().flat_map(|stage| &mut stage.clusters) {
             let known = clusters.iter().find(|known| *known.name == *cluster.cluster_name);
-            attach(cluster, known, &overrides);
+            record_overrides(cluster, known, &overrides);
         }
         Ok(Ok(()))
     }
@@ -266,7 +267,7 @@ impl Run<'_> {
 }
 
 /// Records the overrides that match a cluster.
-fn attach(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Override<'_>]) {
+fn record_overrides(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Override<'_>]) {
     let Some(cluster) = cluster else { return };
     for one in overrides.iter().filter(|one| one.matches(cluster)) {
         let ObjectRef { namespace, name, .. } = &one.object.id;
@@ -323,7 +324,7 @@ fn is_scheduled(snapshot: &Object) -> Result<bool, serde_json::Error> {
 }
 
 /// Checks that every selected cluster is in a stage.
-pub(super) fn everywhere(stages: &[Stage], selected: &Selected) -> Result<(), Failure> {
+pub(super) fn check_all_in_stages(stages: &[Stage], selected: &Selected) -> Result<(), Failure> {
     let placed = |name: &&String| !stages.iter().any(|s| s.clusters.iter().any(|c| **c == ***name));
     let missing: Vec<&str> = selected.clusters.iter().filter(placed).map(String::as_str).collect();
     if missing.is_empty() {

@@ -203,7 +203,7 @@ impl Run<'_> {
                 Err(Failure::Retry(why)) => return Ok((Next::Retry(why), false)),
             },
         };
-        Ok((self.carry_on(at), true))
+        Ok((self.continue_at(at), true))
     }
 
     /// The stage at that index, or the one for deletions.
@@ -211,13 +211,13 @@ impl Run<'_> {
         if index < self.status.stages.len() { At::Stage(index) } else { At::Deletion }
     }
 
-    fn carry_on(&mut self, at: At) -> Next {
+    fn continue_at(&mut self, at: At) -> Next {
         let progress = match (at, self.state) {
             (At::Done, _) => Ok(Progress::Finished),
             (_, State::Initialize) => return Next::Event,
             (At::Stage(index), State::Run) => self.execute(index),
             (At::Deletion, State::Run) => {
-                self.keep_going();
+                self.set_progressing();
                 self.delete()
             }
             (_, State::Stop) => {
@@ -252,7 +252,7 @@ impl Run<'_> {
     }
 
     /// Sets the condition that the run progresses, unless it waits or is stuck.
-    fn keep_going(&mut self) {
+    fn set_progressing(&mut self) {
         let held = condition::find(&self.status.conditions, "Progressing").is_some_and(|c| {
             c.is_false() && matches!(c.reason.as_str(), "UpdateRunWaiting" | "UpdateRunStuck")
         });

@@ -108,7 +108,7 @@ impl RunStatus {
         let stages = status.staged_update_strategy_snapshot.as_mut().and_then(|s| s["stages"].as_array_mut());
         for stage in stages.into_iter().flatten() {
             for tasks in ["beforeStageTasks", "afterStageTasks"] {
-                forget_wait(stage.get_mut(tasks));
+                remove_wait_times(stage.get_mut(tasks));
             }
         }
         Ok(status)
@@ -129,7 +129,7 @@ impl RunStatus {
 }
 
 /// Removes the wait time of approvals.
-fn forget_wait(tasks: Option<&mut Value>) {
+fn remove_wait_times(tasks: Option<&mut Value>) {
     for task in tasks.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(task) = task.as_object_mut().filter(|task| task["type"] == "Approval") {
             task.remove("waitTime");

@@ -15,8 +15,11 @@ impl Run<'_> {
         let message =
             "Waiting for all the updating clusters to finish updating before completing the stop process";
         stage.condition("Progressing", "Unknown", "StageUpdatingStopping", message, self.now);
-        let stopped =
-            if at == At::Deletion { self.stop_deletions(&mut stage) } else { self.settle(&mut stage) };
+        let stopped = if at == At::Deletion {
+            self.stop_deletions(&mut stage)
+        } else {
+            self.finish_updates(&mut stage)
+        };
         if let Some(place) = self.stage(at) {
             *place = stage;
         }
@@ -29,7 +32,7 @@ impl Run<'_> {
     }
 
     /// Whether no update is in progress.
-    fn settle(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
+    fn finish_updates(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
         let (mut failures, mut stuck, mut open) = (Vec::new(), Vec::new(), false);
         for cluster in &mut stage.clusters {
             if !cluster.is("Started") || cluster.find("Succeeded").is_some() {
@@ -61,12 +64,12 @@ impl Run<'_> {
 
     /// Whether no unscheduled binding is left.
     fn stop_deletions(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
-        let doomed = self.doomed();
-        self.delete_bindings(stage, &doomed, false)?;
-        if !doomed.iter().any(|(_, _, deleting)| *deleting) {
+        let unscheduled = self.unscheduled();
+        self.delete_bindings(stage, &unscheduled, false)?;
+        if !unscheduled.iter().any(|(_, _, deleting)| *deleting) {
             stopped(stage, self.now);
         }
-        Ok(doomed.is_empty())
+        Ok(unscheduled.is_empty())
     }
 }
 

@@ -7,7 +7,7 @@ use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{Cluster, Object};
 use serde_json::json;
 
-use super::initialize::{Selected, attempt, everywhere};
+use super::initialize::{Selected, attempt, check_all_in_stages};
 use super::status::{RunStatus, StageStatus};
 use super::{At, Failure, Run};
 use crate::rollout::staged::{self, Stage};
@@ -47,8 +47,8 @@ impl Run<'_> {
         let strategy = Object::of(json!({"metadata": {"name": self.strategy}, "spec": spec}), "hub");
         let clusters = self.clusters(selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = staged::laid_out(&strategy, &picked, &self.behaviour).map_err(Failure::client)?;
-        everywhere(&stages, selected)?;
+        let stages = staged::partial_stages(&strategy, &picked, &self.behaviour).map_err(Failure::client)?;
+        check_all_in_stages(&stages, selected)?;
         if stages.len() != self.status.stages.len() {
             return Err(Failure::Abort("the number of stages in the updateRun has changed".to_owned()));
         }
