@@ -1,4 +1,4 @@
-//! Repositories of strangers: nothing in them runs, and nothing is believed that was not signed.
+//! Repositories of strangers: nothing in them runs, and only signed revisions pass verification.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::sandbox::{Sandbox, WEB};
 
-/// A repository with one commit and a bare remote `origin` beside it, whose own configuration names
-/// programs and whose hooks are there. Each of them would leave a file `ran`.
+/// A repository with one commit and a bare remote `origin` beside it. Its configuration names programs and it has hooks;
+/// each of them creates the file `ran`.
 struct Hostile {
     sandbox: Sandbox,
     beside: Sandbox,
@@ -28,7 +28,7 @@ impl Hostile {
         hostile
     }
 
-    /// A program that leaves a file, reads what it is given and succeeds.
+    /// A program that creates a file and succeeds.
     fn program(&self, name: &str) -> String {
         let path = self.beside.path(&format!("bin/{name}"));
         let ran = self.beside.path(name);
@@ -64,7 +64,7 @@ impl Hostile {
         self.beside.path(name).exists()
     }
 
-    /// Puts settings where a user has them.
+    /// The command, with settings in the user's configuration.
     fn user(&self, line: &str, settings: &[&str]) -> Command {
         let file = self.beside.path("gitconfig");
         for setting in settings {
@@ -83,7 +83,7 @@ impl Hostile {
         path
     }
 
-    /// A key, and a file that lets it sign.
+    /// A key, and a list of allowed signers that contains it.
     fn signer(&self) -> (PathBuf, PathBuf) {
         let key = self.key("good");
         let public = self.beside.read("good.pub");
@@ -91,7 +91,7 @@ impl Hostile {
         (key, self.beside.path("signers"))
     }
 
-    /// Commits the work tree, signed, by a git that does not read the repository's configuration of programs.
+    /// Commits the work tree, signed, without running the programs of the repository's configuration.
     fn commit_signed(&self, key: &std::path::Path, message: &str) {
         let line = format!(
             "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c gpg.format=ssh -c gpg.ssh.program=ssh-keygen \
@@ -102,7 +102,7 @@ impl Hostile {
         self.forget();
     }
 
-    /// What tests themselves made run does not count.
+    /// Removes the file that programs create, because the test itself made one run.
     fn forget(&self) {
         let _ = std::fs::remove_file(self.beside.path("ran"));
     }
@@ -116,7 +116,7 @@ fn programs_of_the_repository_do_not_run() {
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.run("commit --branch rendered --push").code(0);
     assert_eq!(sandbox.git("rev-parse origin/rendered"), sandbox.git("rev-parse rendered"));
-    // The remote is ahead, so that there is something to fetch.
+    // The remote is ahead, so there is something to fetch.
     let remote = hostile.beside.path("remote.git");
     let remote = remote.display();
     let ahead =
@@ -143,7 +143,7 @@ fn signatures_ask_no_program_of_the_repository() {
     assert!(said.contains("has no good signature"), "{said}");
     hostile.commit_signed(&key, "good");
     sandbox.run(&verify).code(0);
-    // Nor does the repository say whose keys count.
+    // The repository does not choose the allowed signers either.
     sandbox.git(&format!("config gpg.ssh.allowedSignersFile {}", signers.display()));
     let said = sandbox.run("plan --rev HEAD --verify-signatures").code(2).err;
     assert!(said.contains("no allowed signers") && said.contains("--global"), "{said}");
@@ -154,7 +154,7 @@ fn signatures_ask_no_program_of_the_repository() {
 }
 
 #[test]
-fn what_the_user_set_up_works() {
+fn programs_of_the_users_configuration_run() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let hooks = hostile.beside.path("hooks");
@@ -171,13 +171,13 @@ fn what_the_user_set_up_works() {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let output = hostile.user("commit --branch rendered --push", &settings).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(hostile.ran("hooked"), "a hook of the user's");
+    assert!(hostile.ran("hooked"), "a hook of the user");
     let output = hostile.user("plan --rev main --previous rendered:placements.yaml", &[]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let raw = hostile.sandbox.git("cat-file commit rendered");
     assert!(raw.contains("-----BEGIN SSH SIGNATURE-----"), "{raw}");
     hostile.user("commit --branch rendered --push ssh://127.0.0.1/x", &[]).output().unwrap();
-    assert!(hostile.ran("connected"), "the user's way to a server");
+    assert!(hostile.ran("connected"), "the ssh command of the user");
     assert!(!hostile.ran("ran"));
 }
 
@@ -207,7 +207,7 @@ fn a_committed_bare_repository_is_content() {
     assert_eq!(sandbox.git("rev-list --count rendered").trim(), "1");
     sandbox.run("plan deploy --previous rendered:placements.yaml").code(0);
     assert!(!hostile.ran("ran"));
-    // Whoever means it names it.
+    // `GIT_DIR` names it.
     let run = |named: &str| {
         let mut command = sandbox.command("plan deploy --rev main");
         command.env("GIT_DIR", sandbox.path(named)).output().unwrap()
@@ -218,7 +218,7 @@ fn a_committed_bare_repository_is_content() {
 }
 
 #[test]
-fn replaced_objects_and_grafts_do_not_vouch() {
+fn replaced_objects_and_grafts_do_not_count() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, .. } = &hostile;
@@ -232,7 +232,7 @@ fn replaced_objects_and_grafts_do_not_vouch() {
         sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
     };
     assert!(verify("HEAD").code(2).err.contains("it is not signed"));
-    // The same with one that is signed, by a stranger.
+    // The same with a commit that a stranger signed.
     let stranger = hostile.key("stranger");
     hostile.commit_signed(&stranger, "strange");
     let strange = sandbox.git("--no-replace-objects rev-parse HEAD");
@@ -257,7 +257,7 @@ fn every_file_of_a_revision_is_verified() {
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
     assert!(said.contains("the plan rendered:placements.yaml: revision `rendered`"), "{said}");
     assert!(said.contains("it is not signed"), "{said}");
-    // A file that is called like a revision does not take its place.
+    // A file with the name of a revision is not read in place of it.
     sandbox.write("rendered:placements.yaml", "{}");
     let said =
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
@@ -270,7 +270,7 @@ fn every_file_of_a_revision_is_verified() {
 }
 
 #[test]
-fn allowed_signers_are_no_file_of_the_repository() {
+fn allowed_signers_in_the_repository_are_refused() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, .. } = &hostile;
@@ -351,7 +351,7 @@ fn what_is_verified_is_what_is_read() {
 }
 
 #[test]
-fn objects_elsewhere_do_not_vouch() {
+fn objects_of_other_repositories_are_verified_too() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, beside } = &hostile;
@@ -359,7 +359,7 @@ fn objects_elsewhere_do_not_vouch() {
     let verify = |rev: &str| {
         format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display())
     };
-    // A commit that only another repository has.
+    // A commit that is only in another repository.
     sandbox.git(&format!("clone -q --bare . {}", beside.path("other.git").display()));
     let other = beside.path("other.git");
     let unsigned = format!("--git-dir={} commit-tree -p main -m evil main^{{tree}}", other.display());
