@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
@@ -89,13 +90,23 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     walk.run();
     walk.findings.extend(selection.unused(&walk.files));
     let Walk { files, mut findings, .. } = walk;
+    let total = AtomicUsize::new(0);
+    let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
     let read: Vec<Result<File, Finding>> = files
         .into_par_iter()
-        .map(|(path, real)| match source.read(&real) {
-            Ok(bytes) => Ok(File { path: path.into(), bytes: bytes.into() }),
-            Err(why) => Err(unreadable(&path, &why)),
+        .map(|(path, real)| {
+            // Once there is too much, nothing is kept, so that the result does not depend on the order.
+            let bytes = if is_full() { Err(String::new()) } else { source.read(&real) };
+            let bytes = bytes.map_err(|why| unreadable(&path, &why))?;
+            total.fetch_add(bytes.len(), Ordering::Relaxed);
+            Ok(File { path: path.into(), bytes: bytes.into() })
         })
         .collect();
+    if is_full() {
+        let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
+        findings.push(unreadable("", &why).help("narrow it with `paths` in federate.yaml"));
+        return (Vec::new(), findings);
+    }
     let mut files = Vec::with_capacity(read.len());
     for result in read {
         match result {
@@ -123,6 +134,10 @@ fn kustomization(path: &str) -> Finding {
     Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
         .help("write what `kustomize build` prints into the repo, or name this file in .federateignore")
 }
+
+/// The most bytes that all files may have together. A revision of git holds them compressed: a small one could hold any
+/// number of bytes.
+const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 /// The most bytes that the paths of all listed files and folders may have together. A few small git trees that hold each
 /// other several times stand for any number of folders.
@@ -289,4 +304,34 @@ pub(crate) fn outside(path: &str, target: &str) -> Finding {
     let message = format!("the symbolic link `{path}` leaves the repo: it leads to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
         .help("copy the target into the repo, or name the link in .federateignore")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with this many files of 64 KiB.
+    struct Large(usize);
+
+    impl Source for Large {
+        fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+            let entry = |number| Entry { name: format!("{number}.yaml"), kind: EntryKind::File };
+            Ok((0..self.0).map(entry).collect())
+        }
+
+        fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+            Ok(vec![b'#'; 64 << 10])
+        }
+    }
+
+    #[test]
+    fn files_have_a_limit_together() {
+        let (selection, _) = Selection::new(&Config::default(), None);
+        let (files, findings) = super::read(&Large(16), &selection);
+        assert_eq!((files.len(), findings.len()), (16, 0));
+        let (files, findings) = super::read(&Large(100), &selection);
+        assert!(files.is_empty());
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].message.contains("the files of the repo have more than 1 MiB"), "{findings:?}");
+    }
 }
