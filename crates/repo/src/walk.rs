@@ -139,12 +139,15 @@ fn kustomization(path: &str) -> Finding {
 /// number of bytes.
 const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
-/// The most bytes that the paths of all listed files and folders may have together. A few small git trees that hold each
+/// The most that the paths of all listed files and folders may [`cost`] together. A few small git trees that hold each
 /// other several times stand for any number of folders.
 const MAX_LISTED: usize = 128 << 20;
 
-/// What a path counts in addition to its length.
-const ENTRY: usize = 32;
+/// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
+fn cost(path: &str) -> usize {
+    let depth = path.matches('/').count();
+    path.len() + 32 + depth * depth / 4
+}
 
 struct Walk<'s> {
     source: &'s dyn Source,
@@ -159,7 +162,7 @@ struct Walk<'s> {
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
-    /// The size of all listed paths.
+    /// What all listed paths cost.
     listed: usize,
 }
 
@@ -192,9 +195,9 @@ impl<'s> Walk<'s> {
                     return;
                 }
                 if self.listed > MAX_LISTED {
-                    let why = format!("the paths of the repo have more than {} MiB", MAX_LISTED >> 20);
-                    let help = "name folders that hold no manifests in .federateignore";
-                    return self.findings.push(unreadable(&path, &why).help(help));
+                    let why = "the repo has too many files and folders, or too deep ones";
+                    let help = "name folders without manifests in .federateignore";
+                    return self.findings.push(unreadable(&path, why).help(help));
                 }
             }
             match self.links.pop_first() {
@@ -246,7 +249,7 @@ impl<'s> Walk<'s> {
 
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
-        self.listed += path.len() + ENTRY;
+        self.listed += cost(&path);
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
