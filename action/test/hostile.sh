@@ -20,7 +20,7 @@ for text in texts:
     assert all(line.startswith("    ") for line in text.split("\n") if re.search("Owned|e.vil", line)), repr(text)
 PYTHON
 
-# So must names of branches, which hold names of clusters.
+# The same for names of branches, which contain names of clusters.
 checkout refs/heads/main
 on_push "$old"
 play
@@ -108,7 +108,7 @@ play
 run 0 INPUT_BRANCH=env/rendered GIT_SSH_COMMAND='ssh -i /other'
 line play/ssh 'ssh -i /other'
 
-# A link leads nowhere else.
+# Links out of the checkout are refused.
 mkdir -p "$work/elsewhere/in"
 ln -s "$work/elsewhere" out
 ln -s .git dot

@@ -183,7 +183,7 @@ impl<'r> Reconciler<'r> {
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies
             .filter(|body| body["kind"] == "CustomResourceDefinition")
-            .flat_map(Kind::custom_kinds)
+            .flat_map(Kind::customs)
             .collect()
     }
 }
