@@ -84,8 +84,9 @@ fn decided(case: &Value, member: &dyn Member) -> Outcome {
     let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
+    let placement = observed(placement);
     let applying = Applying {
-        strategy: &Strategy::of(&observed(placement)),
+        strategy: &Strategy::of(&placement),
         owner: Some(&case["owner"]),
         works: &works,
         kind: known(manifest).as_ref(),

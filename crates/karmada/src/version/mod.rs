@@ -138,6 +138,7 @@ impl Behaviour {
     }
 
     /// The behaviour of the newest release.
+    #[cfg(test)]
     pub(super) fn newest() -> Self {
         Self::of(RELEASES.latest())
     }
