@@ -85,8 +85,9 @@ fn decided(case: &Value, member: &dyn Member) -> Outcome {
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
     let placement = observed(placement);
+    let strategy = Strategy::of(&placement);
     let applying = Applying {
-        strategy: &Strategy::of(&placement),
+        strategy: &strategy,
         owner: Some(&case["owner"]),
         works: &works,
         kind: known(manifest).as_ref(),
