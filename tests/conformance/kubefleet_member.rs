@@ -86,11 +86,12 @@ fn decided(case: &Value, member: &dyn Member) -> Outcome {
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
     let placement = observed(placement);
     let strategy = Strategy::of(&placement);
+    let kind = known(manifest);
     let applying = Applying {
         strategy: &strategy,
         owner: Some(&case["owner"]),
         works: &works,
-        kind: known(manifest).as_ref(),
+        kind: kind.as_ref(),
         member,
     };
     applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()))
