@@ -1,4 +1,4 @@
-//! Arguments about the ways to member clusters, shared by every command that reaches them.
+//! Arguments about how member clusters are reached, shared by all commands that reach them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,21 +15,21 @@ pub(super) struct AccessArgs {
 
     /// Reach clusters as their control plane does: by the inventory objects and Secrets on its host
     ///
-    /// The context of the kubeconfig that leads to the host. Addresses and Secrets are those that the host's own
-    /// inventory objects name; a repo that names others is refused. Clusters that `contexts` in federate.yaml names
-    /// are reached by those contexts all the same.
+    /// CONTEXT is the context of the host in the kubeconfig. The inventory objects on the host name the addresses and
+    /// Secrets; a repo that names others is refused. Clusters that `contexts` in federate.yaml names are reached by
+    /// those contexts all the same.
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
 
-    /// Give up a cluster after that long (90s, 5m); the others are not held up
+    /// Give up on a cluster after this time (90s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 
-    /// Act as this user in the clusters
+    /// Impersonate this user in the clusters
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,
 
-    /// Act as a member of this group
+    /// Impersonate this group
     #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     groups: Vec<String>,
 }
@@ -58,7 +58,7 @@ impl AccessArgs {
     }
 }
 
-/// A time as people write it: `90s`, `5m`.
+/// Parses a duration such as `90s` or `5m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
     Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())

@@ -12,15 +12,15 @@ use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
-/// Apply what is rendered to the member clusters
+/// Apply the rendered objects to the member clusters
 ///
-/// Every cluster is read, everything is decided, and only what differs is applied: server-side, in order
-/// (namespaces and definitions first, webhooks last). Objects that run already are taken over where their
-/// policies or --adopt say so; fields that others own are left to them. What federate applied and what is
-/// no longer wanted is deleted. A cluster that fails or cannot be reached holds up no other.
+/// Reads every cluster, decides, and applies the objects that differ: server-side, in order (namespaces and
+/// definitions first, webhooks last). Existing objects are adopted where their policies or --adopt say so; fields
+/// that others own are left alone. Managed objects that are no longer rendered are deleted. A cluster that fails or
+/// cannot be reached does not delay others.
 ///
 /// A cluster is reached by the kubeconfig's context of its name, or the one that `contexts` in federate.yaml
-/// names. With --observed DIR no cluster is reached: --dry-run=client then shows what would be done.
+/// names. With --observed DIR no cluster is reached: --dry-run=client then shows the actions.
 ///
 /// Example: federate apply deploy --dry-run=client
 #[derive(Debug, Args)]
@@ -34,57 +34,65 @@ pub(super) struct Apply {
     #[command(flatten)]
     access: AccessArgs,
 
-    /// Show what would be done, and do nothing: decided here, or also tried on the API servers
+    /// Show the actions and change nothing: predicted here, or also dry-run on the API servers
     #[arg(long, value_enum, value_name = "WHERE")]
     dry_run: Option<Try>,
 
-    /// Take over objects that are there already [default: what their policies say]
+    /// Adopt objects that exist already [default: as their policies say]
     #[arg(long, value_enum, value_name = "WHEN")]
     adopt: Option<Adopt>,
 
-    /// Take objects from other tools, too
+    /// Also adopt objects of other tools
     #[arg(long)]
     force: bool,
 
-    /// Delete and create anew what cannot be changed, such as a Job's template, a binding's `roleRef`, or an
-    /// immutable `ConfigMap` (Jobs, `ConfigMaps`, Secrets, bindings; `StatefulSets`, whose pods stay)
+    /// Delete objects with immutable changes and create them again, such as a Job's template, a binding's `roleRef`,
+    /// or an immutable `ConfigMap` (Jobs, `ConfigMaps`, Secrets, bindings; `StatefulSets`, whose pods stay)
     #[arg(long)]
     replace: bool,
 
-    /// Take over the objects of another `ApplySet`, which is gone afterwards; with the name of this one, confirm
+    /// Take over the objects of another `ApplySet`, whose parent is then deleted; with the name of this one, confirm
     /// that the repo has moved
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
     move_from: Option<Inventory>,
 
+    /// Keep the plan in each cluster, beside the parent of the `ApplySet`, and decide by the newest one that is kept
+    /// there
+    ///
+    /// The next apply with --remember decides by that plan as by --previous, from whatever machine it runs.
+    /// --previous and --fresh take precedence over the plan that is kept.
+    #[arg(long)]
+    remember: bool,
+
     #[command(flatten)]
     prune: PruneArgs,
 
-    /// Wait that long until everything is healthy (30s, 5m)
+    /// Wait until everything is healthy, at most this long (30s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
-    /// Only ask the clusters whether they allow what apply needs, and list what they do not
+    /// Only check the rights that apply needs in the clusters, and list those that are missing
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
     check_access: bool,
 
-    /// How to print what was done
+    /// How to print the actions
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
 
-/// Where a dry run is tried.
+/// Where a dry run is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Try {
     /// Nothing is sent.
     Client,
-    /// API servers judge everything and store nothing.
+    /// API servers process everything and store nothing.
     Server,
 }
 
-/// When objects that are there already are taken over.
+/// When existing objects are adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Adopt {
-    /// They are left.
+    /// Never.
     Never,
     /// Where nothing changes.
     IfNoDiff,
@@ -111,6 +119,7 @@ impl Apply {
             args: &self.args,
             inventory: &self.inventory,
             moved: self.move_from.as_ref(),
+            remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Apply {
                 adopt: self.adopt.map(Adopt::rule),
@@ -122,7 +131,7 @@ impl Apply {
         };
         let Some(done) = members.run()? else { return Ok(Exit::Error) };
         if self.check_access && self.output == Format::Table {
-            let all = "every cluster allows what apply needs\n";
+            let all = "all clusters grant the rights that apply needs\n";
             return print(if done.failed { "" } else { all }).map(|()| done.exit());
         }
         self.show(&done.actions)?;
@@ -133,7 +142,7 @@ impl Apply {
         match (self.args.observed_folder(), self.dry_run) {
             (Some(_), Some(Try::Client)) => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
-                "--observed reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
+                "--observed reaches no cluster; it can only be used with --dry-run=client".to_owned(),
             )),
             (None, dry_run) => Ok(Reader::Servers(Servers {
                 access: &self.access,

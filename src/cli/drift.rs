@@ -10,21 +10,20 @@ use federate_engine::actions::{Action, ActionKind, Actions};
 use federate_report::actions;
 use federate_session::Purpose;
 
-/// Say what runs otherwise than it is rendered, who changed it, and when
+/// Show differences between live and rendered objects, with who changed them and when
 ///
-/// Compares what the repo renders with what runs in the member clusters, field by field. What servers
-/// fill in and what other controllers own (replicas under an autoscaler, sidecars, status) is no drift;
-/// objects that are missing, or there though no longer wanted, are. `drift.ignore` in federate.yaml
-/// leaves out more, by kind, name, path and field manager.
+/// Compares the rendered objects with the live ones, field by field. Defaults, and fields that other controllers own
+/// (replicas under an autoscaler, sidecars, status), are not drift; objects that are missing, or that are no longer
+/// rendered, are. `drift.ignore` in federate.yaml excludes more, by kind, name, path and field manager.
 ///
-/// Clusters are reached as `apply` reaches them, and only read; with --observed DIR none is reached. A cluster
-/// that cannot be read is told, the others are compared, and the exit code is 2.
+/// Clusters are reached as by `apply`, and only read; with --observed DIR no cluster is reached. A cluster that
+/// cannot be read is reported, the others are compared, and the exit code is 2.
 ///
-/// With --correct exactly what is told is put back: the fields that drifted, with the values that are
-/// rendered; all others stay as they are, and with whom they are. What is missing is created. What is no
-/// longer wanted is deleted as `apply` would, within --prune-limit, --prune-kinds and --no-prune. Objects
-/// that are not ours are told and left: `apply` takes them over. The exit code is then 0 when everything
-/// was put back, 1 when something was left as it is, and 2 when something failed.
+/// With --correct, exactly the reported fields are set to their rendered values; all others keep their values and
+/// owners. Missing objects are created. Objects that are no longer rendered are deleted as by `apply`, within
+/// --prune-limit, --prune-kinds and --no-prune. Objects that are not managed are reported and left alone: `apply`
+/// adopts them. The exit code is then 0 when everything is corrected, 1 when something is left, and 2 when something
+/// failed.
 ///
 /// Example: federate drift deploy --observed dump -o markdown
 #[derive(Debug, Args)]
@@ -38,15 +37,19 @@ pub(super) struct Drift {
     #[command(flatten)]
     access: AccessArgs,
 
-    /// Put back what drifted, and nothing else
+    /// Correct the drift, and nothing else
     #[arg(long, conflicts_with = "full")]
     correct: bool,
+
+    /// Decide by the newest plan that `apply --remember` has kept in the clusters
+    #[arg(long)]
+    remember: bool,
 
     #[command(flatten)]
     prune: PruneArgs,
 
-    /// Also tell of everything that nobody rendered: defaults, status, replicas under an autoscaler, what
-    /// webhooks and people have added
+    /// Also report fields that are not rendered: defaults, status, replicas under an autoscaler, additions by
+    /// webhooks and users
     #[arg(long)]
     full: bool,
 
@@ -76,6 +79,7 @@ impl Drift {
             args: &self.args,
             inventory: &self.inventory,
             moved: None,
+            remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             results: matches!(self.output, Output::Json | Output::Yaml),
@@ -92,11 +96,11 @@ impl Drift {
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         let failed = |why: &str| Err(Fault::Failed(why.to_owned()));
         if self.prune.any() && !self.correct {
-            return failed("nothing is deleted without --correct, so that there is nothing to prune");
+            return failed("options about pruning need --correct: without it nothing is deleted");
         }
         match (self.args.observed_folder(), self.correct) {
             (Some(_), true) => failed(
-                "--observed is a dump and reaches no cluster, so that nothing can be put back: leave out --observed, or --correct",
+                "--observed reaches no cluster, so that nothing can be corrected: remove --observed or --correct",
             ),
             (Some(_), false) => Ok(Reader::Dump),
             (None, correct) => Ok(Reader::Servers(Servers {

@@ -1,5 +1,5 @@
-//! The way of every command about member clusters: the repo is loaded and rendered, what runs is read (from
-//! a dump or from API servers), and everything is decided by the same code.
+//! What all commands about member clusters do: they load and render the repo, read the live objects (from a dump or
+//! from API servers), and decide by the same code.
 
 use std::time::Duration;
 
@@ -12,17 +12,22 @@ use super::{Exit, Fault, say};
 use federate_engine::actions::cluster::Prune;
 use federate_engine::actions::{Actions, Inventory, RepoRef};
 use federate_report::actions as report;
-#[cfg(feature = "live")]
-use federate_session::ServerOptions;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
+#[cfg(feature = "live")]
+use federate_session::{ServerOptions, Surveyed};
 
 #[cfg(feature = "live")]
 mod progress;
 
-/// Arguments about what we own in the clusters.
+/// What a survey found; nothing where no cluster is reached.
+#[cfg(not(feature = "live"))]
+#[derive(Default)]
+pub(super) struct Surveyed;
+
+/// Arguments about the `ApplySet`.
 #[derive(Debug, Args)]
 pub(super) struct Inventoried {
-    /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME [default: one in `default`, named
+    /// The parent of the `ApplySet` in each cluster, as NAMESPACE/NAME [default: a `ConfigMap` in `default`, named
     /// after the repository's remote `origin` and the folder; `default/federate` without a remote]
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
     applyset: Option<Inventory>,
@@ -49,14 +54,14 @@ pub(super) fn inventory(text: &str) -> Result<Inventory, &'static str> {
     }
 }
 
-/// Arguments about what may be deleted.
+/// Arguments about pruning.
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// Do nothing in a cluster where more of our objects would be deleted [default: 30]
+    /// Change nothing in a cluster where more of the managed objects would be deleted [default: 30]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     prune_limit: Option<u8>,
 
-    /// Also delete objects of these kinds, which hold what cannot be made again
+    /// Also delete objects of these kinds, which hold data that cannot be restored
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     prune_kinds: Vec<String>,
 
@@ -66,7 +71,7 @@ pub(super) struct PruneArgs {
 }
 
 impl PruneArgs {
-    /// Whether anything is said.
+    /// Whether any of them is set.
     pub(super) fn any(&self) -> bool {
         self.no_prune || self.prune_limit.is_some() || !self.prune_kinds.is_empty()
     }
@@ -81,20 +86,22 @@ impl PruneArgs {
 pub(super) struct Members<'m> {
     pub(super) args: &'m RepoArgs,
     pub(super) inventory: &'m Inventoried,
-    /// The `ApplySet` whose members become ours.
+    /// The `ApplySet` whose members are taken over.
     pub(super) moved: Option<&'m Inventory>,
+    /// Whether the plan is read from the clusters, and kept there by an apply.
+    pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
-    /// Whether actions say what objects will be.
+    /// Whether actions contain the resulting objects.
     pub(super) results: bool,
     pub(super) reader: Reader<'m>,
 }
 
-/// Where what runs is read.
+/// Where live objects are read.
 pub(super) enum Reader<'m> {
     /// From the folder of `--observed`.
     Dump,
-    /// From the API servers, where it may be acted upon, too.
+    /// From the API servers, which may also be changed.
     Servers(Servers<'m>),
 }
 
@@ -106,7 +113,7 @@ pub(super) struct Servers<'s> {
     pub(super) dry_run: Option<DryRun>,
     /// How long to wait until everything is healthy.
     pub(super) wait: Option<Duration>,
-    /// Whether it is only asked whether everything is allowed.
+    /// Whether only rights are checked.
     pub(super) check_access: bool,
     /// Whether no progress is shown.
     pub(super) quiet: bool,
@@ -121,11 +128,11 @@ pub(super) enum DryRun {
     Server,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) struct Done {
     /// The actions, and the clusters that they are about.
     pub(super) actions: Actions,
-    /// Whether anything went wrong; it has been reported.
+    /// Whether anything failed; it has been reported.
     pub(super) failed: bool,
 }
 
@@ -137,10 +144,17 @@ impl Done {
 }
 
 impl Members<'_> {
-    /// Decides about every cluster, and has it done where API servers are reached. `None` where errors stop
-    /// the run; they are reported.
+    /// Decides about every cluster, and carries out the decisions where API servers are reached. `None` where errors
+    /// stop the run; they are reported.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
-        let session = self.args.session(None, None)?;
+        let mut session = self.args.session(None, None)?;
+        let repo = self.args.repo_ref();
+        let inventory = self.inventory.inventory(repo.as_ref());
+        let surveyed = match &self.reader {
+            Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
+            Reader::Dump => Surveyed::default(),
+            Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
+        };
         let findings = session.findings();
         self.args.report(&session, &findings);
         let incomplete = federate_engine::any_error(&findings);
@@ -149,8 +163,6 @@ impl Members<'_> {
             return Ok(None);
         }
         let key = digest_key()?;
-        let repo = self.args.repo_ref();
-        let inventory = self.inventory.inventory(repo.as_ref());
         let options = ReconcileOptions {
             purpose: self.purpose,
             inventory: &inventory,
@@ -163,32 +175,72 @@ impl Members<'_> {
         let (actions, dry_run) = match &self.reader {
             Reader::Dump => (reconciler.observed(), true),
             Reader::Servers(servers) => {
-                (servers.reconcile(&session, &reconciler)?, servers.dry_run.is_some())
+                let remember = Some(&surveyed).filter(|_| self.remember);
+                (servers.reconcile(&session, &reconciler, remember)?, servers.dry_run.is_some())
             }
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::errors(&actions, everything);
-        tell("error", &errors);
-        tell("warning", &report::notes(&actions));
+        report_lines("error", &errors);
+        report_lines("warning", &report::notes(&actions));
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
+
+    /// Reads what the plan is made from and only the clusters know.
+    #[cfg(feature = "live")]
+    fn survey(
+        &self,
+        servers: &Servers<'_>,
+        session: &mut Session,
+        inventory: &Inventory,
+    ) -> Result<Surveyed, Fault> {
+        if servers.check_access {
+            return Ok(Surveyed::default());
+        }
+        let access = servers.access.access(session);
+        let surveyed = session
+            .survey(&access, inventory, (self.remember, &self.args.clusters))
+            .map_err(|error| Fault::Failed(error.to_string()))?;
+        report_lines("warning", &surveyed.warnings);
+        if !self.args.names_memory()
+            && let Some(plan) = surveyed.plan().map_err(Fault::Failed)?
+        {
+            session.remember(plan);
+        }
+        Ok(surveyed)
+    }
+
+    #[cfg(not(feature = "live"))]
+    #[expect(clippy::unused_self, reason = "no cluster is reached")]
+    fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
+        Ok(Surveyed)
+    }
 }
+
+/// Why `--remember` and `--observed` exclude each other.
+const DUMPS_REMEMBER_NOTHING: &str = "--remember reads and keeps the plan in the clusters, and --observed reaches none: leave out one of \
+                                      them";
 
 fn stopped(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Apply { .. } => {
-            "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
+            "nothing was applied; --keep-going skips objects with errors, applies the rest and deletes nothing\n"
         }
         Purpose::Remove => "nothing was deleted\n",
         Purpose::Drift { .. } => {
-            "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
+            "nothing was compared; --keep-going skips objects with errors and compares the rest\n"
         }
     }
 }
 
 impl Servers<'_> {
     #[cfg(feature = "live")]
-    fn reconcile(&self, session: &Session, reconciler: &Reconciler<'_>) -> Result<Actions, Fault> {
+    fn reconcile(
+        &self,
+        session: &Session,
+        reconciler: &Reconciler<'_>,
+        remember: Option<&Surveyed>,
+    ) -> Result<Actions, Fault> {
         let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {
@@ -196,6 +248,7 @@ impl Servers<'_> {
                 DryRun::Server => federate_live::DryRun::Server,
             }),
             wait: self.wait,
+            remember,
             check_access: self.check_access,
             progress: &lines,
         };
@@ -205,14 +258,14 @@ impl Servers<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Actions, Fault> {
+    fn reconcile(&self, _: &Session, _: &Reconciler<'_>, _: Option<&Surveyed>) -> Result<Actions, Fault> {
         let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }
 }
 
-/// Says on standard error what went wrong. What servers answer must not command a terminal.
-fn tell(word: &str, lines: &[String]) {
+/// Writes messages to standard error. Control characters in answers of servers must not reach the terminal.
+fn report_lines(word: &str, lines: &[String]) {
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         say(&format!("{word}: {line}\n"));

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
-use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
 use federate_repo::{Config, Declared, Repo, Role};
 
 pub mod admitted;
@@ -24,6 +24,7 @@ mod lists;
 mod placed;
 pub mod plan;
 pub mod probe;
+mod reads;
 pub mod release;
 pub mod served;
 
@@ -32,6 +33,7 @@ pub use health::{Health, HealthState};
 pub use lists::SharedLists;
 pub use placed::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Memory, Placement, Plan, Unschedulable};
+pub use reads::{ClusterReads, ObjectScope};
 pub use release::Release;
 
 /// A control plane's way of writing policies.
@@ -86,6 +88,13 @@ pub trait Dialect: Sync {
     /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
     /// What a release adds to it is there as in the release that the configuration names.
     fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>>;
+
+    /// The free resources of a cluster, as its control plane computes them from the nodes and pods there; `None`
+    /// where it computes none.
+    fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        let _ = (object, nodes, pods);
+        None
+    }
 
     /// How its control plane reaches the cluster of one of its inventory objects, or why that cannot be told
     /// from the object.
@@ -164,6 +173,11 @@ pub trait ControlPlane: Sync {
     /// What is wrong with its policies, or useless in them. Errors here also keep the policies
     /// concerned out of every decision, as admission would.
     fn check(&self) -> Vec<Finding>;
+
+    /// What its decisions look at in the member clusters. By default nothing.
+    fn cluster_reads(&self) -> ClusterReads {
+        ClusterReads::default()
+    }
 
     /// What is decided about, each independently of the others. The order does not matter; each object is there
     /// once.

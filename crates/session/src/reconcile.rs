@@ -1,5 +1,4 @@
-//! What is to be done in member clusters, from what runs there: decided from dumps, or decided and carried out on
-//! API servers.
+//! The actions in member clusters: decided from dumps, or decided and carried out on API servers.
 
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
@@ -14,51 +13,55 @@ use crate::Session;
 #[cfg(feature = "live")]
 mod servers;
 #[cfg(feature = "live")]
+mod survey;
+#[cfg(feature = "live")]
 pub use servers::ServerOptions;
+#[cfg(feature = "live")]
+pub use survey::Surveyed;
 
-/// The time of an object that nobody will store: API servers write their own.
+/// The time in predicted objects where no clock is set: API servers write their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";
 
-/// What is decided about.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Everything that is to be done.
+    /// Bring the clusters to the rendered objects.
     Apply {
-        /// When objects that are there already are taken over; what their policies say by default.
+        /// When existing objects are adopted; by default as their policies say.
         adopt: Option<Adopt>,
-        /// Whether objects are taken from other tools, too.
+        /// Whether objects are also adopted from other tools.
         force: bool,
-        /// Whether what cannot be changed is deleted and created anew.
+        /// Whether objects with immutable changes are deleted and created again.
         replace: bool,
     },
-    /// That everything that federate manages is deleted, as if nothing were rendered.
+    /// Delete all managed objects, as if nothing were rendered.
     Remove,
-    /// What drifted.
+    /// Report or correct drift.
     Drift {
-        /// Whether what nobody rendered is reported, too: defaults, status, what others added.
+        /// Whether fields that are not rendered are reported, too: defaults, status, additions by others.
         full: bool,
-        /// Whether what drifted is put back.
+        /// Whether drift is corrected.
         correct: bool,
     },
 }
 
-/// How member clusters are brought to what a session renders.
+/// How member clusters are brought to the objects that a session renders.
 pub struct ReconcileOptions<'r> {
-    /// What is decided about.
+    /// The purpose.
     pub purpose: Purpose,
-    /// The object in each cluster that keeps which objects federate manages there.
+    /// The `ApplySet` of the managed objects.
     pub inventory: &'r Inventory,
-    /// What may be deleted; nothing by default.
+    /// The limits of pruning; `None` to delete nothing.
     pub prune: Option<Prune>,
-    /// Whether actions say what objects will be.
+    /// Whether actions contain the resulting objects.
     pub results: bool,
     /// The clusters; all of them if empty.
     pub clusters: &'r [String],
-    /// The key of the digests that stand for values of Secrets.
+    /// The key of the digests that replace values of Secrets.
     pub key: &'r DigestKey,
 }
 
-/// What was decided about the clusters, or done.
+/// The actions in the clusters.
 #[derive(Default)]
 struct Reconciled {
     actions: Vec<Action>,
@@ -76,13 +79,13 @@ impl Reconciled {
     }
 }
 
-/// The decisions about all clusters, with all that they are made of.
+/// Decides about all clusters.
 pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
-    /// A rendering of nothing, where everything is to be deleted.
+    /// An empty rendering, where everything is deleted.
     nothing: Option<Rendering>,
     now: String,
     repo: Option<RepoRef>,
@@ -90,8 +93,8 @@ pub struct Reconciler<'r> {
 }
 
 impl<'r> Reconciler<'r> {
-    /// Prepares decisions about what a session renders. Where its findings have errors, what is in error is left
-    /// out and nothing is deleted.
+    /// Prepares the decisions about the objects that a session renders. Where its findings have errors, the objects
+    /// concerned are skipped and nothing is deleted.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
@@ -99,19 +102,19 @@ impl<'r> Reconciler<'r> {
         Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
     }
 
-    /// The same for a known repo: the parents of `ApplySets` remember it, and those of another are refused.
+    /// Sets the repo, which the parents of `ApplySet`s record; those of another repo are refused.
     #[must_use]
     pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
         Self { repo, ..self }
     }
 
-    /// The same, which also makes the members of another `ApplySet` members of its own.
+    /// Also takes over the members of another `ApplySet`.
     #[must_use]
     pub fn moving(self, moved: Option<Inventory>) -> Self {
         Self { moved, ..self }
     }
 
-    /// Decides from what the session was given of what runs, and does nothing.
+    /// Decides by the observed objects of the session, and changes nothing.
     pub fn observed(&self) -> Actions {
         self.with(false, |deciding| {
             let customs = self.customs();
@@ -127,12 +130,12 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    /// `server`: whether API servers decide about what is not known here.
+    /// Runs `work` with everything that decisions need. `server` is whether API servers decide.
     fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(Adopt::Never), false, false, false),
-            // Whoever manages an object: that it differs from what is rendered is reported.
+            // Differences are reported whoever manages the object.
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
         let config = &self.session.repo().config;
@@ -168,14 +171,14 @@ impl<'r> Reconciler<'r> {
         self.nothing.as_ref().unwrap_or_else(|| self.session.rendering())
     }
 
-    /// The clusters that are asked for.
+    /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
         let names = self.options.clusters;
         let asked = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
         self.session.clusters().iter().filter(asked)
     }
 
-    /// The kinds that definitions among the live and the rendered objects make.
+    /// The kinds that definitions among the live and the rendered objects define.
     fn customs(&self) -> Vec<Kind> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
@@ -185,7 +188,7 @@ impl<'r> Reconciler<'r> {
     }
 }
 
-/// What is known of a kind; of one that nobody defines, nothing but its name.
+/// The kind of an object; without a schema where it is neither built in nor defined.
 fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
     let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
     Kind::builtin(&id.api_version, &id.kind)

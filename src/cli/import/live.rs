@@ -9,7 +9,7 @@ use crate::cli::settings::{Format, outcome};
 use crate::cli::{Exit, Fault, print, print_value, say, styled};
 use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
-use federate_engine::actions::import::{Rules, judge};
+use federate_engine::actions::import::{Rules, check};
 use federate_engine::any_error;
 use federate_engine::import::live::{self, FileChange, ImportOptions, Taken, TakenObject};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
@@ -119,7 +119,7 @@ impl LiveArgs {
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for found in fetched.found {
-            match judge(&found.object, found.named, rules) {
+            match check(&found.object, found.named, rules) {
                 Ok(warning) => {
                     told.extend(warning);
                     objects.push((found.object, found.kind));

@@ -1,4 +1,4 @@
-//! API servers as what is read and acted upon: a job for each cluster, and the outcomes.
+//! Reconciles clusters through their API servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +13,20 @@ use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_live::{Access, ApplyOptions, ClusterState, Decider, DesiredState, DryRun, Error, Progress};
 use federate_repo::Config;
 
+use super::survey::{Surveyed, remembered};
 use super::{Purpose, Reconciled, Reconciler};
 
-/// How API servers are used.
+/// How API servers are reconciled.
 pub struct ServerOptions<'s> {
-    /// How far a dry run goes; `None` where everything is done.
+    /// How far a dry run goes; `None` where changes are made.
     pub dry_run: Option<DryRun>,
-    /// How long to wait until everything is healthy; `None` not to.
+    /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
-    /// Whether it is only asked whether everything is allowed.
+    /// Whether the clusters are to remember the plan, after this survey of what they remember.
+    pub remember: Option<&'s Surveyed>,
+    /// Whether only rights are checked.
     pub check_access: bool,
-    /// Who is shown how far clusters are.
+    /// Receives the progress of clusters.
     pub progress: &'s dyn Progress,
 }
 
@@ -35,18 +38,21 @@ impl Reconciler<'_> {
         if options.check_access {
             return self.check_access(access, &jobs);
         }
-        // A dry run that sends nothing predicts. Drift does not: what is put back is what the API server would answer.
+        // A dry run that sends nothing predicts. Drift compares with the answers of the API server.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
         let asked = drift || options.dry_run != Some(DryRun::Client);
         self.with(asked, |deciding| {
-            // What puts drift back does not make the commit run.
+            // Correcting drift does not change which commit runs.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
+            let remember = options.remember.filter(|_| !drift);
+            let remember = remember.map(|surveyed| remembered(self.session, surveyed.newest.as_ref()));
             let how = ApplyOptions {
                 inventory: deciding.rules.inventory,
                 repo: repo.as_ref(),
                 moved: self.moved.as_ref(),
                 dry_run: options.dry_run,
+                remember: remember.as_ref(),
                 asked,
                 wait: options.wait,
                 progress: options.progress,
@@ -63,7 +69,7 @@ impl Reconciler<'_> {
         })
     }
 
-    /// What an apply may not do, as the error of each cluster.
+    /// The missing rights, as the error of each cluster.
     fn check_access(&self, access: &Access, jobs: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
         let mut all = Reconciled::default();
@@ -145,7 +151,7 @@ impl Decider for SessionDecider<'_> {
     }
 }
 
-/// What a cluster knows of a kind. Of one that it does not serve nothing is known, until sending the object says so.
+/// The kind of an object in a cluster; without a schema where the cluster does not serve it.
 fn kind(seen: &ClusterState, object: &ObjectRef) -> Kind {
     let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
     seen.kinds.of(object).cloned().unwrap_or_else(unserved)
