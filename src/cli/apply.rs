@@ -58,6 +58,14 @@ pub(super) struct Apply {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     move_from: Option<Inventory>,
 
+    /// Keep the plan in each cluster, beside the parent of the `ApplySet`, and decide by the newest one that is kept
+    /// there
+    ///
+    /// The next apply with --remember decides by that plan as by --previous, from whatever machine it runs.
+    /// --previous and --fresh take precedence over the plan that is kept.
+    #[arg(long)]
+    remember: bool,
+
     #[command(flatten)]
     prune: PruneArgs,
 
@@ -110,6 +118,7 @@ impl Apply {
             args: &self.args,
             inventory: &self.inventory,
             moved: self.move_from.as_ref(),
+            remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Apply {
                 adopt: self.adopt.map(Adopt::rule),

@@ -163,6 +163,11 @@ impl RepoArgs {
         }
     }
 
+    /// Whether it is said which plan is the scheduler's memory, or that there is none.
+    pub(super) fn names_memory(&self) -> bool {
+        self.fresh || self.previous.is_some()
+    }
+
     /// Reads the repo from `source`; `output` is the output folder within it.
     pub(super) fn session_of(
         &self,

@@ -18,7 +18,7 @@ fn conflict(sandbox: &Sandbox) -> String {
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
     assert_eq!(action["action"], "conflict", "{action}");
     let reason = action["reason"].as_str().unwrap();
-    assert!(reason.ends_with("--adopt if-no-restart (or always) would all the same"), "{reason}");
+    assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it all the same"), "{reason}");
     let adopted =
         sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt if-no-restart -o json");
     assert!(adopted.code(0).out.contains("\"adopt\""));

@@ -125,20 +125,21 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
     Some(finding)
 }
 
-/// The finding for a strategy that divides by free resources over clusters that report none.
-pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+/// The clusters that a policy divides replicas between by free resources, and whose free resources nothing is known of.
+pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster]) -> Vec<&'c Cluster> {
     let placement = &policy.spec.placement;
     let strategy = Strategy::of(placement.replica_scheduling.as_ref());
     if !matches!(strategy, Strategy::Dynamic | Strategy::Aggregated) {
-        return None;
+        return Vec::new();
     }
     let screen = policy.screen(clusters);
-    let unknown: Vec<&str> = clusters
-        .iter()
-        .enumerate()
-        .filter(|(index, c)| c.capacity.is_none() && screen.selects(*index))
-        .map(|(_, c)| c.name.as_ref())
-        .collect();
+    let unknown = clusters.iter().enumerate().filter(|(at, c)| c.capacity.is_none() && screen.selects(*at));
+    unknown.map(|(_, cluster)| cluster).collect()
+}
+
+/// A strategy that weighs free resources needs to know them.
+pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+    let unknown: Vec<&str> = without_capacity(policy, clusters).iter().map(|c| c.name.as_ref()).collect();
     if unknown.is_empty() {
         return None;
     }

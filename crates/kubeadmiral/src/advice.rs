@@ -31,19 +31,20 @@ pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>
     findings
 }
 
-/// The finding about a policy that weighs free resources which are not known.
-pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+/// The clusters that a policy divides replicas between by free resources, and whose free resources nothing is known of.
+pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster]) -> Vec<&'c Cluster> {
     let spec = &policy.spec;
     let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.wishes.weights;
-    let unknown: Vec<&str> = clusters
-        .iter()
-        .enumerate()
-        .filter(|(at, c)| {
-            c.joined && c.capacity.is_none() && (!policy.wishes.names || policy.wishes.named[*at])
-        })
-        .map(|(_, c)| c.name.as_ref())
-        .collect();
-    if !weighs || unknown.is_empty() {
+    let unknown = clusters.iter().enumerate().filter(|(at, c)| {
+        c.joined && c.capacity.is_none() && (!policy.wishes.names || policy.wishes.named[*at])
+    });
+    if weighs { unknown.map(|(_, cluster)| cluster).collect() } else { Vec::new() }
+}
+
+/// A policy that weighs free resources which nobody knows.
+pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
+    let unknown: Vec<&str> = without_capacity(policy, clusters).iter().map(|c| c.name.as_ref()).collect();
+    if unknown.is_empty() {
         return None;
     }
     let shown = finding::list(&unknown, 5);

@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::served::Served;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Subject,
-    Unschedulable, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
+    Subject, Unschedulable, Variant,
 };
 
 mod advice;
@@ -114,6 +114,10 @@ impl Dialect for KubeAdmiral {
 
     fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
         Ok(cluster::read(object, strict))
+    }
+
+    fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        Some(cluster::capacity(&capacity::resources(nodes, pods, &[]).write()))
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {
@@ -255,6 +259,13 @@ impl ControlPlane for KubeAdmirals<'_> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
         self.findings.iter().cloned().chain(unknown).collect()
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let policies = self.policies.policies.values();
+        let unknown = policies.flat_map(|policy| advice::without_capacity(policy, self.clusters));
+        let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn subjects(&self) -> Vec<Subject> {

@@ -19,7 +19,8 @@ use federate_repo::{Claimed, Declared, Role, Template};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Variant,
+    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads,
+    Variant,
 };
 
 mod api;
@@ -316,6 +317,17 @@ impl ControlPlane for KubeFeds<'_> {
             findings.extend(validate::useless(self));
         }
         findings
+    }
+
+    fn cluster_reads(&self) -> ClusterReads {
+        let mut reads = ClusterReads::default();
+        for federated in self.federated.iter().filter(|f| self.preference_of(f).is_some()) {
+            reads.add_workload(&federated.target);
+        }
+        for template in self.templates.iter().filter(|template| v1::observes(template)) {
+            reads.add_workload(&template.object.id);
+        }
+        reads
     }
 
     fn subjects(&self) -> Vec<federate_dialect::Subject> {

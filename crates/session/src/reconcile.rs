@@ -13,7 +13,11 @@ use crate::Session;
 #[cfg(feature = "live")]
 mod servers;
 #[cfg(feature = "live")]
+mod survey;
+#[cfg(feature = "live")]
 pub use servers::ServerOptions;
+#[cfg(feature = "live")]
+pub use survey::Surveyed;
 
 /// The creation time of objects in local predictions; API servers set their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";

@@ -103,7 +103,12 @@ struct Part {
     withdrawn: bool,
 }
 
-/// A decision with what explains it.
+/// Whether decisions about a template look at what runs of it in the clusters.
+pub(super) fn observes(template: &Template) -> bool {
+    matches!(Divided::of(&template.object.id), Divided::Replicas(_))
+}
+
+/// A decision with everything that explains it.
 pub(super) struct Decision<'d> {
     object: &'d Object,
     requirements: Result<Vec<Requirement>, (&'static str, String)>,
