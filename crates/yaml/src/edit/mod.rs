@@ -116,7 +116,7 @@ fn one_chunk(
         return Ok(edited);
     }
     rewritten.extend(documents);
-    Ok(rewritten(text, &after))
+    Ok(rewrite(text, &after))
 }
 
 /// The text after the edits of its document number `nth`, if they are possible in place.
@@ -161,7 +161,7 @@ fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
 }
 
 /// The documents written from scratch, in the format and with the line endings of the text that they replace.
-fn rewritten(text: &str, documents: &[Value]) -> String {
+fn rewrite(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
     let json = json::read(text).is_some();
     for (nth, document) in documents.iter().enumerate() {
