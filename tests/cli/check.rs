@@ -70,7 +70,7 @@ fn many_findings_are_counted_not_listed() {
 }
 
 #[test]
-fn an_invalid_cluster_is_told_once() {
+fn an_invalid_cluster_is_reported_once() {
     let repo = Sandbox::web();
     repo.write(
         "clusters.yaml",

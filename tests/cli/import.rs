@@ -187,7 +187,7 @@ fn what_was_done_for_machines() {
 }
 
 #[test]
-fn styles_that_cannot_be_edited_are_written_anew_and_told() {
+fn uneditable_styles_are_rewritten_and_reported() {
     let text = "apiVersion: v1\nkind: ConfigMap # c\nmetadata: &m\n  labels: &l {a: b}\n  name: x\n  annotations: *l\n";
     let repo = Sandbox::new().file("a.yaml", text);
     let ran = repo.run("import -f a.yaml --policy p").code(0);
@@ -243,19 +243,19 @@ spec:
 }
 
 #[test]
-fn misunderstandings_are_told() {
+fn invalid_options_are_refused() {
     let repo = live().file("values.yaml", "replicas: 2\n").file("broken.yaml", "a: [\n");
     for (line, message) in [
-        ("import -f live.yaml", "give --policy NAME, or --cluster-policy NAME"),
-        ("import -f live.yaml --policy Not/One", "cannot be the name of a policy"),
+        ("import -f live.yaml", "name the policy that places the objects"),
+        ("import -f live.yaml --policy Not/One", "is not a valid policy name"),
         ("import -f live.yaml --policy p --cluster-policy p", "cannot be used with"),
-        ("import -f live.yaml --policy p --as nobody", "`nobody` takes no objects in; --as can be karmada"),
+        ("import -f live.yaml --policy p --as nobody", "`nobody` cannot import objects; --as can be karmada"),
         ("import -f live.yaml --policy p --as karmada", "Karmada's policies select objects by themselves"),
         ("import -f live.yaml --cluster m1 --as kubefleet", "KubeFleet's placements select objects"),
         ("import -f live.yaml --policy p --enable", "add --as kubefed"),
         ("import -f live.yaml --policy p --as kubefed", "holds its own placement"),
         ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
-        ("import -f - --policy p -i", "standard input cannot be written back"),
+        ("import -f - --policy p -i", "cannot write back to standard input"),
         ("import -f absent.yaml --policy p", "absent.yaml: No such file"),
         ("import -f values.yaml --policy p", "there is no Kubernetes object in this file"),
         ("import -f broken.yaml --policy p", "broken.yaml:1:4"),

@@ -130,8 +130,8 @@ fn an_upgrade_is_compared_before_it_is_done() {
 fn releases_are_named_by_control_plane() {
     let repo = repo(4);
     for (named, said) in [
-        ("karmada", "it is not of the form NAME=VERSION"),
-        ("kubefed=1", "there are no releases of `kubefed`, but of karmada and kubefleet"),
+        ("karmada", "expected NAME=VERSION"),
+        ("kubefed=1", "unknown control plane `kubefed`; releases can be chosen for karmada and kubefleet"),
         ("kubefleet=0.9", "KubeFleet has no release `0.9`"),
     ] {
         let ran = repo.run(&format!("diff --to-version {named}")).code(2);
