@@ -192,7 +192,7 @@ fn clusters_come_and_go() {
     let only = sandbox.run("diff --from main --cluster m3").code(1).out;
     assert!(!only.contains("m2") && only.contains("m3"), "{only}");
     let said = sandbox.run("diff --from main --cluster m4").code(2).err;
-    assert!(said.contains("no cluster `m4` in the inventory (there are: m1, m2, m3)"), "{said}");
+    assert!(said.contains("no cluster `m4` in the inventory, which has: m1, m2, m3"), "{said}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn one_broken_file_hides_nothing_else() {
 #[test]
 fn an_unknown_cluster_is_named() {
     let ran = Sandbox::web().run("plan --cluster m3").code(2);
-    assert_eq!(ran.err, "error: no cluster `m3` in the inventory (there are: m1, m2)\n");
+    assert_eq!(ran.err, "error: no cluster `m3` in the inventory, which has: m1, m2\n");
 }
 
 #[test]
