@@ -61,7 +61,10 @@ fn nothing_changed_is_a_sentence_and_0() {
     let ran = sandbox.run("diff --from main").code(0);
     assert_eq!((ran.out.as_str(), ran.err.as_str()), ("main and work tree render the same\n", ""));
     let markdown = sandbox.run("diff --from main --to HEAD -o markdown").code(0).out;
-    assert!(markdown.ends_with("`main` → `HEAD`: both revisions render the same manifests for every cluster.\n"), "{markdown}");
+    assert!(
+        markdown.ends_with("`main` → `HEAD`: both revisions render the same manifests for every cluster.\n"),
+        "{markdown}"
+    );
 }
 
 #[test]

@@ -109,7 +109,10 @@ m2           0     2         0        2
 fn what_is_not_there_is_an_error() {
     let repo = Sandbox::web();
     for (scenario, words) in [
-        ("", "the scenario is empty: name at least one event, such as `--lose CLUSTER`, or use `--each cluster`"),
+        (
+            "",
+            "the scenario is empty: name at least one event, such as `--lose CLUSTER`, or use `--each cluster`",
+        ),
         ("--lose m9", "no cluster `m9` in the inventory (there are: m1, m2)"),
         ("--scale deployment/shop/db=3", "the repo has no template `deployment/shop/db`"),
         ("--capacity m1=50%", "cluster `m1` cannot be resized: nothing is known of its capacity"),
