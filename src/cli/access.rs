@@ -50,6 +50,7 @@ impl AccessArgs {
         };
         federate_live::Access {
             kubeconfig: self.kubeconfig.clone(),
+            given: None,
             contexts: session.repo().config.contexts.clone(),
             hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),

@@ -160,7 +160,7 @@ impl Render {
 
     /// The manifests for the selected clusters.
     fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
-        let mut manifests = rendering.standing(|object, cluster| folder.earlier(object, cluster));
+        let mut manifests = rendering.with_retained(|object, cluster| folder.earlier(object, cluster));
         for manifest in &mut manifests {
             manifest.narrow(|cluster| self.args.wants(cluster));
         }

@@ -10,7 +10,7 @@ use super::import::read;
 use super::settings::outcome;
 use super::{Exit, Fault, say, use_color};
 use federate_engine::any_error;
-use federate_engine::snapshot::{self, Counts, DESCRIPTION};
+use federate_engine::snapshot::{self, Contents, DESCRIPTION};
 use federate_repo::{File, Repo};
 use federate_report::findings;
 use federate_session::DIALECTS;
@@ -20,7 +20,8 @@ use federate_session::DIALECTS;
 /// -f reads the output of `kubectl get -o yaml` from the control plane's API server: inventory objects
 /// (`Cluster`, `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers
 /// (`ResourceBinding` and `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed;
-/// bindings, placements and policy snapshots of KubeFleet). Objects of other kinds are ignored.
+/// bindings, placements and policy snapshots of KubeFleet). The Deployments of Karmada's scheduler and controller
+/// manager, or the `Karmada` object of its operator, name the release. Objects of other kinds are ignored.
 ///
 /// federate writes DIR/clusters/<control plane>/<cluster>.yaml, DIR/placements.yaml, and DIR/snapshot.yaml,
 /// which describes the snapshot. With --previous DIR/placements.yaml, a plan continues from there: it decides
@@ -70,15 +71,29 @@ impl Snapshot {
             .map_err(|error| Fault::Failed(error.to_string()))?;
         write(&self.out, &snapshot)?;
         if !self.quiet {
-            for (control_plane, Counts { clusters, placements }) in &snapshot.description.control_planes {
-                say(&format!(
-                    "{control_plane}: {clusters} clusters and {placements} placements in {}\n",
-                    self.out.display()
-                ));
+            for (control_plane, contents) in &snapshot.description.control_planes {
+                say(&summary(control_plane, contents, &self.out));
             }
         }
         Ok(outcome(&found))
     }
+}
+
+/// The content of the snapshot for one control plane, and how to plan by the rules of its release.
+fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
+    let Contents { clusters, placements, version, unknown_version } = contents;
+    let mut text =
+        format!("{control_plane}: {clusters} clusters and {placements} placements in {}\n", out.display());
+    if let Some(version) = version {
+        text.push_str(&format!(
+            "{control_plane}: release {version} runs; write `dialects: {{{control_plane}: {{version: \"{version}\"}}}}` \
+             into federate.yaml to decide by its rules\n"
+        ));
+    }
+    if let Some(unknown) = unknown_version {
+        text.push_str(&format!("{control_plane}: {unknown}\n"));
+    }
+    text
 }
 
 /// Writes the snapshot next to the folder, then renames it into place.

@@ -60,7 +60,7 @@ fn kubeadmiral_names_the_annotation_that_is_missing() {
         ),
         (
             format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"regexp\":\"*\"}}'"),
-            "its annotation `kubeadmiral.io/clusters-to-adopt` cannot be read: `regexp` is no regular expression",
+            "its annotation `kubeadmiral.io/clusters-to-adopt` cannot be read: `regexp` is not a regular expression",
         ),
     ] {
         write(&annotations);

@@ -206,7 +206,7 @@ fn settings_that_no_dialect_knows_are_errors_with_their_place() {
     repo.write("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespace: ^sh\n  nope: {}\n");
     let ran = repo.run("check").code(2);
     for part in
-        ["federate.yaml:3:5", "knows no setting `excludeNamespace`", "federate.yaml:4:3", "no dialect `nope`"]
+        ["federate.yaml:3:5", "has no setting `excludeNamespace`", "federate.yaml:4:3", "no dialect `nope`"]
     {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }

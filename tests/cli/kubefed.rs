@@ -51,8 +51,8 @@ fn each_cluster_is_explained() {
         "ReplicaSchedulingPreference shop/web (shop.yaml:15) decides clusters and replicas",
         "FederatedNamespace shop/shop (shop.yaml:1) limits it",
         "round 1, 10 by weight over 2",
-        "FederatedNamespace shop/shop leaves it out: not named in `placement.clusters`; the 5 replicas scheduled there are lost",
-        "it is not ready, so the scheduler leaves it out",
+        "FederatedNamespace shop/shop excludes it: not named in `placement.clusters`; the 5 replicas scheduled there are lost",
+        "it is not ready, so the scheduler skips it",
         "alpha: FederatedDeployment shop/web (shop.yaml:6) changed /spec/template/spec/containers/0/image",
         "alpha: ReplicaSchedulingPreference shop/web (shop.yaml:15) changed /spec/replicas",
     ] {

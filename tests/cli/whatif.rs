@@ -115,10 +115,10 @@ fn what_is_not_there_is_an_error() {
         ),
         ("--lose m9", "no cluster `m9` in the inventory (there are: m1, m2)"),
         ("--scale deployment/shop/db=3", "the repo has no template `deployment/shop/db`"),
-        ("--capacity m1=50%", "cluster `m1` cannot be resized: nothing is known of its capacity"),
+        ("--capacity m1=50%", "cluster `m1` cannot be resized: its capacity is unknown"),
         ("--taint m1=gpu", "`m1=gpu` is not CLUSTER=KEY[=VALUE]:EFFECT"),
         ("--add web.yaml", "web.yaml contains no inventory object"),
-        ("--add clusters.yaml", "the inventory has a cluster `m1` already"),
+        ("--add clusters.yaml", "the inventory already has a cluster `m1`"),
     ] {
         let ran = repo.run(&format!("whatif {scenario}")).code(2);
         assert!(ran.err.contains(words), "`{words}` is not in\n{}", ran.err);

@@ -3,6 +3,9 @@
 //!
 //! This crate decides nothing; the dialects do.
 
+// The macro `crd!` names this crate, here as elsewhere.
+extern crate self as federate_kubernetes;
+
 pub mod cluster;
 pub mod condition;
 pub mod connection;

@@ -10,10 +10,12 @@ use super::finding::list as listed;
 use super::quantity::Quantity;
 use super::{Finding, Object};
 
+mod crd;
 mod cursor;
 mod nearest;
 mod refusals;
 
+pub use crd::Schema;
 pub use cursor::Cursor;
 pub use nearest::nearest;
 pub use refusals::{Refusals, Rules, check_by};

@@ -6,29 +6,31 @@ use super::object::Labels;
 
 mod parse;
 
-/// A `metav1.LabelSelector`. The empty selector matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Labels that must be present with these values.
-    #[serde(skip_serializing_if = "Labels::is_empty", deserialize_with = "null_default")]
-    pub match_labels: Labels,
-    /// Requirements that must all be met.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
-    pub match_expressions: Vec<Requirement>,
+crate::crd! {
+    /// A `metav1.LabelSelector`. The empty selector matches everything.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct LabelSelector {
+        /// Every pair must be there.
+        #[serde(skip_serializing_if = "Labels::is_empty")]
+        pub match_labels: Labels = optional("matchLabels"),
+        /// Every requirement must hold.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub match_expressions: Vec<Requirement> = optional("matchExpressions"),
+    }
 }
 
-/// One requirement on one key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Requirement {
-    /// The key.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist` (terms for nodes and clusters also have `Gt` and `Lt`).
-    pub operator: String,
-    /// The values of `In` and `NotIn`.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
-    pub values: Vec<String>,
+crate::crd! {
+    /// One requirement on one key.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Requirement {
+        /// The key of the label or field.
+        pub key: String = required("key"),
+        /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
+        pub operator: String = required("operator"),
+        /// The values of `In` and `NotIn`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub values: Vec<String> = optional("values"),
+    }
 }
 
 /// Deserializes `null` as the type's empty value, as Go does for lists and maps.

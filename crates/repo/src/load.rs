@@ -149,15 +149,30 @@ const COUNTS: [(&str, &str, &str); 6] = [
 /// Refuses counts that an API server refuses, because no control plane would receive them.
 fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
     for (_, _, pointer) in COUNTS.into_iter().filter(|(g, k, _)| *g == group && *k == kind) {
-        let Some(Value::Number(count)) = value.pointer(pointer) else { continue };
-        let whole = count.is_i64() || count.is_u64();
-        if whole && count.as_u64().is_none_or(|count| i32::try_from(count).is_err()) {
-            let field = pointer.trim_start_matches('/').replace('/', ".");
-            let message = format!("`{field}` is {count}, but an API server only accepts 0 to {}", i32::MAX);
-            return Err(Invalid { code: "invalid-object", pointer, message, help: None });
-        }
+        let shown = match value.pointer(pointer) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Number(count)) if is_count(count) => continue,
+            Some(Value::Number(count)) => count.to_string(),
+            // The value could be a credential.
+            Some(_) => "not a number".to_owned(),
+        };
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        let message = format!(
+            "`{field}` is {shown}, but an API server only accepts whole numbers from 0 to {}",
+            i32::MAX
+        );
+        return Err(Invalid { code: "invalid-object", pointer, message, help: None });
     }
     Ok(())
+}
+
+/// Whether an API server decodes a number as such a count. `3.0` in YAML is 3.
+fn is_count(number: &serde_json::Number) -> bool {
+    match (number.as_u64(), number.as_f64()) {
+        (Some(count), _) => i32::try_from(count).is_ok(),
+        (None, Some(count)) => count.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&count),
+        (None, None) => false,
+    }
 }
 
 fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {

@@ -151,7 +151,7 @@ impl<'r> Interpretation<'r> {
     }
 
     /// A new object that is also in another file, or twice in the changed files.
-    fn twice<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+    fn duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
         let identity = |object: &Object| {
             let id = &object.id;
             (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
@@ -89,13 +90,23 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     walk.run();
     walk.findings.extend(selection.unused(&walk.files));
     let Walk { files, mut findings, .. } = walk;
+    let total = AtomicUsize::new(0);
+    let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
     let read: Vec<Result<File, Finding>> = files
         .into_par_iter()
-        .map(|(path, real)| match source.read(&real) {
-            Ok(bytes) => Ok(File { path: path.into(), bytes: bytes.into() }),
-            Err(why) => Err(unreadable(&path, &why)),
+        .map(|(path, real)| {
+            // Once there is too much, nothing is kept, so that the result does not depend on the order.
+            let bytes = if is_full() { Err(String::new()) } else { source.read(&real) };
+            let bytes = bytes.map_err(|why| unreadable(&path, &why))?;
+            total.fetch_add(bytes.len(), Ordering::Relaxed);
+            Ok(File { path: path.into(), bytes: bytes.into() })
         })
         .collect();
+    if is_full() {
+        let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
+        findings.push(unreadable("", &why).help("narrow it with `paths` in federate.yaml"));
+        return (Vec::new(), findings);
+    }
     let mut files = Vec::with_capacity(read.len());
     for result in read {
         match result {
@@ -124,6 +135,20 @@ fn kustomization(path: &str) -> Finding {
         .help("add the output of `kustomize build` to the repo, or list this file in .federateignore")
 }
 
+/// The most bytes that all files may have together. A revision of git holds them compressed: a small one could hold any
+/// number of bytes.
+const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
+/// The most that the paths of all listed files and folders may [`cost`] together. A few small git trees that hold each
+/// other several times stand for any number of folders.
+const MAX_LISTED: usize = 128 << 20;
+
+/// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
+fn cost(path: &str) -> usize {
+    let depth = path.matches('/').count();
+    path.len() + 32 + depth * depth / 4
+}
+
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
@@ -137,6 +162,8 @@ struct Walk<'s> {
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
+    /// What all listed paths cost.
+    listed: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -150,6 +177,7 @@ impl<'s> Walk<'s> {
             seen: BTreeSet::new(),
             files: BTreeMap::new(),
             findings: Vec::new(),
+            listed: 0,
         }
     }
 
@@ -166,6 +194,11 @@ impl<'s> Walk<'s> {
                         unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
                     );
                     return;
+                }
+                if self.listed > MAX_LISTED {
+                    let why = "the repo has too many files and folders, or too deep ones";
+                    let help = "name folders without manifests in .federateignore";
+                    return self.findings.push(unreadable(&path, why).help(help));
                 }
             }
             match self.links.pop_first() {
@@ -217,6 +250,7 @@ impl<'s> Walk<'s> {
 
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
+        self.listed += cost(&path);
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
@@ -274,4 +308,34 @@ pub(crate) fn outside(path: &str, target: &str) -> Finding {
     let message = format!("the symbolic link `{path}` points outside of the repo, to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
         .help("copy the target into the repo, or list the link in .federateignore")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with this many files of 64 KiB.
+    struct Large(usize);
+
+    impl Source for Large {
+        fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+            let entry = |number| Entry { name: format!("{number}.yaml"), kind: EntryKind::File };
+            Ok((0..self.0).map(entry).collect())
+        }
+
+        fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+            Ok(vec![b'#'; 64 << 10])
+        }
+    }
+
+    #[test]
+    fn files_have_a_limit_together() {
+        let (selection, _) = Selection::new(&Config::default(), None);
+        let (files, findings) = super::read(&Large(16), &selection);
+        assert_eq!((files.len(), findings.len()), (16, 0));
+        let (files, findings) = super::read(&Large(100), &selection);
+        assert!(files.is_empty());
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].message.contains("the files of the repo have more than 1 MiB"), "{findings:?}");
+    }
 }

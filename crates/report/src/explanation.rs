@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::table::TextStyle;
-use federate_dialect::{ClusterVerdict, Explanation, OverrideChange};
+use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 use federate_kubernetes::{ClusterName, Origin, finding};
 
 /// What the overrides changed for some clusters, or why nothing is sent to them.
@@ -50,6 +50,9 @@ pub fn text(explained: &Explained, style: TextStyle) -> String {
     if let Some(unschedulable) = &e.placement.unschedulable {
         section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
     }
+    if let Some(progress) = e.deletion_progress {
+        section(&mut out, "Deletion", &[deletion(progress)]);
+    }
     clusters(&mut out, &e.clusters, style);
     let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
     section(&mut out, "Overrides", &lines);
@@ -64,6 +67,19 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
     for line in lines {
         let _ = writeln!(out, "  {line}");
     }
+}
+
+fn deletion(progress: DeletionProgress) -> String {
+    let members = match progress.state {
+        DeletionState::Done => "nothing is left to do in the clusters",
+        DeletionState::Waiting => "waiting for objects in the clusters to go",
+        DeletionState::Failed => {
+            "it cannot continue: a cluster is not ready, or the deletion options cannot be read"
+        }
+    };
+    let finalizer =
+        if progress.finalizer_removed { "the finalizer is removed" } else { "the finalizer stays" };
+    format!("{members}; {finalizer}")
 }
 
 fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {

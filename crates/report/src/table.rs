@@ -46,7 +46,8 @@ impl TextStyle {
 /// The smallest width of the column of clusters.
 const CLUSTERS_MIN: usize = 30;
 
-/// The plan as a table with a summary line. `clusters` is the size of the inventory.
+/// The plan as a table with a summary line and the releases that decided. `clusters` is the size of the
+/// inventory.
 pub fn plan(plan: &Plan, clusters: usize, style: TextStyle) -> String {
     let mut out = String::new();
     let rows: Vec<[String; 3]> = plan.placements.iter().map(cells).collect();
@@ -77,6 +78,11 @@ pub fn plan(plan: &Plan, clusters: usize, style: TextStyle) -> String {
         let _ = writeln!(out, "{name:object$}  {}", style.paint(AnsiColor::Yellow, "no policy matches"));
     }
     let _ = writeln!(out, "\n{}", style.bold(&summary(plan, clusters)));
+    let releases: Vec<String> =
+        plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
+    if !releases.is_empty() {
+        let _ = writeln!(out, "decided by the rules of {}", releases.join(", "));
+    }
     out
 }
 

@@ -21,6 +21,7 @@ const ATTEMPTS: u32 = 10;
 
 /// Why nothing was committed. No branch has moved.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error<E> {
     /// The session could not be opened.
     #[error(transparent)]
@@ -133,7 +134,7 @@ impl Commit<'_> {
         let clusters = self.affected(session.plan(), &home);
         let bases = self.layout.read(repository, home, &clusters, tip)?;
         let manifests =
-            session.rendering().standing(|object, cluster| bases.earlier(repository, object, cluster));
+            session.rendering().with_retained(|object, cluster| bases.earlier(repository, object, cluster));
         let plan = previous::write(session.plan());
         let trailers = provenance.trailers(&plan);
         let tree = Tree::new(plan, manifests)?;

@@ -27,7 +27,7 @@ impl RenderedState {
         Self {
             clusters: session.clusters().to_vec(),
             plan: session.plan().clone(),
-            manifests: session.rendering().standing(held),
+            manifests: session.rendering().with_retained(held),
         }
     }
 

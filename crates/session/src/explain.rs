@@ -9,6 +9,7 @@ use crate::Session;
 
 /// Why a name does not identify one object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotFound {
     /// No object has this name.
     #[error("no template and no policy {kind}/{name} in the repo")]

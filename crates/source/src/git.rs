@@ -16,6 +16,7 @@ mod ancestry;
 mod changed;
 mod discover;
 mod isolation;
+mod leftovers;
 mod link;
 pub mod program;
 mod resolve;
@@ -29,6 +30,7 @@ pub use resolve::{Resolved, Tag, rev_and_path};
 
 /// Why a revision cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The folder is not in a git repository.
     #[error("{} is not in a git repository{}", .folder.display(), reason(.why))]
@@ -131,6 +133,7 @@ pub struct Revision {
     idle: Mutex<Vec<Repository>>,
     /// The objects in all listed folders, by path.
     known: Mutex<BTreeMap<String, Oid>>,
+    links: link::Links,
 }
 
 impl Revision {
@@ -146,7 +149,7 @@ impl Revision {
             _ => place.unreadable(&e),
         })?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
-        Ok(Self { place, commit, root, idle, known })
+        Ok(Self { place, commit, root, idle, known, links: link::Links::default() })
     }
 
     /// The commit.
@@ -183,6 +186,19 @@ impl Revision {
     }
 }
 
+/// The largest tree that is read, in bytes: a small pack can hold a tree of any size, as a delta that repeats one entry.
+const MAX_TREE_BYTES: usize = 16 << 20;
+
+/// A tree of a size that can be held in memory.
+fn find_tree(repository: &Repository, id: Oid) -> Result<Tree<'_>, git2::Error> {
+    let (size, _) = repository.odb()?.read_header(id)?;
+    if size > MAX_TREE_BYTES {
+        let why = format!("the entries of a folder have more than {} MiB", MAX_TREE_BYTES >> 20);
+        return Err(git2::Error::new(ErrorCode::GenericError, git2::ErrorClass::Tree, why));
+    }
+    repository.find_tree(id)
+}
+
 /// The tree of a folder in a commit.
 fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2::Error> {
     let root = repository.find_commit(commit)?.tree()?;
@@ -199,8 +215,7 @@ fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2:
 impl Source for Revision {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
         self.with(|repository| {
-            let tree = repository.find_tree(self.object(repository, folder)?)?;
-            let root = repository.find_tree(self.root)?;
+            let tree = find_tree(repository, self.object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
             let mut known = Vec::with_capacity(tree.len());
             for entry in &tree {
@@ -211,7 +226,7 @@ impl Source for Revision {
                         EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
                     TREE => EntryKind::Folder,
-                    LINK => link::kind(repository, &root, &path),
+                    LINK => self.links.kind(repository, self.root, &path, entry.id()),
                     SUBMODULE => {
                         EntryKind::Unreadable("it is a submodule, kept in another repository".to_owned())
                     }
@@ -268,13 +283,4 @@ pub fn is_modified(place: &Place) -> Result<bool, Error> {
     }
     let statuses = repository.statuses(Some(&mut options)).map_err(|e| place.unreadable(&e))?;
     Ok(!statuses.is_empty())
-}
-
-/// The object and mode of a tree entry, by path.
-fn lookup<'r>(repository: &'r Repository, root: &Tree<'r>, path: &str) -> Option<(Oid, i32)> {
-    if path.is_empty() {
-        return Some((root.id(), TREE));
-    }
-    let entry = root.get_path(Path::new(path)).ok()?;
-    repository.odb().ok()?.exists(entry.id()).then(|| (entry.id(), entry.filemode()))
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// Why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The path does not begin with `/`.
     #[error("`{0}` is not a path: it must begin with `/`")]

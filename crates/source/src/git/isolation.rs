@@ -31,6 +31,8 @@ use std::process::Command;
 use git2::{ConfigLevel, Repository};
 use tempfile::TempDir;
 
+use super::leftovers;
+
 /// Variables that are set.
 const SET: [(&str, &str); 6] = [
     // federate parses the messages.
@@ -117,7 +119,7 @@ pub(super) struct Isolation {
 impl Isolation {
     /// Prepares a command to run in a repository.
     pub(super) fn of(repository: &Repository, command: &mut Command) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("federate-git-").tempdir()?;
+        let folder = leftovers::folder()?;
         let common = fs::canonicalize(repository.commondir())?;
         for name in SHARED {
             symlink(common.join(name), folder.path().join(name))?;

@@ -44,6 +44,7 @@ pub struct Edited {
 
 /// Why an edit is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The document does not exist, or cannot be parsed.
     #[error("document {0} does not exist or cannot be parsed")]
@@ -92,7 +93,7 @@ fn one_chunk(
     documents: Range<u32>,
     before: &Stream,
     plans: &BTreeMap<u32, Plan>,
-    rewritten: &mut Vec<u32>,
+    lost: &mut Vec<u32>,
 ) -> Result<String, Error> {
     let value = |index: u32| before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
     let mut after: Vec<Value> = Vec::new();
@@ -115,8 +116,8 @@ fn one_chunk(
     if has_documents(&edited, text, &after) {
         return Ok(edited);
     }
-    rewritten.extend(documents);
-    Ok(rewrite(text, &after))
+    lost.extend(documents);
+    Ok(rewritten(text, &after))
 }
 
 /// The text after the edits of its document number `nth`, if they are possible in place.
@@ -161,7 +162,7 @@ fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
 }
 
 /// The documents written from scratch, in the format and with the line endings of the text that they replace.
-fn rewrite(text: &str, documents: &[Value]) -> String {
+fn rewritten(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
     let json = json::read(text).is_some();
     for (nth, document) in documents.iter().enumerate() {
