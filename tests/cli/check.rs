@@ -135,7 +135,7 @@ fn a_repo_that_lacks_something_is_not_clean() {
 fn counts_that_an_api_server_refuses_are_refused() {
     for (count, shown) in [
         ("2147483648", "2147483648"),
-        ("99999999999999999999", "1e20"),
+        ("99999999999999999999", "1e+20"),
         ("-1", "-1"),
         ("1.5", "1.5"),
         ("\"3\"", "not a number"),

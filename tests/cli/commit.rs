@@ -165,7 +165,7 @@ fn what_is_not_ours_is_not_replaced() {
     for name in ["a..b", "-x", "a.lock", "a b", "{cluster}~", "HEAD", "@"] {
         let mut command = sandbox.command("commit");
         let output = command.arg(format!("--branch={name}")).output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stderr).contains("no branch can be called"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is not a valid branch name"), "{output:?}");
     }
 }
 

@@ -240,7 +240,11 @@ spec:
     let enabled = repo.run("import -f crd.yaml --as kubefed --enable -o json").code(0).json();
     assert_eq!(enabled["objects"][0]["made"][0]["metadata"], json!({"name": "boxen.x.io"}));
     let ran = repo.run("import -f live.yaml --as kubefed --enable").code(2);
-    assert!(ran.err.contains("live.yaml:2:1") && ran.err.contains("defines no type"), "{}", ran.err);
+    assert!(
+        ran.err.contains("live.yaml:2:1") && ran.err.contains("there is no type to enable"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -282,7 +286,7 @@ data: {password: aHVudGVyMg==}
 ";
     let ran = Sandbox::new().file("secret.yaml", text).run("import -f secret.yaml --policy p").code(2);
     assert!(
-        ran.err.contains("secret.yaml:5:3") && ran.err.contains("is made by Certificate web"),
+        ran.err.contains("secret.yaml:5:3") && ran.err.contains("is created by Certificate web"),
         "{}",
         ran.err
     );

@@ -97,7 +97,7 @@ m3           0     7         0        7  Deployment shop/pinned
 m1           0     3         0        3
 m2           0     2         0        2
 
-0 of 3 clusters can be lost without replicas missing or objects running nowhere
+0 of 3 clusters can be lost without missing replicas or objects that run nowhere
 ";
     assert_eq!(repo.run("whatif --each cluster").code(1).out, table);
     let json = repo.run("whatif --each region -o json").code(1).json();
