@@ -136,7 +136,7 @@ fn whoever_changes_an_object_all_the_time_is_given_time_first() {
 #[test]
 fn nobody_waits_for_what_has_failed_for_good() {
     let job = "apiVersion: batch/v1
-kind: DesiredState
+kind: Job
 metadata: {name: once, namespace: shop}
 spec:
   template:
@@ -146,7 +146,7 @@ spec:
 kind: PropagationPolicy
 metadata: {name: jobs, namespace: shop}
 spec:
-  resourceSelectors: [{apiVersion: batch/v1, kind: DesiredState}]
+  resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
   placement: {clusterAffinity: {}}
 ";
     let sandbox = Sandbox::new(&["m1"]).file("job.yaml", job).file("jobs.yaml", policy);

@@ -10,7 +10,7 @@ metadata: {name: more, namespace: shop}
 spec:
   resourceSelectors:
   - {apiVersion: apps/v1, kind: StatefulSet}
-  - {apiVersion: batch/v1, kind: DesiredState}
+  - {apiVersion: batch/v1, kind: Job}
   - {apiVersion: v1, kind: PersistentVolumeClaim}
   placement: {clusterAffinity: {}}
 ";
@@ -19,7 +19,7 @@ const CONFIG: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 fn job(image: &str, annotations: &str) -> String {
     format!(
-        "apiVersion: batch/v1\nkind: DesiredState\nmetadata: {{name: j, namespace: shop, annotations: {{{annotations}}}}}\nspec: \
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, namespace: shop, annotations: {{{annotations}}}}}\nspec: \
          {{template: {{spec: {{restartPolicy: Never, containers: [{{name: a, image: '{image}'}}]}}}}}}\n"
     )
 }
