@@ -109,7 +109,7 @@ impl Adopt {
 const EXAMPLES: &str = "\
 Examples:
   federate apply examples/repo --dry-run=server
-  federate apply examples/repo --wait 5m
+  federate apply examples/repo --cluster eu-1 eu-2
   federate apply examples/kubefed --observed examples/kubefed/live --dry-run=client";
 
 impl Apply {

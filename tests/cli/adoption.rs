@@ -70,10 +70,7 @@ fn kubeadmiral_names_the_annotation_that_is_missing() {
     write(&format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"clusters\":[\"m1\"]}}'"));
     sandbox.write(".live/m1/web.yaml", there("  labels: {kubeadmiral.io/managed: 'false'}\n"));
     let reason = conflict(&sandbox);
-    assert!(
-        reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the object that is there"),
-        "{reason}"
-    );
+    assert!(reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the live object"), "{reason}");
 }
 
 #[test]

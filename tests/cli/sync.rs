@@ -282,7 +282,7 @@ fn a_folder_is_a_source_too() {
         ),
     );
     let ran = sandbox.run("sync --once -f sync.yaml --state state").code(2);
-    assert!(ran.out.contains("is in no git repository"), "{ran:#?}");
+    assert!(ran.out.contains("is not in a git repository"), "{ran:#?}");
     folder.git("init -q -b main");
     sandbox.run("sync --once -f sync.yaml --state state").code(0);
     folder.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));

@@ -70,7 +70,7 @@ fn a_version_that_is_not_known_is_refused_with_those_that_are() {
     repo.write("federate.yaml", "dialects:\n  karmada:\n    version: \"1.30\"\n");
     let ran = repo.run("plan").code(2);
     assert!(ran.err.contains("federate.yaml:3"), "{}", ran.err);
-    assert!(ran.err.contains("Karmada has no release `1.30`"), "{}", ran.err);
+    assert!(ran.err.contains("`1.30` is not a known release of Karmada"), "{}", ran.err);
     repo.write("federate.yaml", "dialects: {karmada: {version: 1.16}}\n");
     let ran = repo.run("plan").code(2);
     assert!(ran.err.contains("write it in quotes"), "{}", ran.err);
@@ -133,9 +133,9 @@ fn an_upgrade_is_compared_before_it_is_done() {
 fn releases_are_named_by_control_plane() {
     let repo = repo(4);
     for (named, said) in [
-        ("karmada", "it is not of the form NAME=VERSION"),
-        ("kubefed=1", "there are no releases of `kubefed`, but of karmada and kubefleet"),
-        ("kubefleet=0.9", "KubeFleet has no release `0.9`"),
+        ("karmada", "expected NAME=VERSION"),
+        ("kubefed=1", "unknown control plane `kubefed`; releases can be chosen for karmada and kubefleet"),
+        ("kubefleet=0.9", "`0.9` is not a known release of KubeFleet"),
     ] {
         let ran = repo.run(&format!("diff --to-version {named}")).code(2);
         assert!(ran.err.contains(said), "{}", ran.err);

@@ -247,12 +247,12 @@ fn secrets_are_named_and_never_printed() {
 fn errors_are_reported_and_nothing_is_written() {
     let sandbox = sandbox();
     for (line, message) in [
-        ("deploy/web,api -n shop --as karmada", "Deployment shop/web,api is not there"),
-        ("deploy/web deploy/api -n shop --as karmada", "Deployment shop/api is not there"),
-        ("deploy/web --as karmada", "Deployment default/web is not there"),
-        ("deploy/web -n shop -l a=b --as karmada", "by name or by -l"),
+        ("deploy/web,api -n shop --as karmada", "Deployment shop/web,api does not exist"),
+        ("deploy/web deploy/api -n shop --as karmada", "Deployment shop/api does not exist"),
+        ("deploy/web --as karmada", "Deployment default/web does not exist"),
+        ("deploy/web -n shop -l a=b --as karmada", "by name or with -l"),
         ("deploy/web -A --as karmada", "leave out --all-namespaces"),
-        ("deploy/web -n shop", "no policy is named"),
+        ("deploy/web -n shop", "name the policy that places the objects"),
         ("deploy/web -n shop --as karmada --policy p", "Karmada's policies select objects by themselves"),
         ("deploy/web -f a.yaml --as karmada", "cannot be used with"),
     ] {

@@ -83,7 +83,7 @@ fn a_typo_is_a_warning_with_a_suggestion() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let pointers: Vec<String> = findings(json!({"item": 1, "items": [{"name": "x", "size": 0}, {"on": 1}]}))
         .into_iter()
         .map(|f| f.pointer)
