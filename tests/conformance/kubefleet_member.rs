@@ -84,11 +84,12 @@ fn decided(case: &Value, member: &dyn Member) -> Outcome {
     let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
+    let (strategy, kind) = (Strategy::of(&observed(placement)), known(manifest));
     let applying = Applying {
-        strategy: &Strategy::of(&observed(placement)),
+        strategy: &strategy,
         owner: Some(&case["owner"]),
         works: &works,
-        kind: known(manifest).as_ref(),
+        kind: kind.as_ref(),
         member,
     };
     applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()))
