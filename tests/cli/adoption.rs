@@ -1,8 +1,8 @@
-//! What stands in the way of taking an object over, and what would: told in the words of each control plane.
+//! Why an object is not adopted, and what would allow it, in the terms of each control plane.
 
 use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
-/// The Deployment as somebody else made it, with more metadata.
+/// The Deployment of another client, with more metadata.
 fn there(more: &str) -> String {
     WEB.replace(
         "  name: web\n  namespace: shop\n",

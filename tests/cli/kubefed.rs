@@ -1,4 +1,4 @@
-//! A repo kept for `KubeFed`: what is planned, explained and rendered.
+//! A repo for `KubeFed`: plan, explanation and rendering.
 
 use crate::sandbox::Sandbox;
 
@@ -106,7 +106,7 @@ fn a_withdrawn_workload_stays_and_the_folder_is_still_ones_own() {
     );
     repo.run("render --out out").code(0);
     repo.write("web.yaml", web("{federation.kubernetes.io/hpa-target-cluster-list: '{\"Names\": [\"a\"]}'}"));
-    // The folder accounts for what stays behind, and so does the plan that the next run reads.
+    // The folder accounts for the remaining file, and so does the plan for the next run.
     for _ in 0..2 {
         repo.run("render --out out").code(0);
         assert!(repo.read("out/b/shop/deployment.apps_web.yaml").contains("replicas: 0"));

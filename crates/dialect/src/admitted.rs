@@ -1,7 +1,8 @@
-//! Admission: which of a repo's policies a control plane accepts. An object with errors is refused.
+//! The objects of a dialect that its control plane admits: an object with errors is refused.
 
 use std::collections::BTreeSet;
 
+use super::Dialect;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Repo, Role};
 
@@ -12,17 +13,13 @@ pub struct Admitted<'a> {
 }
 
 impl<'a> Admitted<'a> {
-    /// Checks every object that the dialect claims, and returns the findings. Reading the inventory reports the
-    /// errors of inventory objects, so they are left out here.
-    pub fn of(
-        repo: &'a Repo,
-        dialect: &str,
-        check: impl Fn(&Claimed) -> Vec<Finding>,
-    ) -> (Self, Vec<Finding>) {
+    /// Validates everything that the dialect claims, and returns the findings with it. Errors of inventory objects
+    /// are not among them: the engine reports those when it reads the inventory.
+    pub fn of(repo: &'a Repo, dialect: &dyn Dialect) -> (Self, Vec<Finding>) {
         let mut admitted = Self { objects: Vec::new(), refused: BTreeSet::new() };
         let mut findings = Vec::new();
-        for claimed in repo.claimed.iter().filter(|claimed| claimed.dialect == dialect) {
-            let found = check(claimed);
+        for claimed in repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name()) {
+            let found = dialect.validate(claimed, &repo.config);
             if found.iter().any(Finding::is_error) {
                 admitted.refused.insert(&claimed.object.id);
             } else {

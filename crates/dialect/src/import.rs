@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::Dialects;
 use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Finding, Object};
+use federate_repo::Repo;
 
 /// The importer of a control plane.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,9 @@ pub struct Importer {
     pub wraps: bool,
     /// What adoption needs besides the object, in a sentence.
     pub note: Option<&'static str>,
+    /// What is sent in place of an object of the repo (the first one), given the live object: with the fields
+    /// that stay as they run. `None` where nothing stays.
+    pub retain: Option<fn(&Repo, &Object, &Object) -> Option<Value>>,
 }
 
 /// The options of an import.

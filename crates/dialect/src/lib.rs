@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Config, Declared, Repo, Role};
+use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
@@ -78,16 +78,26 @@ pub trait Dialect: Sync {
         Ok(Plan::default())
     }
 
+    /// The release of the control plane that is installed, by the objects of its installation (such as the image
+    /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        let _ = objects;
+        None
+    }
+
     /// The importer for objects that already run, if there is one.
     fn importer(&self) -> Option<import::Importer> {
         None
     }
 
-    /// Reads one of its inventory objects, by the rules of the release that the configuration names. Without
-    /// `strict`, an object without `status` counts as joined, ready and serving every API. With `strict`, it
-    /// counts as what the control plane takes it for. The errors of an invalid object are returned here, and
-    /// [`ControlPlane::check`] does not repeat them.
-    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>>;
+    /// Validates one of its own objects as the control plane's API server and admission webhooks do, in the
+    /// release that the configuration names. An object with errors takes no part in any decision.
+    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding>;
+
+    /// Reads one of its valid inventory objects. With `strict`, an object without `status` is what the
+    /// control plane would take it for; without, it counts as joined, ready and serving every API.
+    /// Labels and fields that a release adds are present as in the release that the configuration names.
+    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say
     /// that.

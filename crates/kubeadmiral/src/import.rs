@@ -13,7 +13,8 @@ use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object};
 
 /// The importer.
-pub(super) const IMPORTER: Importer = Importer { take: import, unnamed: None, wraps: false, note: None };
+pub(super) const IMPORTER: Importer =
+    Importer { take: import, unnamed: None, wraps: false, note: None, retain: None };
 
 const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
 const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";

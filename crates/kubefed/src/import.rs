@@ -19,6 +19,7 @@ pub(super) const IMPORTER: Importer = Importer {
     ),
     wraps: true,
     note: None,
+    retain: None,
 };
 
 /// Imports an object.

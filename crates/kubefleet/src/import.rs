@@ -19,6 +19,7 @@ pub(super) const IMPORTER: Importer = Importer {
          taken over: `applyStrategy.whenToTakeOver` Always (the default), or IfNoDiff where nothing differs; not \
          Never",
     ),
+    retain: None,
 };
 
 /// Imports an object.

@@ -38,6 +38,7 @@ mod gates;
 mod hub;
 pub mod import;
 mod kinds;
+mod kubeconfig;
 mod order;
 mod parent;
 mod proxy;
@@ -50,6 +51,7 @@ pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
+pub use kubeconfig::Kubeconfig;
 pub use read::ClusterState;
 pub use target::Access;
 
@@ -170,6 +172,7 @@ pub struct ClusterOutcome {
 
 /// Why something could not be done.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The way to the cluster is not known, or its door is closed.
     #[error("{0}")]

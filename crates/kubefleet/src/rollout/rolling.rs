@@ -162,6 +162,7 @@ mod tests {
             kind: "Available".into(),
             status: "True".into(),
             reason: "AllWorkAreAvailable".into(),
+            message: String::new(),
             observed_generation: 1,
             last_transition_time: Some("2026-11-20T11:59:00Z".parse().unwrap()),
         };

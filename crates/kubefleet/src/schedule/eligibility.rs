@@ -68,7 +68,7 @@ mod tests {
         let taint = Taint { key: "spot".into(), value: "yes".into(), effect: "NoSchedule".into() };
         let by = |key: &str, operator: &str, value: &str, effect: &str| {
             let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
-            tolerates(&Toleration { key, operator, value, effect }, &taint)
+            tolerates(&Toleration { key, operator: operator.into(), value, effect }, &taint)
         };
         assert!(by("", "Exists", "", "") && by("spot", "Exists", "", "NoSchedule"));
         assert!(by("spot", "Equal", "yes", "") && !by("spot", "Equal", "", ""));
