@@ -84,9 +84,7 @@ fn decided(case: &Value, member: &dyn Member) -> Outcome {
     let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
-    let placement = observed(placement);
-    let strategy = Strategy::of(&placement);
-    let kind = known(manifest);
+    let (strategy, kind) = (Strategy::of(&observed(placement)), known(manifest));
     let applying = Applying {
         strategy: &strategy,
         owner: Some(&case["owner"]),

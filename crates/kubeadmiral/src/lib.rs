@@ -125,12 +125,12 @@ impl Dialect for KubeAdmiral {
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeAdmirals::new(input))
+        Box::new(KubeAdmiralPlane::new(input))
     }
 }
 
 /// `KubeAdmiral`'s control plane over one repo.
-struct KubeAdmirals<'a> {
+struct KubeAdmiralPlane<'a> {
     templates: &'a [Template],
     clusters: &'a [Cluster],
     members: Vec<Member<'a>>,
@@ -147,7 +147,7 @@ struct KubeAdmirals<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeAdmirals<'a> {
+impl<'a> KubeAdmiralPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let Input { repo, clusters, .. } = input;
         let (admitted, mut findings) = Admitted::of(repo, &KubeAdmiral);
@@ -214,7 +214,7 @@ impl<'a> KubeAdmirals<'a> {
     /// Decides about one template, without dependencies on others.
     fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
-        if !self.implicit && !keys::addressed(template) {
+        if !self.implicit && !keys::has_own_keys(template) {
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
@@ -226,7 +226,7 @@ impl<'a> KubeAdmirals<'a> {
         let decision = Decision::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
         let mut placement = decision.place(None);
-        if self.namespaces.everywhere(template) {
+        if self.namespaces.goes_to_every_cluster(template) {
             decide::extend(&mut placement, &namespaces::all(self.clusters));
             placement.policy = None;
             if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
@@ -254,7 +254,7 @@ fn not_federated(template: &Object, asked: bool) -> Placement {
     placement
 }
 
-impl ControlPlane for KubeAdmirals<'_> {
+impl ControlPlane for KubeAdmiralPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));

@@ -138,12 +138,12 @@ impl Dialect for KubeFed {
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeFeds::new(input))
+        Box::new(KubeFedPlane::new(input))
     }
 }
 
 /// `KubeFed`'s control plane over one repo.
-struct KubeFeds<'a> {
+struct KubeFedPlane<'a> {
     input: Input<'a>,
     /// The clock, in seconds.
     now: Option<i64>,
@@ -170,7 +170,7 @@ struct KubeFeds<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeFeds<'a> {
+impl<'a> KubeFedPlane<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
         let (admitted, mut findings) = Admitted::of(repo, &KubeFed);
@@ -310,11 +310,11 @@ impl<'p> Subject<'p, '_> {
     }
 }
 
-impl ControlPlane for KubeFeds<'_> {
+impl ControlPlane for KubeFedPlane<'_> {
     fn check(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         if !self.subjects.is_empty() {
-            findings.extend(validate::useless(self));
+            findings.extend(validate::ineffective(self));
         }
         findings
     }
