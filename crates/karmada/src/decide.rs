@@ -132,11 +132,11 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
     if !matches!(strategy, Strategy::Dynamic | Strategy::Aggregated) {
         return None;
     }
-    let screen = policy.screen(clusters);
+    let eligibility = policy.eligibility(clusters);
     let unknown: Vec<&str> = clusters
         .iter()
         .enumerate()
-        .filter(|(index, c)| c.capacity.is_none() && screen.selects(*index))
+        .filter(|(index, c)| c.capacity.is_none() && eligibility.selects(*index))
         .map(|(_, c)| c.name.as_ref())
         .collect();
     if unknown.is_empty() {
@@ -240,8 +240,9 @@ impl<'d, 'a> Decision<'d, 'a> {
             row.unschedulable = Some(Unschedulable { reason: "InterpreterFailed".to_owned(), message });
         } else if let Some(why) = self.trigger() {
             trace.step(|| format!("scheduled: {why}"));
-            let (placement, screen) = (&self.policy.spec.placement, self.policy.screen(self.plane.clusters));
-            match self.scheduler().schedule(&self.subject(), placement, screen, trace) {
+            let (placement, eligibility) =
+                (&self.policy.spec.placement, self.policy.eligibility(self.plane.clusters));
+            match self.scheduler().schedule(&self.subject(), placement, eligibility, trace) {
                 Ok(scheduled) => self.accept(&mut row, &mut memory, scheduled),
                 Err(failure) => self.keep(&mut row, &mut memory, &failure),
             }
