@@ -192,7 +192,7 @@ impl<'a> Karmadas<'a> {
             overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
             rebalancers: Rebalancers::new(admitted.role(Role::Other)),
             interpreter,
-            estimator: Estimator::new(input.clusters, behaviour.room_on_models),
+            estimator: Estimator::new(input.clusters, behaviour.model_estimate),
             behaviour,
             served: Served::of(templates, input.clusters),
             live: input.live,
