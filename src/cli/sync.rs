@@ -1,6 +1,7 @@
 //! `federate sync`
 
 mod objects;
+mod requests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,26 +28,30 @@ use federate_sync::watch::watch;
 
 /// Watch git repositories, and keep branches and clusters at what they render
 ///
-/// A Sync (`federate.dev/v1alpha1`) names a source, and what is kept at what it renders: a branch, the member
+/// A Sync (`federate.dev/v1alpha1`) names a source, and what is kept at the state that it renders: a branch, the member
 /// clusters, or both. Each round polls the source. A new revision is fetched, rendered, and then committed,
-/// applied, or both. Where nothing has changed, clusters are compared with what is rendered (`spec.drift`).
-/// A source that cannot be read, has errors, renders nothing any more, or would take too much away changes
+/// applied, or both. Between rounds, changes in clusters are reported or put back (`spec.drift`).
+/// A source that cannot be read, has errors, renders nothing any more, or would delete too much changes
 /// nothing anywhere.
 ///
 /// With --file, Syncs are read from files. The folder of --state then holds the status of each Sync, the scheduler's
-/// memory, and a cache of its source. One process at a time works with it.
+/// memory, and a cache of its source. One process at a time uses it.
 ///
 /// Without --file, the Sync objects of an API server are run: of the cluster that this runs in, or of --context.
 /// Status, memory and Events are written there, and Secrets are read there. Several processes elect a leader.
 ///
-/// Without --once this goes on, each Sync at its interval, until SIGTERM or SIGINT; the rounds that are under way
-/// are then finished. Files of Syncs and folders that are sources are watched.
+/// Without --once, each Sync has rounds at its interval until SIGTERM or SIGINT; the current rounds are then finished.
+/// Files of Syncs and folders that are sources are watched.
 ///
-/// Exit codes of --once: 0 everything is as it is rendered · 1 clusters differ, and are left so · 2 error
+/// Exit codes of --once: 0 everything is as rendered · 1 clusters differ or a rollout is not over · 2 error
 ///
 /// Example: federate sync --once -f sync.yaml --state state
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Sync {
+    #[command(subcommand)]
+    request: Option<requests::SyncRequest>,
+
     /// Files with Sync objects
     #[arg(long = "file", short, value_name = "FILE", num_args = 1.., requires = "state")]
     files: Vec<PathBuf>,
@@ -58,7 +63,7 @@ pub(super) struct Sync {
     #[command(flatten)]
     objects: objects::ObjectArgs,
 
-    /// Do one round of each Sync, and end
+    /// Do one round of each Sync, and exit
     #[arg(long)]
     once: bool,
 
@@ -81,7 +86,7 @@ pub(super) struct Sync {
     #[arg(long, value_name = "FILE")]
     allowed_signers: Option<PathBuf>,
 
-    /// How to print what became of each Sync
+    /// How to print the result of each Sync
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 
@@ -89,7 +94,7 @@ pub(super) struct Sync {
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Log errors only; with --once, print only what became of each Sync
+    /// Log errors only; with --once, print only the results
     #[arg(long, short)]
     quiet: bool,
 }
@@ -105,6 +110,9 @@ enum LogFormat {
 
 impl Sync {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if let Some(request) = &self.request {
+            return request.run();
+        }
         let Some(state) = self.state.as_ref().filter(|_| !self.files.is_empty()) else {
             self.log();
             return self.run_objects();
@@ -155,7 +163,7 @@ impl Sync {
         }
     }
 
-    /// Prints what became of each Sync.
+    /// Prints the results.
     fn show(&self, done: &[RoundResult]) -> Result<Exit, Fault> {
         if self.output == Format::Table {
             print(&done.iter().map(line).collect::<String>())?;
@@ -170,7 +178,7 @@ impl Sync {
         let most = match (self.quiet, self.once) {
             (false, _) => LevelFilter::INFO,
             (true, false) => LevelFilter::ERROR,
-            // What became of each Sync is printed.
+            // The results are printed.
             (true, true) => LevelFilter::OFF,
         };
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(most);
@@ -183,7 +191,7 @@ impl Sync {
     }
 }
 
-/// What rounds of Syncs in files need: clusters by the kubeconfig, and git as the user has it.
+/// The context of Syncs in files: clusters of the kubeconfig, and git with the user's settings.
 struct Files<'s>(&'s AccessArgs);
 
 impl RoundContext for Files<'_> {
@@ -192,7 +200,7 @@ impl RoundContext for Files<'_> {
     }
 }
 
-/// Says what is wrong with the files.
+/// Prints the errors in files.
 fn show(invalid: &Invalid) {
     say(&findings::text(
         &invalid.repo,
@@ -215,8 +223,9 @@ fn line(done: &RoundResult) -> String {
 
 fn exit(done: &RoundResult) -> Exit {
     match &done.outcome {
+        Some(outcome) if outcome.is_progressing() => Exit::Findings,
         Some(outcome) if !outcome.is_ready() => Exit::Error,
-        Some(outcome) if outcome.drifted => Exit::Findings,
+        Some(outcome) if outcome.drift.is_some() => Exit::Findings,
         _ => Exit::Clean,
     }
 }

@@ -45,6 +45,7 @@ mod read;
 mod steps;
 mod target;
 mod wait;
+mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
@@ -52,6 +53,7 @@ pub use hub::Hub;
 pub use kinds::Kinds;
 pub use read::ClusterState;
 pub use target::Access;
+pub use watch::{MemberWatch, Watched};
 
 use carried::SendResults;
 use carry_out::Run;

@@ -1,6 +1,8 @@
 //! What is to be done in member clusters, from what runs there: decided from dumps, or decided and carried out on
 //! API servers.
 
+use std::collections::BTreeMap;
+
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
@@ -87,6 +89,7 @@ pub struct Reconciler<'r> {
     now: String,
     repo: Option<RepoRef>,
     moved: Option<Inventory>,
+    held: BTreeMap<(ClusterName, ObjectRef), String>,
 }
 
 impl<'r> Reconciler<'r> {
@@ -96,7 +99,17 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
-        Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
+        Self {
+            session,
+            options,
+            engine: session.engine(),
+            desired,
+            nothing,
+            now,
+            repo: None,
+            moved: None,
+            held: BTreeMap::new(),
+        }
     }
 
     /// The same for a known repo: the parents of `ApplySets` remember it, and those of another are refused.
@@ -109,6 +122,12 @@ impl<'r> Reconciler<'r> {
     #[must_use]
     pub fn moving(self, moved: Option<Inventory>) -> Self {
         Self { moved, ..self }
+    }
+
+    /// The same, which changes nothing about some objects of some clusters, and says why.
+    #[must_use]
+    pub fn holding(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
+        Self { held, ..self }
     }
 
     /// Decides from what the session was given of what runs, and does nothing.

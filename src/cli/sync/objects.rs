@@ -35,9 +35,21 @@ pub(super) struct ObjectArgs {
     /// Act in member clusters as this `ServiceAccount` where a Sync names none
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     default_service_account: Option<String>,
+
+    /// Refuse Syncs that name objects of other namespaces
+    #[arg(long, conflicts_with = "files")]
+    no_cross_namespace_refs: bool,
 }
 
-/// What rounds of Sync objects need: Secrets beside them, and the Lease.
+impl ObjectArgs {
+    /// The Sync objects that are run.
+    fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
+        let objects = Objects::follow(hub, &self.namespace, events).map_err(failed)?;
+        Ok(objects.within_namespaces(self.no_cross_namespace_refs))
+    }
+}
+
+/// The context of Sync objects: Secrets beside them, and the Lease.
 struct ObjectWorld<'s> {
     hub: Arc<Hub>,
     access: &'s AccessArgs,
@@ -52,11 +64,11 @@ impl RoundContext for ObjectWorld<'_> {
     }
 
     fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
-        self.hub.credentials(loaded)
+        self.hub.credentials(loaded, self.args.default_service_account.as_deref())
     }
 
     fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
-        self.hub.signers(loaded)
+        self.hub.signers(loaded, self.args.default_service_account.as_deref())
     }
 
     fn leads(&self) -> bool {
@@ -78,7 +90,7 @@ impl Sync {
             Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
         let (events, happens) = mpsc::channel();
         if self.once {
-            let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+            let objects = args.follow(&hub, &events)?;
             return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
         }
         let metrics = Arc::new(Metrics::default());
@@ -88,7 +100,7 @@ impl Sync {
         if !elect(&world, LeaderOptions::new(namespace), &happens) {
             return Ok(Exit::Clean);
         }
-        let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+        let objects = args.follow(&hub, &events)?;
         watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
         if let Some(leader) = world.leader.get() {
             leader.release();
@@ -97,8 +109,8 @@ impl Sync {
     }
 }
 
-/// Waits until this process leads; `false` where it is to end before that. A process that does not lead any more ends at
-/// once: another one is at work by now.
+/// Waits until this process leads; `false` if it is to end before that. A process that no longer leads exits at once:
+/// another one is at work.
 fn elect(world: &ObjectWorld<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
     let end = || matches!(happens.try_recv(), Ok(Event::End));
     let lost = || std::process::exit(Exit::Error as i32);

@@ -83,8 +83,8 @@ impl Decision {
         action.error = Some(why.to_owned());
     }
 
-    /// Leaves undone what should be done.
-    pub(super) fn hold(&mut self, why: &str) {
+    /// Sends nothing, and says why.
+    pub fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
             self.action.action = ActionKind::Skip;
             self.action.outcome = Outcome::NotTried;
