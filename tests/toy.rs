@@ -11,7 +11,7 @@ use federate_dialect::{
 };
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
-use federate_repo::{Config, File, Role};
+use federate_repo::{Claimed, Config, File, Role};
 use federate_session::{Comparison, Options, Session};
 
 struct Toy;
@@ -25,7 +25,11 @@ impl Dialect for Toy {
         (api_version == "toy.example.com/v1" && kind == "Place").then_some(Role::Inventory)
     }
 
-    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
+    fn validate(&self, _: &Claimed, _: &Config) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Finding> {
         Ok(Cluster::of(object))
     }
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, kills};
 
 /// What `kubectl get -o yaml` printed of a Deployment and its Service.
 const LIVE: &str = include_str!("import/live.yaml");
@@ -83,11 +83,12 @@ fn files_are_written_back_in_one_step_with_their_permissions() {
 fn a_kill_while_files_are_written_back_leaves_whole_files_and_no_litter() {
     let repo = live();
     let all = format!("{} --in-place", IMPORT.replace("live.yaml", "live.yaml more.yaml"));
-    for round in 0..30 {
+    let rounds = kills(30);
+    for round in 0..rounds {
         repo.write("live.yaml", LIVE);
         repo.write("more.yaml", LIVE);
         let mut child = repo.command(&all).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(500 * round));
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(15_000 * round / rounds)));
         child.kill().unwrap();
         child.wait().unwrap();
         for file in ["live.yaml", "more.yaml"] {

@@ -17,6 +17,7 @@ mod check;
 mod commit;
 mod dialects;
 mod diff;
+mod disk;
 mod drift;
 mod examples;
 mod explain;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, kills};
 
 #[test]
 fn it_writes_a_folder_a_cluster_and_the_plan() {
@@ -173,7 +173,9 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
     repo.run("render --out out").code(0);
     let old = repo.files("out");
     let policy = repo.read("policy.yaml");
-    for (round, delay) in (0..25u64).map(|step| step * 2).enumerate() {
+    let rounds = kills(25);
+    for round in 0..rounds {
+        let delay = u64::from(50_000 * round / rounds);
         // Every other round renders half of the clusters away and back.
         let only = if round % 2 == 0 { "    clusterAffinity: {clusterNames: [m1]}\n" } else { "" };
         repo.write("policy.yaml", format!("{policy}{only}"));
@@ -183,7 +185,7 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(delay));
+        std::thread::sleep(Duration::from_micros(delay));
         child.kill().unwrap();
         child.wait().unwrap();
         let now = repo.files("out");

@@ -105,6 +105,26 @@ impl Sandbox {
         command
     }
 
+    /// Runs the command under limits that a shell sets; the binary is that of `FEDERATE_TEST_BINARY`, if it is set.
+    pub(crate) fn limited(&self, limits: &str, line: &str) -> Ran {
+        let binary = std::env::var_os("FEDERATE_TEST_BINARY");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]);
+        command.arg(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_federate").into()));
+        command.args(line.split_whitespace()).current_dir(self.0.path());
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        Ran::of(no_git_config(&mut command).output().unwrap(), self.0.path())
+    }
+
+    /// Runs a shell script in the folder, in a mount namespace of its own; `$FEDERATE` is the command.
+    pub(crate) fn isolated(&self, script: &str) -> Ran {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]).current_dir(self.0.path());
+        command.env("FEDERATE", env!("CARGO_BIN_EXE_federate")).env("XDG_CACHE_HOME", "/nonexistent");
+        let output = no_git_config(&mut command).output().unwrap();
+        Ran::of(output, self.0.path())
+    }
+
     /// Runs git in the folder, without the user's configuration, and gives what it printed.
     #[track_caller]
     pub(crate) fn git(&self, line: &str) -> String {
@@ -170,4 +190,9 @@ impl Ran {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"))
     }
+}
+
+/// How many runs a test interrupts: `FEDERATE_TEST_KILLS`, or `default`.
+pub(crate) fn kills(default: u32) -> u32 {
+    std::env::var("FEDERATE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(default)
 }

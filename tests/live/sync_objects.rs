@@ -319,12 +319,12 @@ fn the_loop_follows_objects_annotations_and_deletion() {
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     let finalizers = hub.sandbox.get("hub", &format!("{SYNCS}/web"))["metadata"]["finalizers"].clone();
     assert_eq!(finalizers, json!(["finalizers.federate.dev"]));
-    let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
-    let event = &events["items"][0];
-    assert_eq!(
-        (&event["reason"], &event["involvedObject"]["name"]),
-        (&"ReconciliationSucceeded".into(), &"web".into())
-    );
+    // The Event follows the status.
+    until("the Sync has an Event", || {
+        let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
+        let event = &events["items"][0];
+        event["reason"] == "ReconciliationSucceeded" && event["involvedObject"]["name"] == "web"
+    });
 
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("second");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Live, Object, ObjectRef};
-use federate_repo::{Config, Declared, Repo, Role};
+use federate_repo::{Claimed, Config, Declared, Repo, Role};
 
 pub mod admitted;
 pub mod clean;
@@ -81,11 +81,14 @@ pub trait Dialect: Sync {
         None
     }
 
-    /// Reads one of its inventory objects. With `strict`, an object without `status` is what the
+    /// Validates one of its own objects as the control plane's API server and admission webhooks do, in the
+    /// release that the configuration names. An object with errors takes no part in any decision.
+    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding>;
+
+    /// Reads one of its valid inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
-    /// An invalid one is refused for all its errors, which [`ControlPlane::check`] does not repeat.
-    /// What a release adds to it is there as in the release that the configuration names.
-    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>>;
+    /// Labels and fields that a release adds are present as in the release that the configuration names.
+    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
 
     /// How its control plane reaches the cluster of one of its inventory objects, or why that cannot be told
     /// from the object.

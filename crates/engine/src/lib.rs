@@ -48,10 +48,16 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
     let mut clusters = Vec::new();
     let mut findings = Vec::new();
     for dialect in dialects.iter() {
-        for object in repo.claimed(dialect.name(), Role::Inventory) {
-            match dialect.cluster(object, settings.strict_inventory, &repo.config) {
+        let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
+        for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {
+            let found = dialect.validate(claimed, &repo.config);
+            if found.iter().any(Finding::is_error) {
+                findings.extend(found.into_iter().filter(Finding::is_error));
+                continue;
+            }
+            match dialect.cluster(&claimed.object, settings.strict_inventory, &repo.config) {
                 Ok(cluster) => clusters.push(cluster),
-                Err(invalid) => findings.extend(invalid),
+                Err(unreadable) => findings.push(unreadable),
             }
         }
     }

@@ -29,6 +29,7 @@ type ClusterLists = BTreeMap<String, PlacedClusters>;
 
 /// Why a plan document cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It is not YAML.
     #[error("line {}, column {}: {}", .0.at.line, .0.at.column, .0.message)]

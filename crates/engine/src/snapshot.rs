@@ -67,6 +67,7 @@ pub struct Counts {
 
 /// Why no snapshot can be taken.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// An object of a control plane that has not the form of its kind.
     #[error("the memory of {control_plane} cannot be read: {why}")]

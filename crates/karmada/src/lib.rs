@@ -8,7 +8,7 @@
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
-use federate_repo::{Config, Role, Template};
+use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -117,10 +117,12 @@ impl Dialect for Karmada {
         live.set_label(member::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
-        let found = validate::check(object, &Behaviour::newest());
-        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
+        validate::check(&claimed.object, &Behaviour::configured(config, NAME))
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read(object, strict)
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {
@@ -128,8 +130,7 @@ impl Dialect for Karmada {
     }
 
     fn health(&self, live: &Object, config: &Config) -> Health {
-        let release = RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest());
-        health::health(live, &Behaviour::of(release))
+        health::health(live, &Behaviour::configured(config, NAME))
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -160,8 +161,7 @@ impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
         let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
-        let (admitted, mut findings) =
-            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        let (admitted, mut findings) = Admitted::of(repo, &Karmada);
         findings.extend(unknown);
         findings.extend(behaviour.gates(repo, NAME));
         let mut policies = Policies::default();

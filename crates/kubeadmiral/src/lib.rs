@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Config, Role, Template};
+use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -107,9 +107,12 @@ impl Dialect for KubeAdmiral {
         live.set_label(keys::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
+        validate::check(&claimed.object)
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read(object, strict))
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {
@@ -142,7 +145,7 @@ struct KubeAdmirals<'a> {
 impl<'a> KubeAdmirals<'a> {
     fn new(input: Input<'a>) -> Self {
         let Input { repo, clusters, .. } = input;
-        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let (admitted, mut findings) = Admitted::of(repo, &KubeAdmiral);
         let of = |role| admitted.role(role);
         let mut policies = Policies::default();
         for object in of(Role::Placement) {

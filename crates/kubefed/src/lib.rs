@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Declared, Role, Template};
+use federate_repo::{Claimed, Declared, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -123,15 +123,12 @@ impl Dialect for KubeFed {
         live.set_label(manifest::MANAGED, "true");
     }
 
-    fn cluster(
-        &self,
-        object: &Object,
-        strict: bool,
-        _: &federate_repo::Config,
-    ) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> =
-            validate::check(object, Role::Inventory).into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, _: &federate_repo::Config) -> Vec<Finding> {
+        validate::check(&claimed.object, claimed.role)
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &federate_repo::Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read(object, strict))
     }
 
     fn connection(&self, object: &Object) -> Result<Connection, String> {
@@ -174,8 +171,7 @@ struct KubeFeds<'a> {
 impl<'a> KubeFeds<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
-        let (admitted, mut findings) =
-            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, claimed.role));
+        let (admitted, mut findings) = Admitted::of(repo, &KubeFed);
         let valid = |role| admitted.role(role);
         let config = Config::of(valid(Role::Other));
         let types = Types::of(valid(Role::Other), &config.namespace);

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Config, Role};
+use federate_repo::{Claimed, Config, Role};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -122,11 +122,12 @@ impl Dialect for KubeFleet {
         }
     }
 
-    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Vec<Finding>> {
-        let behaviour = Behaviour::configured(config);
-        let found = validate::check(object, &behaviour);
-        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { Ok(cluster::read(object, strict, &behaviour)) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
+        validate::check(&claimed.object, &Behaviour::configured(config))
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read(object, strict, &Behaviour::configured(config)))
     }
 
     fn connection(&self, _: &Object) -> Result<Connection, String> {
@@ -221,8 +222,7 @@ struct KubeFleets<'a> {
 impl<'a> KubeFleets<'a> {
     fn new(input: Input<'a>) -> Self {
         let (behaviour, unknown) = Behaviour::chosen(input.repo);
-        let (admitted, mut findings) =
-            Admitted::of(input.repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        let (admitted, mut findings) = Admitted::of(input.repo, &KubeFleet);
         findings.extend(unknown);
         let (overrides, unread) = Overrides::new(admitted.role(Role::Override));
         findings.extend(unread);

@@ -172,6 +172,7 @@ pub struct ClusterOutcome {
 
 /// Why something could not be done.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The way to the cluster is not known, or its door is closed.
     #[error("{0}")]

@@ -53,6 +53,7 @@ impl fmt::Display for Name {
 
 /// Why a branch could not be written. No branch has moved then.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It holds files that federate did not write.
     #[error("{}", foreign::refusal(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --path"))]

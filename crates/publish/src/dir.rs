@@ -50,6 +50,7 @@ pub struct Folder {
 
 /// Why nothing could be published. Unless it was [`Error::Io`], nothing has changed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The folder holds files that federate did not write.
     #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]

@@ -78,6 +78,7 @@ pub struct Ignore {
 
 /// The version of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub enum ApiVersion {
     /// The only one so far.
     #[serde(rename = "federate.dev/v1alpha1")]

@@ -21,6 +21,7 @@ const ATTEMPTS: u32 = 10;
 
 /// Why nothing was committed. No branch has moved then.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error<E> {
     /// The session could not be opened.
     #[error(transparent)]

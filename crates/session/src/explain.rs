@@ -9,6 +9,7 @@ use crate::Session;
 
 /// Why no single object is meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotFound {
     /// There is none.
     #[error("no template {kind}/{name} in the repo, and no policy that places any")]

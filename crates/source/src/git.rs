@@ -29,6 +29,7 @@ pub use resolve::{Resolved, Tag, rev_and_path};
 
 /// Why a revision cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no git repository.
     #[error("{} is in no git repository{}", .folder.display(), reason(.why))]

@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Instant;
 
+use crate::sandbox::kills;
 use super::{count, replicas, sound, web};
 
 #[test]
@@ -13,7 +14,7 @@ fn a_kill_at_any_moment_loses_nothing() {
     let started = Instant::now();
     sandbox.run("commit --branch rendered --push").code(0);
     let whole = started.elapsed();
-    let rounds: u32 = 40;
+    let rounds = kills(40);
     for round in 0..rounds {
         let before = sandbox.git("-C .remote.git rev-parse rendered");
         replicas(&sandbox, 5 + round as usize);

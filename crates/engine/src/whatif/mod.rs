@@ -31,6 +31,7 @@ pub struct Scenario {
 
 /// Something that happens.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// Clusters can no longer be reached.
     Lose(Selection),

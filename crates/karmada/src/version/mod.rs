@@ -5,7 +5,7 @@
 
 use federate_dialect::release::{Release, Releases};
 use federate_kubernetes::Finding;
-use federate_repo::Repo;
+use federate_repo::{Config, Repo};
 
 mod gates;
 mod lacking;
@@ -132,7 +132,12 @@ impl Behaviour {
         Self::of(RELEASES.latest())
     }
 
-    /// That of the release that `federate.yaml` names, or of the newest; and what is wrong there.
+    /// The behaviour of the release that `federate.yaml` names, or of the newest one.
+    pub(super) fn configured(config: &Config, dialect: &str) -> Self {
+        Self::of(RELEASES.configured(config, dialect).unwrap_or_else(|_| RELEASES.latest()))
+    }
+
+    /// The same for a repo, with a finding if the setting is invalid.
     pub(super) fn chosen(repo: &Repo, dialect: &str) -> (Self, Option<Finding>) {
         let (release, unknown) = RELEASES.chosen(repo, dialect);
         (Self::of(release), unknown)

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// Why an operation cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The path has no `/`.
     #[error("`{0}` is no path: it must begin with `/`")]

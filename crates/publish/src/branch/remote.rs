@@ -23,6 +23,7 @@ pub struct Remote {
 
 /// What came of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pushed {
     /// The remote took everything.
     Done,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use federate_kubernetes::{Finding, Severity};
 
 /// The work that is always allowed, in steps of the engine.
-const WORK: u64 = 30_000_000;
+const WORK: u64 = 10_000_000;
 /// The work that each rendering adds to it.
 const WORK_EACH: u64 = 1000;
 /// The output that is always allowed, in bytes; what several clusters get alike counts once.

@@ -16,6 +16,7 @@ use super::isolation::Isolation;
 
 /// Why a call of `git` failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The program could not be started.
     #[error("cannot run `git`: {0}; it is needed for fetching, pushing and signatures")]

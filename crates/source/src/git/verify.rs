@@ -16,6 +16,7 @@ use super::{Error, Place, Resolved, Tag, resolve};
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// There is no list of keys.
     #[error(

@@ -45,6 +45,7 @@ pub struct Edited {
 
 /// Why edits cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no such document, or it cannot be read.
     #[error("there is no document {0} that can be read")]
