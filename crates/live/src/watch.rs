@@ -64,7 +64,7 @@ pub struct MemberWatch {
 }
 
 /// Who is told that something has changed in a cluster, from another thread.
-pub type Changed = dyn Fn(&ClusterName) + Send + Sync;
+type Changed = dyn Fn(&ClusterName) + Send + Sync;
 
 impl MemberWatch {
     /// Watches the members of an `ApplySet` in a thread of its own. `changed` is also called once for each cluster

@@ -201,7 +201,7 @@ pub enum DeletionPolicy {
 }
 
 /// The revision of a git repository: exactly one of these.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reference {
     /// A branch.

@@ -13,7 +13,7 @@ use super::{Error, Hub, Invalid};
 use crate::api::{Metadata, Sync};
 use crate::read::Loaded;
 use crate::rollout::progress::{ClusterRevisions, Progress};
-use crate::state::{Accepted, Error as StateError, Record, States, Store, SyncState, spec_digest};
+use crate::state::{Accepted, Error as StateError, Record, States, Store, SyncState};
 use crate::status::{Reason, Status};
 
 /// The states of Syncs on an API server; caches are in a folder.
