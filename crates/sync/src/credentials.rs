@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use k8s_openapi::ByteString;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The keys of a Secret.
 pub type Keys = BTreeMap<String, Vec<u8>>;
@@ -20,7 +20,7 @@ pub struct Credentials {
     variables: Vec<(String, OsString)>,
     /// Settings of git's configuration.
     settings: Vec<(String, String)>,
-    files: Vec<NamedTempFile>,
+    files: Vec<TempPath>,
 }
 
 /// A file that only this user can read.
@@ -99,7 +99,8 @@ impl Credentials {
         }
         if let Some(authority) = keys.get("ca.crt").or_else(|| keys.get("caFile")) {
             let path = self.file(authority)?;
-            self.set("http.sslCAInfo", path);
+            // The variable goes before settings, and may be set for this process.
+            self.variables.push(("GIT_SSL_CAINFO".to_owned(), path.into()));
         }
         Ok(())
     }
@@ -159,8 +160,10 @@ impl Credentials {
 
     fn file(&mut self, contents: &[u8]) -> Result<String, String> {
         let file = private_file(contents).map_err(|error| format!("a file for credentials: {error}"))?;
-        let path = file.path().to_string_lossy().into_owned();
-        self.files.push(file);
+        // A program that is still open for writing cannot be run.
+        let path = file.into_temp_path();
+        self.files.push(path);
+        let path = self.files.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(path)
     }
 }
