@@ -21,6 +21,8 @@ mod drift;
 mod exit;
 mod explain;
 mod import;
+#[cfg(feature = "live")]
+mod install;
 mod members;
 mod plan;
 mod release;
@@ -88,6 +90,8 @@ enum Command {
     Snapshot(snapshot::Snapshot),
     #[cfg(feature = "live")]
     Sync(sync::Sync),
+    #[cfg(feature = "live")]
+    Install(install::Install),
     Completions(completions::Completions),
 }
 
@@ -117,6 +121,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Snapshot(command) => command.run(),
         #[cfg(feature = "live")]
         Command::Sync(command) => command.run(),
+        #[cfg(feature = "live")]
+        Command::Install(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
     };
     match outcome {

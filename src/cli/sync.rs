@@ -1,6 +1,7 @@
 //! `federate sync`
 
 mod objects;
+mod requests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,7 +31,8 @@ use federate_sync::watch::watch;
 /// A Sync (`federate.dev/v1alpha1`) names a source and its targets: a branch, the member clusters, or both.
 /// Each round polls the source. A new revision is fetched, rendered, and then committed, applied, or both. If
 /// nothing has changed, federate checks the clusters for drift (`spec.drift`). federate changes nothing if
-/// the source cannot be read, has errors, renders nothing, or would remove too much.
+/// the source cannot be read, has errors, renders nothing, or would remove too much. Between rounds, changes in
+/// clusters are reported or reverted.
 ///
 /// With --file, Syncs are read from files, and the folder given with --state holds the status of each Sync,
 /// the scheduler's memory, and a cache of the source. Only one process at a time can use it.
@@ -42,10 +44,13 @@ use federate_sync::watch::watch;
 /// Without --once, federate runs each Sync at its interval until SIGTERM or SIGINT, and then finishes the
 /// rounds in progress. It watches files of Syncs, and folders that are sources, for changes.
 ///
-/// Exit codes with --once: 0 everything is in sync · 1 clusters drifted and were not corrected · 2 error
+/// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Sync {
+    #[command(subcommand)]
+    request: Option<requests::SyncRequest>,
+
     /// Files with Sync objects
     #[arg(long = "file", short, value_name = "FILE", num_args = 1.., requires = "state")]
     files: Vec<PathBuf>,
@@ -111,6 +116,9 @@ Examples:
 
 impl Sync {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if let Some(request) = &self.request {
+            return request.run();
+        }
         let Some(state) = self.state.as_ref().filter(|_| !self.files.is_empty()) else {
             self.log();
             return self.run_objects();
@@ -222,8 +230,9 @@ fn line(done: &RoundResult) -> String {
 
 fn exit(done: &RoundResult) -> Exit {
     match &done.outcome {
+        Some(outcome) if outcome.is_progressing() => Exit::Findings,
         Some(outcome) if !outcome.is_ready() => Exit::Error,
-        Some(outcome) if outcome.drifted => Exit::Findings,
+        Some(outcome) if outcome.drift.is_some() => Exit::Findings,
         _ => Exit::Clean,
     }
 }

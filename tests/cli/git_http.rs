@@ -18,6 +18,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(root: &Path) -> Self {
+        Self::over(root, |stream| stream)
+    }
+
+    /// The same over another protocol.
+    pub(crate) fn over<S: Read + Write>(
+        root: &Path,
+        open: impl Fn(TcpStream) -> S + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let refuses = Arc::new(AtomicBool::new(false));
@@ -29,8 +37,8 @@ impl Server {
             for stream in listener.incoming() {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let (root, refusing) = (root.clone(), refusing.load(Ordering::SeqCst));
-                let demanded = demanded.lock().unwrap().clone();
-                thread::spawn(move || answer(&stream.unwrap(), root, refusing, demanded.as_deref()));
+                let (demanded, open) = (demanded.lock().unwrap().clone(), open.clone());
+                thread::spawn(move || answer(open(stream.unwrap()), root, refusing, demanded.as_deref()));
             }
         });
         Self { port, refuses, requests, demands }
@@ -56,10 +64,11 @@ impl Server {
     }
 }
 
-fn answer(stream: &TcpStream, root: PathBuf, refuses: bool, demanded: Option<&str>) {
+fn answer(stream: impl Read + Write, root: PathBuf, refuses: bool, demanded: Option<&str>) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
+    // A client that does not trust the server is gone by now.
+    let Ok(_) = reader.read_line(&mut line) else { return };
     let mut words = line.split(' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -84,7 +93,7 @@ fn answer(stream: &TcpStream, root: PathBuf, refuses: bool, demanded: Option<&st
         }
     }
     let body = if chunked { chunks(&mut reader) } else { exactly(&mut reader, length) };
-    let mut stream = stream;
+    let stream = reader.get_mut();
     if !known {
         let head = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=git\r\nContent-Length: 0\r\n";
         stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();

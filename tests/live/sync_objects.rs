@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::git_http::Server;
 use crate::sandbox::{Ran, Sandbox, WEB, deployment};
 
-const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
+pub(crate) const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
 /// An API server `hub` with the definition of Sync, members `m1` and `m2`, and a repo that is served over HTTP.
-struct Hub {
-    sandbox: Sandbox,
+pub(crate) struct Hub {
+    pub(crate) sandbox: Sandbox,
     server: Server,
 }
 
 impl Hub {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Sandbox::new(&["hub", "m1", "m2"]);
         let clusters = sandbox.read_file("clusters.yaml");
         let members: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: hub")).collect();
@@ -73,18 +73,18 @@ impl Hub {
             .unwrap();
     }
 
-    fn push(&self, message: &str) {
+    pub(crate) fn push(&self, message: &str) {
         git(&self.sandbox, "-C repo add -A");
         git(&self.sandbox, &format!("-C repo commit -q --allow-empty -m {message}"));
         git(&self.sandbox, "-C repo push -q --force ../origin.git main");
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/origin.git", self.server.address())
     }
 
     /// A Sync that applies the repo to the members.
-    fn sync(&self, name: &str, more: &Value) -> Value {
+    pub(crate) fn sync(&self, name: &str, more: &Value) -> Value {
         let mut spec = json!({
             "source": {"url": self.url(), "ref": {"branch": "main"}},
             "interval": "1h",
@@ -99,12 +99,12 @@ impl Hub {
     }
 
     #[track_caller]
-    fn create(&self, sync: &Value) {
+    pub(crate) fn create(&self, sync: &Value) {
         let made = self.sandbox.fleet.cluster("hub").create(SYNCS, sync);
         assert_eq!(made.status, 201, "{:?}", made.object());
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args("sync --kubeconfig hub.kubeconfig --context hub --state caches".split(' '));
         command.args(["--leader-election-namespace", "federate-system"]);
@@ -113,21 +113,21 @@ impl Hub {
         command
     }
 
-    fn once(&self) -> Ran {
+    pub(crate) fn once(&self) -> Ran {
         Ran::of(&self.command("--once").output().unwrap())
     }
 
-    fn status(&self, name: &str) -> Value {
+    pub(crate) fn status(&self, name: &str) -> Value {
         self.sandbox.get("hub", &format!("{SYNCS}/{name}"))["status"].clone()
     }
 
-    fn ready(&self, name: &str) -> Value {
+    pub(crate) fn ready(&self, name: &str) -> Value {
         condition(&self.status(name), "Ready")
     }
 
     /// Changes a Sync by a merge patch.
     #[track_caller]
-    fn patch(&self, name: &str, patch: &Value) {
+    pub(crate) fn patch(&self, name: &str, patch: &Value) {
         let request = Request::new("PATCH", &format!("{SYNCS}/{name}"))
             .body("application/merge-patch+json", patch.to_string());
         let answer = self.sandbox.fleet.cluster("hub").handle(&request);
@@ -143,26 +143,26 @@ impl Hub {
     }
 }
 
-fn git(sandbox: &Sandbox, arguments: &str) {
+pub(crate) fn git(sandbox: &Sandbox, arguments: &str) {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments.split(' '));
     let ran = command.current_dir(sandbox.path("")).output().unwrap();
     assert!(ran.status.success(), "{arguments}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-fn condition(status: &Value, name: &str) -> Value {
+pub(crate) fn condition(status: &Value, name: &str) -> Value {
     let all = status["conditions"].as_array().cloned().unwrap_or_default();
     all.into_iter().find(|condition| condition["type"] == name).unwrap_or_default()
 }
 
-fn image(sandbox: &Sandbox, cluster: &str) -> String {
+pub(crate) fn image(sandbox: &Sandbox, cluster: &str) -> String {
     let web = sandbox.get(cluster, WEB);
     web["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
 }
 
 /// Waits until something holds.
 #[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_mins(1), "it never came to pass that {what}");
@@ -171,15 +171,15 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// A loop that ends with the test.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn start(hub: &Hub, log: &str) -> Self {
+    pub(crate) fn start(hub: &Hub, log: &str) -> Self {
         let log = fs::File::create(hub.sandbox.path(log)).unwrap();
         Self(hub.command("").stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    fn end(mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn end(mut self, signal: &str) -> Option<i32> {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         self.0.wait().unwrap().code()
@@ -207,6 +207,11 @@ fn objects_are_carried_out_with_the_rights_of_deploy() {
     assert_eq!(condition(&status, "Ready")["status"], "True");
     assert_eq!((&status["observedGeneration"], &status["clusters"]["ready"]), (&1.into(), &2.into()));
     assert_eq!(hub.memory().len(), 2, "an index and a part: {:?}", hub.memory());
+    let parent = hub.sandbox.get("m1", "/api/v1/namespaces/default/configmaps/federate.shop.web");
+    let annotation = |key: &str| parent["metadata"]["annotations"][format!("federate.dev/{key}")].clone();
+    let revision = status["lastAppliedRevision"].as_str().unwrap().rsplit_once(':').unwrap().1;
+    assert_eq!(annotation("revision"), revision, "the parent of the ApplySet names the commit");
+    assert!(hub.url().ends_with(&format!("{}.git", annotation("repository").as_str().unwrap())));
     // Another process remembers, and does nothing.
     fs::remove_dir_all(hub.sandbox.path("caches")).unwrap();
     hub.sandbox.forget("m1");
@@ -226,7 +231,7 @@ fn objects_are_carried_out_with_the_rights_of_deploy() {
 }
 
 #[test]
-fn memory_that_was_edited_is_refused_and_memory_that_is_gone_is_made_anew() {
+fn edited_memory_is_refused_and_missing_memory_is_created_again() {
     let hub = Hub::new();
     hub.create(&hub.sync("web", &json!({})));
     hub.once().code(0);
@@ -259,6 +264,30 @@ fn an_object_that_is_made_again_takes_the_memory_over() {
         let owner = &hub.sandbox.get("hub", &format!("{CONFIGS}/{name}"))["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], uid, "{name} goes away with the new object");
     }
+}
+
+#[test]
+fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_them() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    git(&hub.sandbox, "clone -q --bare origin.git moved.git");
+    let source = json!({"url": format!("{}/moved.git", hub.server.address()), "ref": {"branch": "main"}});
+    hub.patch("web", &json!({"spec": {"source": source}}));
+    hub.once().code(0);
+    let parent = "/api/v1/namespaces/default/configmaps/federate.shop.web";
+    let repository = |hub: &Hub| {
+        let parent = hub.sandbox.get("m1", parent);
+        parent["metadata"]["annotations"]["federate.dev/repository"].as_str().unwrap().to_owned()
+    };
+    assert!(repository(&hub).ends_with("/moved"));
+    // One that did not apply them itself has no claim on them.
+    hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
+    hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
+    hub.create(&hub.sync("web", &json!({})));
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("the ApplySet default/federate.shop.web is that of"), "{ran:#?}");
+    assert!(repository(&hub).ends_with("/moved"));
 }
 
 #[test]
@@ -358,7 +387,7 @@ fn sources_are_read_with_the_credentials_of_a_secret() {
     let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "git"}});
     hub.create(&hub.sync("web", &json!({"source": source})));
     let ran = hub.once().code(2);
-    assert!(ran.out.contains("GitOperationFailed: the Secret shop/git is not there"), "{ran:#?}");
+    assert!(ran.out.contains("GitOperationFailed: the Secret shop/git does not exist"), "{ran:#?}");
     let secret = |password: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git"},
             "stringData": {"username": "user", "password": password}})
@@ -373,15 +402,6 @@ fn sources_are_read_with_the_credentials_of_a_secret() {
     hub.sandbox.create("hub", secrets, "test", &secret("s3cret"));
     hub.once().code(0);
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
-}
-
-#[test]
-fn tenants_reach_what_their_account_may() {
-    let hub = Hub::new();
-    hub.create(&hub.sync("web", &json!({"serviceAccountName": "tenant"})));
-    let ran = hub.once().code(2);
-    assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
-    assert!(!hub.sandbox.has("m1", WEB));
 }
 
 #[test]
@@ -407,40 +427,4 @@ fn a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file() {
         assert!(said.contains(&format!("the Secret shop/{name}: ")) && said.contains(field), "{said}");
     }
     assert!(!ran.exists());
-}
-
-#[test]
-fn everything_of_deploy_is_taken_by_the_api_server() {
-    let sandbox = Sandbox::new(&["hub"]);
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");
-    let list = fs::read(root.join("kustomization.yaml")).unwrap();
-    let list = federate_yaml::read(&list).documents.remove(0).value;
-    let files: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert!(files.contains(&"../crds") && root.join("../crds/kustomization.yaml").exists());
-    for file in files.into_iter().filter(|file| *file != "../crds") {
-        let text = fs::read(root.join(file)).unwrap();
-        for document in federate_yaml::read(&text).documents {
-            let body = document.value;
-            let plural = match body["kind"].as_str().unwrap() {
-                "NetworkPolicy" => "networkpolicies".to_owned(),
-                kind => format!("{}s", kind.to_lowercase()),
-            };
-            let version = body["apiVersion"].as_str().unwrap();
-            let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
-            let place = body["metadata"]["namespace"]
-                .as_str()
-                .map(|name| format!("/namespaces/{name}"))
-                .unwrap_or_default();
-            let made = sandbox.fleet.cluster("hub").create(&format!("{group}{place}/{plural}"), &body);
-            assert_eq!(made.status, 201, "{file}: {:?}", made.object());
-            // Namespaces that enforce the standard `restricted` take the pods.
-            if let Some(pod) = body.pointer("/spec/template/spec") {
-                let container = &pod["containers"][0]["securityContext"];
-                assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-                assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-                assert_eq!(container["allowPrivilegeEscalation"], false);
-                assert_eq!(container["capabilities"]["drop"], json!(["ALL"]));
-            }
-        }
-    }
 }

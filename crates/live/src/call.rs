@@ -25,7 +25,16 @@ pub(super) struct Call {
     pub(super) awaited: bool,
     /// Whether it is a dry run.
     dry: bool,
+    /// The media type that is asked for.
+    accept: &'static str,
 }
+
+/// Whole objects.
+const JSON: &str = "application/json";
+/// The metadata of the objects of a list.
+pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// The metadata of the objects of a watch.
+pub(super) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Call {
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
@@ -40,6 +49,7 @@ impl Call {
             secret,
             awaited: false,
             dry: false,
+            accept: JSON,
         }
     }
 
@@ -89,14 +99,30 @@ impl Call {
         self
     }
 
+    /// The same, with objects in the form of a media type.
+    pub(super) fn accept(mut self, media_type: &'static str) -> Self {
+        self.accept = media_type;
+        self
+    }
+
+    /// The request of a watch.
+    pub(super) fn stream(&self) -> Result<Request<Vec<u8>>, Error> {
+        let request = self.head().body(self.body.to_vec());
+        request.map_err(|e| Error::Unreachable(e.to_string()))
+    }
+
     pub(super) fn request(&self) -> Result<Request<Body>, Error> {
+        self.head().body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
+    }
+
+    fn head(&self) -> http::request::Builder {
         let mut request = Request::builder().method(&self.method).uri(format!("{}{}", self.path, self.query));
-        request = request.header(header::ACCEPT, "application/json");
+        request = request.header(header::ACCEPT, self.accept);
         request = request.header(header::USER_AGENT, concat!("federate/", env!("CARGO_PKG_VERSION")));
         if !self.content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, self.content_type);
         }
-        request.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
+        request
     }
 }
 

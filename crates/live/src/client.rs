@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::TryStream;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use kube::core::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
@@ -147,6 +149,15 @@ impl Client {
             Err(Error::Refused(refusal)) if refusal.is_absent() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Streams the answer of a watch.
+    pub(super) async fn watch<T: DeserializeOwned + Clone>(
+        &self,
+        call: &Call,
+    ) -> Result<impl TryStream<Item = Result<WatchEvent<T>, kube::Error>> + use<T>, kube::Error> {
+        let request = call.stream().map_err(|error| kube::Error::Service(error.to_string().into()))?;
+        self.current().0.request_events(request).await
     }
 
     fn current(&self) -> (kube::Client, u32) {

@@ -48,6 +48,7 @@ mod steps;
 mod survey;
 mod target;
 mod wait;
+mod watch;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
@@ -58,6 +59,7 @@ pub use memory::{Recalled, RememberedPlan};
 pub use read::ClusterState;
 pub use survey::{Found, Survey, SurveyedCluster, survey};
 pub use target::Access;
+pub use watch::{MemberWatch, Watched};
 
 use carried::SendResults;
 use carry_out::Run;

@@ -186,6 +186,12 @@ pub(super) async fn to(ways: &Arc<Connections>, cluster: &str) -> Result<Client,
     Client::new(way, ways.places.clone()).await
 }
 
+/// The same, without taking one of the places of those that are worked on.
+pub(super) async fn apart(ways: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
+    let way = Member { ways: ways.clone(), cluster: cluster.to_owned() };
+    Client::new(way, Arc::new(Semaphore::new(1))).await
+}
+
 impl Source {
     /// The configuration of a context of the kubeconfig; `help` says what to do if there is none.
     async fn context(&self, context: &str, help: &str) -> Result<Config, Error> {

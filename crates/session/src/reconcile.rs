@@ -1,5 +1,7 @@
 //! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
+use std::collections::BTreeMap;
+
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
 use federate_engine::actions::drift::Drift;
@@ -90,6 +92,7 @@ pub struct Reconciler<'r> {
     now: String,
     repo: Option<RepoRef>,
     moved: Option<Inventory>,
+    held: BTreeMap<(ClusterName, ObjectRef), String>,
 }
 
 impl<'r> Reconciler<'r> {
@@ -99,7 +102,17 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let desired = desired(&nothing.as_ref().unwrap_or_else(|| session.rendering()).manifests);
-        Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
+        Self {
+            session,
+            options,
+            engine: session.engine(),
+            desired,
+            nothing,
+            now,
+            repo: None,
+            moved: None,
+            held: BTreeMap::new(),
+        }
     }
 
     /// Like `new`, for a known repo: parents of `ApplySets` record it, and those of another repo are refused.
@@ -112,6 +125,12 @@ impl<'r> Reconciler<'r> {
     #[must_use]
     pub fn moving(self, moved: Option<Inventory>) -> Self {
         Self { moved, ..self }
+    }
+
+    /// Like `new`, but leaves some objects of some clusters unchanged, with the reason.
+    #[must_use]
+    pub fn holding(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
+        Self { held, ..self }
     }
 
     /// Decides from the observed objects of the session, and performs nothing.

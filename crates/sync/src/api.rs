@@ -1,8 +1,8 @@
 //! The `Sync` object of `federate.dev/v1alpha1`: what is watched, and what is kept at what it renders.
 //!
-//! Field names are those of Flux's `GitRepository` and `Kustomization` wherever both say the same, so that nobody
-//! has to learn new ones.
+//! Field names are those of Flux's `GitRepository` and `Kustomization` where the meaning is the same.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -10,12 +10,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
+use crate::rollout::Rollout;
 use crate::status::Status;
 
 /// The version of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ApiVersion {
-    /// The only one so far.
+    /// The only version.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
 }
@@ -23,7 +24,7 @@ pub enum ApiVersion {
 /// The kind of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Kind {
-    /// The only one.
+    /// The only kind.
     Sync,
 }
 
@@ -37,33 +38,37 @@ pub struct Sync {
     pub kind: Kind,
     /// Name and namespace.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The specification.
     pub spec: Spec,
-    /// What is; it is not read.
+    /// The status; it is not read.
     #[serde(default, skip_serializing)]
     #[schemars(with = "Option<Status>")]
     pub status: Option<Value>,
-    /// What an API server says about the object; `None` of a Sync in a file.
+    /// Metadata besides name and namespace.
     #[serde(skip)]
     pub meta: Option<Meta>,
 }
 
-/// What an API server says about a Sync object.
+/// The metadata of a Sync besides name and namespace. A Sync in a file has only annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Its uid.
     pub uid: String,
     /// The number of its spec.
     pub generation: i64,
-    /// When it was made.
+    /// When it was created.
     pub created: String,
-    /// The value of the annotation `federate.dev/requestedAt`: another one begins a round.
+    /// The value of the annotation `federate.dev/requestedAt`: a new value begins a round.
     pub requested_at: Option<String>,
+    /// The values of the annotation `federate.dev/approve`: the tasks of a rollout that are approved.
+    pub approve: BTreeSet<String>,
+    /// The value of the annotation `federate.dev/abort`: the revision whose rollout is aborted.
+    pub abort: Option<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
 }
 
-/// The part of an object's metadata that counts here.
+/// Name and namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -78,7 +83,7 @@ fn default_namespace() -> String {
     "default".to_owned()
 }
 
-/// What is wanted of a [`Sync`].
+/// The specification of a [`Sync`].
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
@@ -92,7 +97,7 @@ pub struct Spec {
     /// How long a git operation may take, and how long objects may take to become healthy; 60s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Interval>,
-    /// Whether nothing is done until this is false again.
+    /// Whether rounds are suspended.
     #[serde(default)]
     pub suspend: bool,
     /// The Syncs that must be ready first.
@@ -107,7 +112,7 @@ pub struct Spec {
     /// Reach member clusters as their control plane does: by its own inventory and Secrets on this API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubInventory>,
-    /// What becomes of the objects in member clusters when the Sync is deleted; they stay by default.
+    /// Whether the objects in member clusters are deleted with the Sync; they stay by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
     /// Commit what is rendered to a branch.
@@ -116,7 +121,10 @@ pub struct Spec {
     /// Apply what is rendered to the member clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Apply>,
-    /// What is done where clusters differ from what is rendered, and nothing else has changed.
+    /// Update the clusters in stages; all at once by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// What is done about clusters that differ from what is rendered.
     #[serde(default)]
     pub drift: Drift,
 }
@@ -126,17 +134,20 @@ pub struct Spec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Source {
     /// The address of a git repository (https, ssh or a path), or a local folder: a path without `ref` is read
-    /// as it stands. Paths start at the file of the Sync.
+    /// as it is on disk. Paths start at the file of the Sync.
     pub url: String,
-    /// What of a git repository is read; what its HEAD names by default.
+    /// The revision of a git repository; its HEAD by default.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
-    /// The folder of the repository that is read; its root by default.
+    /// The folder of the repository; its root by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Which signatures are asked for before anything is read.
+    /// The signatures that are verified before anything is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
+    /// Whether submodules are read, too. They are not: `true` is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recurse_submodules: bool,
     /// The Secret with the credentials: `username` and `password`, `bearerToken`, or `identity`, `known_hosts` and
     /// `password`; `ca.crt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,7 +189,7 @@ pub struct SecretKeyRef {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HubInventory {}
 
-/// What becomes of the objects in member clusters when a Sync is deleted.
+/// Whether the objects in member clusters are deleted with a Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// They stay.
@@ -189,8 +200,8 @@ pub enum DeletionPolicy {
     MirrorPrune,
 }
 
-/// What of a git repository is read: exactly one of these.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+/// The revision of a git repository: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reference {
     /// A branch.
@@ -199,6 +210,9 @@ pub struct Reference {
     /// A tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// The newest tag in a range of versions, such as `1.2.x` or `>=1.0.0 <2.0.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semver: Option<String>,
     /// Any reference by its full name, such as `refs/pull/420/head`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -207,7 +221,7 @@ pub struct Reference {
     pub commit: Option<String>,
 }
 
-/// Which signatures are asked for.
+/// The signatures that are verified.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verify {
@@ -251,14 +265,14 @@ pub struct Commit {
     /// The folder of the branch that is written; its root by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Whether the branch is pushed: by default it is to the repository that `source.url` names, and is not where
-    /// the source is a folder, in whose own repository the branch then is.
+    /// Whether the branch is pushed. By default it is pushed to the repository that `source.url` names. If the source
+    /// is a folder, the branch stays in the repository of the folder by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<bool>,
-    /// The message in place of the one that says what was rendered.
+    /// The commit message; by default one that says what was rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The most of what a cluster had that a round may take away, in percent; 30 by default.
+    /// The most of a cluster's objects that a round may delete, in percent; 30 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub prune_limit: Option<u8>,
@@ -268,10 +282,10 @@ pub struct Commit {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Apply {
-    /// When objects that are there already are taken over; what their policies say by default.
+    /// When existing objects are adopted; their policies decide by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<Adopt>,
-    /// Whether objects are taken from other tools, too.
+    /// Whether objects of other tools are adopted, too.
     #[serde(default)]
     pub force: bool,
     /// Whether objects that are no longer rendered are deleted.
@@ -295,24 +309,24 @@ fn yes() -> bool {
     true
 }
 
-/// When objects that are there already are taken over.
+/// When existing objects are adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Adopt {
-    /// They are left.
+    /// Not at all.
     Never,
-    /// Where nothing changes.
+    /// If nothing changes.
     IfNoDiff,
-    /// Where no pod is replaced.
+    /// If no pod is replaced.
     IfNoRestart,
-    /// Whatever changes.
+    /// Always.
     Always,
 }
 
-/// What is done where clusters differ from what is rendered.
+/// What is done about clusters that differ from what is rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Drift {
-    /// What is done about it.
+    /// What is done.
     #[serde(default)]
     pub mode: DriftMode,
 }
@@ -321,16 +335,16 @@ pub struct Drift {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DriftMode {
-    /// It is reported.
+    /// Report it.
     #[default]
     Report,
-    /// It is put back.
+    /// Put it back.
     Correct,
-    /// Nobody looks.
+    /// Do not compare.
     Ignore,
 }
 
-/// A length of time, as Go writes it: `30s`, `10m`, `1h30m`.
+/// A duration, as Go writes it: `30s`, `10m`, `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(pub Duration);
 
@@ -361,6 +375,25 @@ impl JsonSchema for Interval {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"})
+    }
+}
+
+impl Meta {
+    /// Reads the metadata of an object.
+    pub(crate) fn of(metadata: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let annotation = |name: &str| text(&metadata["annotations"][format!("federate.dev/{name}")]);
+        let approve = annotation("approve").unwrap_or_default();
+        let approve = approve.split([',', ' ']).filter(|token| !token.is_empty()).map(str::to_owned);
+        Self {
+            uid: text(&metadata["uid"]).unwrap_or_default(),
+            generation: metadata["generation"].as_i64().unwrap_or(1),
+            created: text(&metadata["creationTimestamp"]).unwrap_or_default(),
+            requested_at: annotation("requestedAt"),
+            approve: approve.collect(),
+            abort: annotation("abort"),
+            deleting: metadata["deletionTimestamp"].is_string(),
+        }
     }
 }
 

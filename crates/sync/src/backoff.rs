@@ -1,15 +1,30 @@
-//! Clusters that fail: each is tried again on its own, sooner at first and then less and less often, so that it delays no
-//! other.
+//! What a Sync knows of its clusters from one round to the next: which of them fail, and when each is tried again; which
+//! of them drifted; which objects are fought about. A cluster that fails is retried on its own and delays no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The clusters of a Sync that fail.
+use crate::fights::Fights;
+
+/// What a Sync knows of its clusters.
 #[derive(Debug, Default)]
 pub(crate) struct Backoffs {
     failing: BTreeMap<String, Failing>,
+    /// The clusters that drifted.
+    drifted: BTreeMap<String, Drifted>,
+    /// The objects that were put back lately.
+    pub(crate) fights: Fights,
     /// When clusters were last compared with what is rendered.
     compared: Option<Instant>,
+}
+
+/// What drifted in a cluster and is left so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Drifted {
+    /// How many objects.
+    pub(crate) objects: usize,
+    /// The first of them, with its fields and who changed them.
+    pub(crate) first: String,
 }
 
 #[derive(Debug)]
@@ -19,12 +34,12 @@ struct Failing {
     cause: Cause,
 }
 
-/// What is wrong with a cluster.
+/// Why a cluster fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// Whether something failed; otherwise something was left as it is.
+    /// Whether something failed; otherwise something was skipped.
     pub(crate) failed: bool,
-    /// What.
+    /// The message of the first failure.
     pub(crate) message: String,
 }
 
@@ -34,8 +49,8 @@ impl Backoffs {
         self.failing.get(cluster).is_none_or(|failing| failing.due <= now)
     }
 
-    /// Notes how it went with a cluster. The first failure is tried again after `retry`, and each further one after twice
-    /// as long, up to `most`.
+    /// Notes whether a cluster fails. The first failure is retried after `retry`, and each further one after twice as
+    /// long, up to `most`.
     pub(crate) fn note(&mut self, cluster: &str, cause: Option<Cause>, (retry, most): (Duration, Duration)) {
         let Some(cause) = cause else { return drop(self.failing.remove(cluster)) };
         let failures = self.failing.get(cluster).map_or(0, |failing| failing.failures) + 1;
@@ -46,6 +61,28 @@ impl Backoffs {
     /// Forgets clusters that are no longer in the inventory.
     pub(crate) fn keep(&mut self, known: &BTreeSet<&str>) {
         self.failing.retain(|cluster, _| known.contains(cluster.as_str()));
+        self.drifted.retain(|cluster, _| known.contains(cluster.as_str()));
+    }
+
+    /// Notes what drifted in a cluster; `None` if nothing did.
+    pub(crate) fn note_drift(&mut self, cluster: &str, drifted: Option<Drifted>) {
+        match drifted {
+            Some(drifted) => drop(self.drifted.insert(cluster.to_owned(), drifted)),
+            None => drop(self.drifted.remove(cluster)),
+        }
+    }
+
+    /// How many clusters drifted and do not fail.
+    pub(crate) fn modified(&self) -> usize {
+        self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
+    }
+
+    /// All that drifted, in a sentence.
+    pub(crate) fn drift(&self) -> Option<String> {
+        let (cluster, Drifted { first, .. }) = self.drifted.first_key_value()?;
+        let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
+        let (objects, clusters) = (count(objects, "object"), count(self.drifted.len(), "cluster"));
+        Some(format!("{objects} in {clusters} drifted: {first} in {cluster}"))
     }
 
     /// The clusters that fail, and why.
@@ -58,7 +95,17 @@ impl Backoffs {
         self.failing.values().map(|failing| failing.due).min()
     }
 
-    /// All are tried again at once: what is to be done with them is new.
+    /// Why a cluster fails.
+    pub(crate) fn cause(&self, cluster: &str) -> Option<&Cause> {
+        self.failing.get(cluster).map(|failing| &failing.cause)
+    }
+
+    /// Lets a cluster be tried again at once.
+    pub(crate) fn clear(&mut self, cluster: &str) {
+        self.failing.remove(cluster);
+    }
+
+    /// Lets all clusters be tried again at once.
     pub(crate) fn forget(&mut self) {
         self.failing.clear();
     }
@@ -71,6 +118,11 @@ impl Backoffs {
         }
         due
     }
+}
+
+/// A number with its noun.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How long to wait after so many failures in a row.

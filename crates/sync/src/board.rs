@@ -1,5 +1,5 @@
-//! What the Syncs of a process know of one another: which there are, as they are wanted at this moment, and which of
-//! them are ready. Each has a seat here, and a thread that takes from it what is to be done next.
+//! The Syncs of a process: which there are, how each is specified at this moment, and which of them are ready. Each has
+//! a seat here, and a thread that takes from it what to do next.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -7,11 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::read::Loaded;
 
-/// What a thread is told.
+/// Why a thread wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Something happened: a round is due.
+    /// A round is due.
     Now,
+    /// Something has changed in a member cluster.
+    Changed,
     /// The process ends.
     End,
 }
@@ -23,7 +25,7 @@ pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, Seat>>);
 struct Seat {
     wake: Sender<Wake>,
     ready: bool,
-    /// The Sync as it is wanted; `None` where it is to end.
+    /// The Sync as it is specified; `None` if its thread is to end.
     wanted: Option<Loaded>,
 }
 
@@ -32,8 +34,8 @@ impl SyncRegistry {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes these the Syncs that are wanted. Returns those that have no thread yet, with what wakes it.
-    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, Receiver<Wake>)> {
+    /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
+    pub(crate) fn set(&self, syncs: Vec<Loaded>) -> Vec<(String, (Sender<Wake>, Receiver<Wake>))> {
         let mut wanted: BTreeMap<String, Loaded> =
             syncs.into_iter().map(|loaded| (loaded.sync.metadata.full_name(), loaded)).collect();
         self.with(|seats| {
@@ -47,14 +49,14 @@ impl SyncRegistry {
             }
             let start = |(name, loaded): (String, Loaded)| {
                 let (wake, wakes) = mpsc::channel();
-                seats.insert(name.clone(), Seat { wake, ready: false, wanted: Some(loaded) });
-                (name, wakes)
+                seats.insert(name.clone(), Seat { wake: wake.clone(), ready: false, wanted: Some(loaded) });
+                (name, (wake, wakes))
             };
             wanted.into_iter().map(start).collect()
         })
     }
 
-    /// The Sync as it is wanted; `None` where its thread is to end, which then has no seat any more.
+    /// The Sync as it is specified; `None` if its thread is to end. It then has no seat any more.
     pub(crate) fn wanted(&self, name: &str) -> Option<Loaded> {
         self.with(|seats| {
             let wanted = seats.get(name).and_then(|seat| seat.wanted.clone());
@@ -83,7 +85,7 @@ impl SyncRegistry {
         });
     }
 
-    /// The first that a Sync depends on and that is not ready.
+    /// The first dependency of a Sync that is not ready.
     pub(crate) fn unready(&self, loaded: &Loaded) -> Option<String> {
         self.with(|seats| loaded.sync.dependencies().find(|on| !seats.get(on).is_some_and(|seat| seat.ready)))
     }
@@ -104,7 +106,7 @@ impl SyncRegistry {
         });
     }
 
-    /// The folders that are read as they stand.
+    /// The folders that are sources, with the names of their Syncs.
     pub(crate) fn folders(&self) -> Vec<(std::path::PathBuf, String)> {
         self.with(|seats| {
             let wanted = seats.iter().filter_map(|(name, seat)| Some((name, seat.wanted.as_ref()?)));

@@ -59,11 +59,12 @@ fn spec() -> Value {
             "has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
             "there is nothing to do: name commit, apply or both"
         ),
+        rule("!has(self.rollout) || has(self.apply)", "a rollout is about clusters: name apply, too"),
         rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
     ]);
     spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(
-        "[has(self.branch), has(self.tag), has(self.name), has(self.commit)].filter(named, named).size() == 1",
-        "name exactly one of branch, tag, name and commit"
+        "[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(named, named).size() == 1",
+        "name exactly one of branch, tag, semver, name and commit"
     )]);
     spec
 }
@@ -76,7 +77,7 @@ fn schema<T: schemars::JsonSchema>() -> Value {
     schema
 }
 
-/// Leaves out what API servers do not take, and writes alternatives of words as a list of them.
+/// Removes what API servers refuse, and writes alternatives as an enumeration.
 fn structure(schema: &mut Value) {
     if let Some(map) = schema.as_object_mut() {
         map.values_mut().for_each(structure);

@@ -1,5 +1,5 @@
 //! Credentials of a source, by the keys that Flux's Secrets have, as `git` takes them: in its environment and in files
-//! that only we can read. None stands in an argument, where every process could read it.
+//! that only this user can read. Arguments never hold them: every process could read those.
 //!
 //! Facts: the Secrets of Flux's `GitRepository`; git-config(1) (`GIT_CONFIG_COUNT`, `http.*`); `ssh_config`(5).
 
@@ -9,21 +9,21 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use k8s_openapi::ByteString;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The keys of a Secret.
 pub type Keys = BTreeMap<String, Vec<u8>>;
 
-/// What `git` is given, while this exists.
+/// Credentials for `git`; their files exist as long as this does.
 #[derive(Debug, Default)]
 pub struct Credentials {
     variables: Vec<(String, OsString)>,
     /// Settings of git's configuration.
     settings: Vec<(String, String)>,
-    files: Vec<NamedTempFile>,
+    files: Vec<TempPath>,
 }
 
-/// A file that only we can read.
+/// A file that only this user can read.
 pub(crate) fn private_file(contents: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
     file.write_all(contents)?;
@@ -35,6 +35,11 @@ impl Credentials {
     /// The credentials for an address, and the proxy on the way.
     pub fn of(url: &str, secret: Option<&Keys>, proxy: Option<&Keys>) -> Result<Self, String> {
         let mut credentials = Self::default();
+        if secret.is_some_and(|keys| keys.keys().any(|key| key.starts_with("githubApp"))) {
+            let why = "credentials of GitHub Apps are not supported: put a token into `bearerToken`, or a deploy \
+                       key into `identity`";
+            return Err(why.to_owned());
+        }
         if let Some(keys) = secret {
             if url.starts_with("http://") || url.starts_with("https://") {
                 credentials.http(url, keys)?;
@@ -48,13 +53,13 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// The variables that say all that.
+    /// The variables of the environment with all credentials.
     pub fn variables(&self) -> Vec<(String, OsString)> {
         let mut all = self.variables.clone();
         if self.settings.is_empty() {
             return all;
         }
-        // Those that are set already stay.
+        // Settings that the environment has stay.
         let first = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
         let first = first.unwrap_or(0);
         for (at, (key, value)) in (first..).zip(&self.settings) {
@@ -88,13 +93,14 @@ impl Credentials {
                 return Err("credentials are not sent over plain http: name the source by https".to_owned());
             }
             self.set("http.extraHeader", format!("Authorization: {authorization}"));
-            // Whoever answers must not send them elsewhere.
+            // A server must not redirect them elsewhere.
             self.set("http.followRedirects", "false");
             self.set("credential.helper", "");
         }
         if let Some(authority) = keys.get("ca.crt").or_else(|| keys.get("caFile")) {
             let path = self.file(authority)?;
-            self.set("http.sslCAInfo", path);
+            // The variable goes before settings, and may be set for this process.
+            self.variables.push(("GIT_SSL_CAINFO".to_owned(), path.into()));
         }
         Ok(())
     }
@@ -105,7 +111,8 @@ impl Credentials {
         };
         let Some(hosts) = keys.get("known_hosts") else {
             return Err(
-                "the Secret of the source has no `known_hosts`: whose key would be believed?".to_owned()
+                "the Secret of the source has no `known_hosts`, so that the server's key cannot be verified"
+                    .to_owned(),
             );
         };
         let mut identity = identity.clone();
@@ -139,7 +146,7 @@ impl Credentials {
     fn proxy(&mut self, keys: &Keys) -> Result<(), String> {
         let address = text(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
         let Some((scheme, rest)) = address.split_once("://") else {
-            return Err("the `address` of the proxy is no URL".to_owned());
+            return Err("the `address` of the proxy is not a URL".to_owned());
         };
         let address = match (text(keys, "username")?, text(keys, "password")?) {
             (Some(username), Some(password)) => {
@@ -153,8 +160,10 @@ impl Credentials {
 
     fn file(&mut self, contents: &[u8]) -> Result<String, String> {
         let file = private_file(contents).map_err(|error| format!("a file for credentials: {error}"))?;
-        let path = file.path().to_string_lossy().into_owned();
-        self.files.push(file);
+        // A program that is still open for writing cannot be run.
+        let path = file.into_temp_path();
+        self.files.push(path);
+        let path = self.files.last().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(path)
     }
 }

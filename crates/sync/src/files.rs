@@ -1,4 +1,4 @@
-//! Changes of files, as the operating system tells of them: of those that hold Syncs, and of folders that are sources.
+//! Changes of files, as the operating system reports them: of files with Syncs, and of folders that are sources.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use notify::{Event as FileEvent, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::watch::Event;
 
-/// Tells of files that change. Where the operating system does not, they are looked at at the interval.
+/// Reports files that change. Without help from the operating system, they are read at the interval.
 pub(crate) struct FileWatcher {
     watcher: Option<RecommendedWatcher>,
     folders: Arc<Mutex<Vec<(PathBuf, String)>>>,
@@ -39,14 +39,14 @@ impl FileWatcher {
             }
         });
         let mut watcher =
-            watcher.inspect_err(|error| tracing::warn!(%error, "changes of files are seen late")).ok();
+            watcher.inspect_err(|error| tracing::warn!(%error, "changes of files are noticed late")).ok();
         for folder in &own {
             follow(&mut watcher, folder, RecursiveMode::NonRecursive);
         }
         Self { watcher, folders, followed: BTreeSet::new() }
     }
 
-    /// Watches these folders from now on, too.
+    /// Watches these folders, too.
     pub(crate) fn follow(&mut self, folders: Vec<(PathBuf, String)>) {
         let real =
             folders.into_iter().filter_map(|(path, name)| Some((std::fs::canonicalize(path).ok()?, name)));
@@ -69,11 +69,11 @@ fn follow(watcher: &mut Option<RecommendedWatcher>, folder: &Path, mode: Recursi
     if let Some(watcher) = watcher
         && let Err(error) = watcher.watch(folder, mode)
     {
-        tracing::warn!(folder = %folder.display(), %error, "changes of files are seen late");
+        tracing::warn!(folder = %folder.display(), %error, "changes of files are noticed late");
     }
 }
 
-/// Whether a file of a source is read: what is hidden is not.
+/// Whether a file of a source is read. Hidden files are not.
 fn is_input(folder: &Path, path: &Path) -> bool {
     path.strip_prefix(folder).is_ok_and(|below| {
         let hidden = below.iter().any(|part| part.to_string_lossy().starts_with('.'));
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_files_are_no_input() {
+    fn hidden_files_are_not_input() {
         let folder = Path::new("/r");
         assert!(is_input(folder, Path::new("/r/a/b.yaml")) && is_input(folder, Path::new("/r/.gitignore")));
         assert!(!is_input(folder, Path::new("/r/.git/index")) && !is_input(folder, Path::new("/s/a.yaml")));

@@ -1,16 +1,15 @@
-//! What keeps a revision from being committed or applied although nothing is wrong with it by itself: it takes
-//! away so much of what there was that it may be a mistake.
+//! Stops a revision that has no error but would delete so much that it may be a mistake.
 //!
-//! Held against the scheduler's memory, before any branch or cluster is touched; `apply` looks once more at each
-//! cluster as it is.
+//! The plan is compared with the scheduler's memory before any branch or cluster is touched; `apply` checks each live
+//! cluster again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Plan;
 use federate_kubernetes::ObjectRef;
 
-/// Why a plan is not carried out in place of an earlier one. `clusters` are those of the inventory, `limit` is the
-/// most that may go, in percent; without it anything may, but not everything.
+/// Why a plan may not replace an earlier one. `clusters` are those of the inventory. `limit` is the most that may be
+/// deleted, in percent; without it anything but everything may be.
 pub(crate) fn refuses(
     earlier: &Plan,
     later: &Plan,
@@ -23,15 +22,15 @@ pub(crate) fn refuses(
     }
     if after.is_empty() {
         return Some(format!(
-            "nothing is rendered any more, where {} objects were: to take everything away, remove the Sync and then \
-             what it has left",
+            "nothing is rendered any more, but {} objects were: to delete everything, remove the Sync and then \
+             the objects that it has left",
             before.len()
         ));
     }
     let limit = limit?;
     let gone: Vec<&(&str, &ObjectRef)> = before.difference(&after).collect();
     if too_many(gone.len(), before.len(), limit) {
-        return Some(said(gone.len(), before.len(), "", limit));
+        return Some(message(gone.len(), before.len(), "", limit));
     }
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for pair in &before {
@@ -39,26 +38,25 @@ pub(crate) fn refuses(
         *all += 1;
         *gone += usize::from(!after.contains(pair));
     }
-    // A cluster that has left the inventory is left alone as a whole.
+    // A cluster that has left the inventory is not touched.
     counts.into_iter().filter(|(name, _)| clusters.contains(name)).find_map(|(name, (gone, all))| {
-        too_many(gone, all, limit).then(|| said(gone, all, &format!(" of cluster {name}"), limit))
+        too_many(gone, all, limit).then(|| message(gone, all, &format!(" of cluster {name}"), limit))
     })
 }
 
-/// The same rule as for the objects that run in a cluster: everything at once is the sign of a mistake, however
-/// few there are.
+/// Whether so many are too many. Everything at once is the sign of a mistake, however few there are.
 fn too_many(gone: usize, all: usize, limit: u8) -> bool {
     gone * 100 > all * usize::from(limit) || (gone > 0 && gone == all && limit < 100)
 }
 
-fn said(gone: usize, all: usize, of: &str, limit: u8) -> String {
+fn message(gone: usize, all: usize, of: &str, limit: u8) -> String {
     format!(
         "{gone} of the {all} objects{of} would go, and more than {limit} % at once may be a mistake: a higher \
          `pruneLimit` confirms it"
     )
 }
 
-/// What a plan has where.
+/// The objects of a plan, with their clusters.
 fn pairs(plan: &Plan) -> BTreeSet<(&str, &ObjectRef)> {
     let rows = plan.placements.iter();
     rows.flat_map(|row| row.clusters.iter().map(|placed| (placed.name.as_ref(), &row.object))).collect()

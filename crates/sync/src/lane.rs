@@ -1,6 +1,7 @@
 //! The rounds of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
+//! Between rounds, the clusters in which something has changed are compared.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,14 @@ use crate::SessionCache;
 use crate::api::Spec;
 use crate::backoff;
 use crate::board::{SyncRegistry, Wake};
+use crate::following::MemberWatches;
 use crate::hub::{self, Hub};
 use crate::metrics::Metrics;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
 use crate::run;
 use crate::state::States;
-use crate::status::Status;
+use crate::status::{Reason, Status};
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
 const JITTER_PERCENT: u64 = 10;
@@ -22,8 +24,10 @@ const JITTER_PERCENT: u64 = 10;
 const QUIET: Duration = Duration::from_millis(100);
 /// A round begins after this long even if files go on changing.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A comparison begins this long after the first change in a cluster: one command often changes several objects.
+const GATHER: Duration = Duration::from_millis(200);
 
-/// What threads are made of.
+/// The threads of all Syncs.
 pub(crate) struct Workers<'scope, 'env> {
     pub(crate) scope: &'scope Scope<'scope, 'env>,
     pub(crate) world: Shared<'env>,
@@ -44,9 +48,9 @@ impl Workers<'_, '_> {
     /// Makes these the Syncs that are run.
     pub(crate) fn set(&self, syncs: Vec<Loaded>) {
         self.world.metrics.expect(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
-        for (name, wakes) in self.world.board.set(syncs) {
+        for (name, (wake, wakes)) in self.world.board.set(syncs) {
             let lane = Lane { name, shared: self.world };
-            self.scope.spawn(move || lane.run(&wakes));
+            self.scope.spawn(move || lane.run(wake, &wakes));
         }
     }
 }
@@ -57,49 +61,152 @@ struct Lane<'l> {
     shared: Shared<'l>,
 }
 
-/// How a round ended: `None` where the Sync is suspended.
+/// How a round ended: `None` if the Sync is suspended.
 type Ended = (Option<Outcome>, Option<Status>);
+
+/// What a thread remembers of its Sync.
+struct Memory {
+    sessions: SessionCache,
+    watches: MemberWatches,
+    /// The outcome that was reported last.
+    reported: Option<Option<Outcome>>,
+    /// The last request for a round.
+    requested: Option<String>,
+    /// How many rounds in a row have failed.
+    failures: u32,
+}
 
 impl Lane<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
-    fn run(&self, wakes: &Receiver<Wake>) {
-        let Shared { board, metrics, .. } = self.shared;
-        let mut failures = 0;
-        let mut said: Option<Option<Outcome>> = None;
-        let mut sessions = SessionCache::default();
-        let mut requested = None;
-        while let Some(loaded) = board.wanted(&self.name) {
-            // Who asks for a round means all clusters.
-            let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
-            if asked != requested {
-                requested = asked;
-                sessions.backoffs.forget();
-            }
-            let begun = Instant::now();
-            let (outcome, status) = self.round(&loaded, &mut sessions);
-            // That nothing has changed is said once.
-            if said.as_ref() != Some(&outcome) {
-                run::log(&self.name, outcome.as_ref());
-                if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
-                    let revision =
-                        status.as_ref().and_then(|status| status.last_attempted_revision.as_deref());
-                    hub.tell(&loaded, outcome, revision);
+    fn run(&self, wake: Sender<Wake>, wakes: &Receiver<Wake>) {
+        let mut memory = Memory {
+            sessions: SessionCache::default(),
+            watches: MemberWatches::new(wake),
+            reported: None,
+            requested: None,
+            failures: 0,
+        };
+        while let Some(loaded) = self.shared.board.wanted(&self.name) {
+            let mut until = self.do_round(&loaded, &mut memory);
+            self.follow(&loaded, &mut memory);
+            loop {
+                let changed = memory.watches.with(|changed| changed.next());
+                let next = until.into_iter().chain(changed).min();
+                match sleep(wakes, next) {
+                    Some(Wake::End) => return,
+                    Some(Wake::Now) => break,
+                    Some(Wake::Changed) => {}
+                    None if until.is_some_and(|until| until <= Instant::now()) => break,
+                    None => {
+                        self.compare(&loaded, &mut memory);
+                        // A cluster that has failed is retried by the next round.
+                        until = until.into_iter().chain(memory.sessions.clusters.next_due()).min();
+                    }
                 }
-            }
-            metrics.observe(&self.name, outcome.as_ref(), status.as_ref(), begun.elapsed());
-            board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
-            failures = if outcome.as_ref().is_some_and(|o| !o.is_ready()) { failures + 1 } else { 0 };
-            let spec = &loaded.sync.spec;
-            let until = match sessions.backoffs.next_due().filter(|_| outcome.is_some()) {
-                Some(due) => Some(due.min(Instant::now() + spec.interval.0)),
-                None => pause(spec, outcome.as_ref(), failures).map(|pause| Instant::now() + jittered(pause)),
-            };
-            said = Some(outcome);
-            if sleep(wakes, until) == Wake::End {
-                return;
             }
         }
         tracing::info!(sync = self.name, "the Sync is gone");
+    }
+
+    /// Does a round and reports it. Returns when the next one is due.
+    fn do_round(&self, loaded: &Loaded, memory: &mut Memory) -> Option<Instant> {
+        let Shared { board, metrics, .. } = self.shared;
+        // A request for a round is about all clusters.
+        let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
+        if asked != memory.requested {
+            memory.requested = asked;
+            memory.sessions.clusters.forget();
+        }
+        let begun = Instant::now();
+        let (outcome, status) = self.round(loaded, &mut memory.sessions);
+        let revision = status.as_ref().and_then(|status| status.last_attempted_revision.clone());
+        if memory.reported.as_ref() != Some(&outcome) {
+            run::log(&self.name, outcome.as_ref());
+            if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
+                hub.report(loaded, outcome, revision.as_deref());
+            }
+        }
+        let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
+        self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
+        self.report_fights(loaded, memory);
+        metrics.observe(&self.name, outcome.as_ref(), status.as_ref(), begun.elapsed());
+        board.note(&self.name, outcome.as_ref().is_some_and(Outcome::is_ready));
+        memory.failures =
+            if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
+        let spec = &loaded.sync.spec;
+        let until = match memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
+            Some(due) => Some(due.min(Instant::now() + spec.interval.0)),
+            None => {
+                let pause = pause(spec, outcome.as_ref(), memory.failures);
+                pause.map(|pause| Instant::now() + jittered(pause))
+            }
+        };
+        memory.reported = Some(outcome);
+        let resume = memory.sessions.resume.take();
+        until.into_iter().chain(resume).min()
+    }
+
+    /// Watches the clusters, if the Sync asks for drift and they are at what is in memory.
+    fn follow(&self, loaded: &Loaded, memory: &mut Memory) {
+        let spec = &loaded.sync.spec;
+        let wanted = !spec.suspend && spec.apply.is_some() && spec.looks_for_drift();
+        match memory.sessions.current().filter(|_| wanted) {
+            Some(current) => memory.watches.follow(loaded, current.session, self.shared.env),
+            None => memory.watches.end(),
+        }
+    }
+
+    /// Compares the clusters in which something has changed.
+    fn compare(&self, loaded: &Loaded, memory: &mut Memory) {
+        let clusters = memory.watches.with(|changed| changed.take(Instant::now()));
+        let mut state = match self.shared.states.state(loaded) {
+            Ok(state) => state,
+            Err(error) => return tracing::warn!(sync = self.name, %error, "clusters are not compared"),
+        };
+        let sessions = &mut memory.sessions;
+        let compared = round::compare(loaded, &mut state, sessions, self.shared.env, &clusters);
+        let Some((compared, drift)) = compared else { return };
+        memory.watches.with(|changed| {
+            for (cluster, found) in &compared {
+                changed.compared(cluster, *found, Instant::now());
+            }
+        });
+        for cluster in compared.keys() {
+            self.shared.metrics.compared(&self.name, cluster);
+        }
+        self.shared.metrics.states(&self.name, &state.record.status);
+        if let Some(Some(outcome)) = &mut memory.reported {
+            let before = std::mem::replace(&mut outcome.drift, drift);
+            if outcome.drift != before
+                && let Some(drift) = &outcome.drift
+            {
+                tracing::warn!(sync = self.name, "{drift}");
+            }
+            let now = outcome.drift.clone();
+            self.report_drift(loaded, before.as_ref(), now.as_ref());
+        }
+        self.report_fights(loaded, memory);
+    }
+
+    /// Writes an Event if other objects drifted than before.
+    fn report_drift(&self, loaded: &Loaded, before: Option<&String>, now: Option<&String>) {
+        let Some(hub) = self.shared.hub.filter(|_| before != now) else { return };
+        match now {
+            Some(drift) => hub.event(loaded, ("DriftDetected", true), drift, None),
+            None => hub.event(loaded, ("DriftResolved", false), "no object drifts any more", None),
+        }
+    }
+
+    /// Reports fights, and has their clusters compared again when they are put back the next time.
+    fn report_fights(&self, loaded: &Loaded, memory: &mut Memory) {
+        for fight in memory.sessions.clusters.fights.reports() {
+            tracing::warn!(sync = self.name, "{}", fight.message);
+            self.shared.metrics.fight(&self.name, &fight.cluster);
+            memory.watches.with(|changed| changed.at(&fight.cluster, fight.until));
+            if let Some(hub) = self.shared.hub {
+                hub.event(loaded, ("Fight", true), &fight.message, None);
+            }
+        }
     }
 
     fn round(&self, loaded: &Loaded, sessions: &mut SessionCache) -> Ended {
@@ -143,34 +250,42 @@ impl Lane<'_> {
     }
 }
 
-/// Waits until something happens, or until a time.
-fn sleep(wakes: &Receiver<Wake>, until: Option<Instant>) -> Wake {
+/// Waits until something happens; `None` if nothing does until a time.
+fn sleep(wakes: &Receiver<Wake>, until: Option<Instant>) -> Option<Wake> {
     let woken = match until {
         None => wakes.recv().map_err(|_| RecvTimeoutError::Disconnected),
         Some(until) => wakes.recv_timeout(until.saturating_duration_since(Instant::now())),
     };
     match woken {
-        Err(RecvTimeoutError::Timeout) => Wake::Now,
-        Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Wake::End,
-        Ok(Wake::Now) => {
-            let first = Instant::now();
-            while first.elapsed() < PATIENCE {
-                match wakes.recv_timeout(QUIET) {
-                    Ok(Wake::Now) => {}
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
-                }
-            }
-            Wake::Now
+        Err(RecvTimeoutError::Timeout) => None,
+        Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Some(Wake::End),
+        Ok(first @ (Wake::Now | Wake::Changed)) => Some(gather(wakes, first)),
+    }
+}
+
+/// Waits until nothing more happens for a moment.
+fn gather(wakes: &Receiver<Wake>, mut why: Wake) -> Wake {
+    let first = Instant::now();
+    loop {
+        let (quiet, patience) = if why == Wake::Now { (QUIET, PATIENCE) } else { (GATHER, GATHER) };
+        let left = patience.saturating_sub(first.elapsed());
+        if left.is_zero() {
+            return why;
+        }
+        match wakes.recv_timeout(quiet.min(left)) {
+            Ok(Wake::Changed) => {}
+            Ok(Wake::Now) => why = Wake::Now,
+            Err(RecvTimeoutError::Timeout) => return why,
+            Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
         }
     }
 }
 
-/// How long until the next round; `None` where only a change of the Sync begins it. What fails is tried again
-/// soon, and then less and less often, up to the interval; what is stalled waits for a new revision.
+/// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
+/// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
 fn pause(spec: &Spec, outcome: Option<&Outcome>, failures: u32) -> Option<Duration> {
     let outcome = outcome?;
-    if outcome.is_ready() || outcome.reason.is_stalled() {
+    if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == Reason::Progressing {
         return Some(spec.interval.0);
     }
     Some(backoff::wait(spec.retry_interval(), spec.interval.0, failures))
@@ -185,13 +300,12 @@ fn jittered(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Reason;
 
     #[test]
     fn failures_are_tried_again_less_and_less_often() {
         let text = r#"{"source": {"url": "r"}, "interval": "10m", "retryInterval": "1m", "commit": {"branch": "b"}}"#;
         let spec: Spec = serde_json::from_str(text).unwrap();
-        let outcome = |reason| Outcome { reason, message: String::new(), drifted: false };
+        let outcome = |reason| Outcome { reason, message: String::new(), drift: None };
         let minutes =
             |reason, failures| pause(&spec, Some(&outcome(reason)), failures).unwrap().as_secs() / 60;
         assert_eq!(minutes(Reason::ReconciliationSucceeded, 0), 10);

@@ -1,16 +1,19 @@
 //! The loop: watches sources, and keeps branches and clusters at what they render.
 //!
 //! A [`Sync`](api::Sync) object says what is watched and what is kept. [`read`] takes it from files, [`round`] does
-//! one round of it, [`watch`] does them for ever, [`state`] is the folder in which it remembers; [`hub`] does the same
+//! one round of it, [`watch`] runs the loop, [`state`] is the folder with its state; [`hub`] does the same
 //! with objects on an API server. No engine code is here: rendering, committing
 //! and applying are the application layer's (`federate-session`).
 
 pub mod api;
 mod backoff;
 mod board;
+mod changed;
 mod crd;
 pub mod credentials;
+mod fights;
 mod files;
+mod following;
 mod guard;
 pub mod hub;
 mod lane;
@@ -19,9 +22,13 @@ mod members;
 pub mod metrics;
 mod opened;
 mod outcome;
+mod polled;
 pub mod read;
+mod render;
+pub mod rollout;
 pub mod round;
 pub mod run;
+mod semver;
 pub mod source;
 pub mod state;
 pub mod status;

@@ -1,8 +1,7 @@
-//! What is seen and heard from outside while the loop runs: `/healthz`, `/readyz` and `/metrics` on one address,
-//! webhooks on another.
+//! The HTTP servers of the loop: `/healthz`, `/readyz` and `/metrics` on one address, webhooks on another.
 //!
-//! A webhook says only that a source may have changed, which the next poll finds out: one that is forged or sent
-//! again costs a poll. Its path is `/hook/` and a digest of token, name and namespace, as Flux makes it.
+//! A webhook only says that a source may have changed; the next poll finds out. One that is forged or sent again costs
+//! a poll. Its path is `/hook/` and a digest of token, name and namespace, as Flux makes it.
 //!
 //! Facts: Flux's notification controller (Receiver: `X-Signature`, paths), GitHub's `X-Hub-Signature-256`, GitLab's
 //! `X-Gitlab-Token`.
@@ -36,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How many connections there may be at a time.
 const CONNECTIONS: usize = 64;
 
-/// Where is listened, and to whom.
+/// The addresses to listen on.
 #[derive(Debug, Default)]
 pub struct Addresses {
     /// For `/healthz`, `/readyz` and `/metrics`.
@@ -51,7 +50,7 @@ struct Listener {
     events: Sender<Event>,
 }
 
-/// Listens in a thread of its own, also to the signals that ask the process to end.
+/// Listens in a thread, also to the signals that ask the process to end.
 pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let bind = |address: SocketAddr| {
@@ -67,12 +66,12 @@ pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>)
     std::thread::spawn(move || {
         runtime.block_on(async {
             if let Some(bound) = own {
-                say_where("metrics", &bound);
+                log_address("metrics", &bound);
                 let listener = Listener { metrics: metrics.clone(), token: None, events: events.clone() };
                 tokio::spawn(accept(bound, Arc::new(listener)));
             }
             if let Some((bound, token)) = hooks {
-                say_where("webhooks", &bound);
+                log_address("webhooks", &bound);
                 let listener = Listener { metrics, token: Some(token), events: events.clone() };
                 tokio::spawn(accept(bound, Arc::new(listener)));
             }
@@ -81,7 +80,7 @@ pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>)
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
                 }
-                // Nobody listens when all is over already.
+                // The loop may have ended.
                 if events.send(Event::End).is_err() {
                     return;
                 }
@@ -91,7 +90,7 @@ pub fn start(addresses: Addresses, metrics: Arc<Metrics>, events: Sender<Event>)
     Ok(())
 }
 
-fn say_where(what: &str, bound: &TcpListener) {
+fn log_address(what: &str, bound: &TcpListener) {
     if let Ok(address) = bound.local_addr() {
         tracing::info!(%address, "listening for {what}");
     }
@@ -102,7 +101,7 @@ async fn accept(bound: TcpListener, listener: Arc<Listener>) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = bound.accept().await else {
-            // Too many files are open, say: it may be better a moment later.
+            // For example, too many files are open: try again a moment later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -117,7 +116,7 @@ async fn accept(bound: TcpListener, listener: Arc<Listener>) {
                 .header_read_timeout(PATIENCE)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that goes away or dawdles is its own fault.
+            // A client that is too slow is disconnected.
             let _ = tokio::time::timeout(2 * PATIENCE, server).await;
             drop(place);
         });
@@ -180,7 +179,7 @@ pub fn hook_path(token: &str, sync: &Metadata) -> String {
     digest.iter().fold("/hook/".to_owned(), |path, byte| path + &format!("{byte:02x}"))
 }
 
-/// A webhook as it was sent.
+/// A received webhook.
 #[derive(Clone, Copy, Debug)]
 pub struct Webhook<'r> {
     /// The path of the request.
@@ -215,7 +214,7 @@ impl Webhook<'_> {
 }
 
 fn mac(token: &str, text: &[u8]) -> Option<Hmac<Sha256>> {
-    // Any length of a key will do.
+    // Keys may have any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
     mac.update(text);
     Some(mac)
@@ -242,7 +241,7 @@ mod tests {
     const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
     #[test]
-    fn only_who_knows_the_token_is_genuine() {
+    fn only_senders_that_know_the_token_are_genuine() {
         assert!(genuine("x-hub-signature-256", SIGNATURE, b"Hello, World!"));
         assert!(genuine("x-signature", SIGNATURE, b"Hello, World!"));
         assert!(!genuine("x-hub-signature-256", SIGNATURE, b"Hello, World"));

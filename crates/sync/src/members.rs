@@ -1,18 +1,19 @@
-//! The member clusters in a round: applying to them and looking for drift, one line of the log for each action, and
-//! how many clusters are in which state.
+//! The member clusters in a round: federate applies to them or compares them, logs one line for each action, and counts
+//! the clusters by state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome};
+use federate_engine::actions::{self, Action, ActionKind, Actions, Inventory, Outcome, RepoRef};
 use federate_kubernetes::ClusterName;
+use federate_kubernetes::finding::list;
 use federate_live::{DryRun, Progress, Step};
 use federate_report::actions::errors;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 
 use crate::api::{Adopt, Apply, DriftMode};
-use crate::backoff::{Backoffs, Cause};
+use crate::backoff::{Backoffs, Cause, Drifted, count};
 use crate::read::Loaded;
 use crate::round::{Environment, PRUNE_LIMIT, RoundError};
 use crate::status::{ClusterCounts, FailingCluster, Reason, SHOWN, Status};
@@ -22,10 +23,19 @@ pub(crate) struct Members<'m> {
     pub(crate) loaded: &'m Loaded,
     pub(crate) env: &'m Environment<'m>,
     pub(crate) session: &'m Session,
+    /// Where the session was read from, if that is known.
+    pub(crate) repo: Option<RepoRef>,
+    /// How many clusters the inventory has, at whatever revision.
+    pub(crate) inventory: usize,
+    /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
+    pub(crate) moved: bool,
 }
 
+/// The clusters that were compared, and whether anything was found in each.
+pub(crate) type Compared = BTreeMap<String, bool>;
+
 impl Members<'_> {
-    /// Applies everything in all clusters, or only in some. Says how many clusters there are.
+    /// Applies everything in all clusters, or only in some. Returns how many clusters there are.
     pub(crate) fn apply(
         &self,
         apply: &Apply,
@@ -33,48 +43,77 @@ impl Members<'_> {
         backoffs: &mut Backoffs,
         status: &mut Status,
     ) -> Result<String, RoundError> {
-        let purpose =
-            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
         let wait = apply.wait.then(|| self.loaded.sync.spec.timeout());
-        let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
-        let actions = self.reconcile(purpose, &clusters, None, wait)?;
-        self.log(&actions, "applied");
-        self.note(&actions, backoffs, true);
-        let modified = status.clusters.filter(|_| only.is_some()).map_or(0, |counts| counts.modified);
-        self.end(backoffs, modified, status)?;
+        let all = || self.session.clusters().iter().map(|cluster| cluster.name.to_string()).collect();
+        self.update(apply, only.unwrap_or(&all()), wait, backoffs)?;
+        self.end(backoffs, status)?;
         Ok(count(self.session.clusters().len(), "cluster"))
     }
 
-    /// Reports what drifted, or puts it back. Says how many objects stay as they are.
-    pub(crate) fn drift(&self, backoffs: &mut Backoffs, status: &mut Status) -> Result<usize, RoundError> {
+    /// Applies everything in some clusters, and waits for health.
+    pub(crate) fn update(
+        &self,
+        apply: &Apply,
+        only: &BTreeSet<String>,
+        wait: Option<Duration>,
+        backoffs: &mut Backoffs,
+    ) -> Result<(), RoundError> {
+        let purpose =
+            Purpose::Apply { adopt: apply.adopt.map(Adopt::rule), force: apply.force, replace: false };
+        let clusters = self.due(backoffs, |name| only.contains(name));
+        let actions = self.reconcile(purpose, &clusters, (None, wait), backoffs)?;
+        self.log(&actions, "applied");
+        self.note(&actions, backoffs, true);
+        for cluster in &clusters {
+            backoffs.note_drift(cluster, None);
+        }
+        Ok(())
+    }
+
+    /// Compares all clusters, or only some, with what is rendered, and puts back what drifted if the Sync asks for it.
+    pub(crate) fn drift(
+        &self,
+        only: Option<&BTreeSet<String>>,
+        backoffs: &mut Backoffs,
+        status: &mut Status,
+    ) -> Result<Compared, RoundError> {
         let correct = self.loaded.sync.spec.drift.mode == DriftMode::Correct;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
-        let clusters = self.due(backoffs, |_| true);
-        let actions = self.reconcile(purpose, &clusters, dry_run, None)?;
-        let stays =
-            |action: &&Action| !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
-        let left: Vec<&Action> = actions.actions.iter().filter(stays).collect();
+        let clusters = self.due(backoffs, |name| only.is_none_or(|only| only.contains(name)));
+        let actions = self.reconcile(purpose, &clusters, (dry_run, None), backoffs)?;
         self.log(&actions, if correct { "put back" } else { "drifted" });
         self.note(&actions, backoffs, false);
-        let drifted: BTreeSet<&ClusterName> = left.iter().map(|action| &action.cluster).collect();
-        let failing: BTreeSet<&str> = backoffs.causes().map(|(name, _)| name.as_str()).collect();
-        let modified = drifted.iter().filter(|name| !failing.contains(name.as_ref())).count();
-        self.end(backoffs, modified, status)?;
-        Ok(left.len())
+        if correct {
+            let interval = self.loaded.sync.spec.interval.0;
+            backoffs.fights.note(&actions.actions, interval, Instant::now());
+        }
+        let found = |name: &String| actions.actions.iter().any(|action| *action.cluster == **name);
+        let compared = clusters.iter().map(|name| (name.clone(), found(name))).collect();
+        for cluster in &clusters {
+            let stays = |action: &&Action| {
+                !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict)
+            };
+            let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
+            let left: Vec<&Action> = here.filter(stays).collect();
+            let drifted = left.first().map(|first| Drifted { objects: left.len(), first: described(first) });
+            backoffs.note_drift(cluster, drifted);
+        }
+        self.end(backoffs, status)?;
+        Ok(compared)
     }
 
-    /// Deletes everything.
+    /// Deletes everything that the Sync manages.
     pub(crate) fn remove(&self, status: &mut Status) -> Result<(), RoundError> {
         let mut backoffs = Backoffs::default();
         let clusters = self.due(&backoffs, |_| true);
-        let actions = self.reconcile(Purpose::Remove, &clusters, None, None)?;
+        let actions = self.reconcile(Purpose::Remove, &clusters, (None, None), &backoffs)?;
         self.log(&actions, "deleted");
         self.note(&actions, &mut backoffs, false);
-        self.end(&backoffs, 0, status)
+        self.end(&backoffs, status)
     }
 
-    /// The clusters that are tried now.
+    /// The clusters whose turn it is.
     fn due(&self, backoffs: &Backoffs, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
         let names = self.session.clusters().iter().map(|cluster| cluster.name.to_string());
@@ -85,8 +124,8 @@ impl Members<'_> {
         &self,
         purpose: Purpose,
         clusters: &[String],
-        dry_run: Option<DryRun>,
-        wait: Option<Duration>,
+        (dry_run, wait): (Option<DryRun>, Option<Duration>),
+        backoffs: &Backoffs,
     ) -> Result<Actions, RoundError> {
         if clusters.is_empty() {
             return Ok(Actions::of(Vec::new(), Vec::new()));
@@ -110,7 +149,13 @@ impl Members<'_> {
         };
         let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
         let reached = self.env.world.access(self.loaded, self.session).map_err(failed)?;
-        let actions = Reconciler::new(self.session, &reconcile).servers(&reached.access, &options);
+        let held = match purpose {
+            Purpose::Drift { correct: true, .. } => backoffs.fights.held(Instant::now()),
+            _ => BTreeMap::new(),
+        };
+        let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
+        let reconciler = reconciler.moving(self.moved.then(|| inventory.clone())).holding(held);
+        let actions = reconciler.servers(&reached.access, &options);
         actions.map_err(|error| RoundError::new(Reason::ReconciliationFailed, error.to_string()))
     }
 
@@ -118,17 +163,17 @@ impl Members<'_> {
         let sync = self.loaded.sync.metadata.full_name();
         for action in actions.actions.iter().filter(|action| action.action != ActionKind::Unchanged) {
             let Action { cluster, object, .. } = action;
-            let deed = format!("{:?}", action.action).to_lowercase();
+            let kind = format!("{:?}", action.action).to_lowercase();
             let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
-            let fields = federate_kubernetes::finding::list(&fields, 5);
+            let fields = list(&fields, 5);
             let managers: BTreeSet<&str> =
                 action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
             let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
             let why = action.error.as_deref().or(action.reason.as_deref());
             if action.outcome == Outcome::Failed {
-                tracing::error!(sync, %cluster, %object, action = deed, why, "failed");
+                tracing::error!(sync, %cluster, %object, action = kind, why, "failed");
             } else {
-                tracing::info!(sync, %cluster, %object, action = deed, fields, managers, why, "{what}");
+                tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{what}");
             }
         }
         for cluster in &actions.clusters {
@@ -138,7 +183,7 @@ impl Members<'_> {
         }
     }
 
-    /// Notes which clusters fail. What was left as it is does, where `everything` was to be done.
+    /// Notes which clusters fail. Where `everything` was to be done, a cluster in which something was skipped fails.
     fn note(&self, actions: &Actions, backoffs: &mut Backoffs, everything: bool) {
         let lines = errors(actions, everything);
         let spec = &self.loaded.sync.spec;
@@ -148,19 +193,20 @@ impl Members<'_> {
             let cause = |message| Cause { failed: cluster.outcome == Outcome::Failed, message };
             backoffs.note(&cluster.name, message.map(cause), (spec.retry_interval(), spec.interval.0));
         }
-        backoffs.keep(&self.session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
     }
 
-    /// Counts the clusters, and fails if any of them does.
-    fn end(&self, backoffs: &Backoffs, modified: usize, status: &mut Status) -> Result<(), RoundError> {
+    /// Counts the clusters by state. Returns an error if a cluster fails.
+    pub(crate) fn end(&self, backoffs: &Backoffs, status: &mut Status) -> Result<(), RoundError> {
         let failing: Vec<(&String, &Cause)> = backoffs.causes().collect();
         let failed = failing.iter().filter(|(_, cause)| cause.failed).count();
-        let total = self.session.clusters().len();
+        let modified = backoffs.modified();
+        let total = self.inventory;
         status.clusters = Some(ClusterCounts {
             ready: total.saturating_sub(failing.len() + modified),
             modified,
             out_of_sync: failing.len() - failed,
             err_applied: failed,
+            ..ClusterCounts::default()
         });
         let shown = failing.iter().take(SHOWN);
         let shown = shown
@@ -175,8 +221,14 @@ impl Members<'_> {
     }
 }
 
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+/// An object that drifted, with its fields and who changed them.
+fn described(action: &Action) -> String {
+    let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
+    let managers: BTreeSet<&str> = action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
+    let fields = if fields.is_empty() { String::new() } else { format!(" ({})", list(&fields, 3)) };
+    let managers: Vec<&str> = managers.into_iter().collect();
+    let by = if managers.is_empty() { String::new() } else { format!(", changed by {}", list(&managers, 3)) };
+    format!("{}{fields}{by}", action.object)
 }
 
 impl Adopt {
@@ -190,7 +242,7 @@ impl Adopt {
     }
 }
 
-/// Shows nothing.
+/// Progress is not shown.
 struct Silent;
 
 impl Progress for Silent {

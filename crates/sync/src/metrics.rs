@@ -1,4 +1,4 @@
-//! What Prometheus is told: how rounds end and how long they take, and what became of clusters.
+//! The metrics for Prometheus: how rounds end and how long they take, comparisons and fights, and clusters by state.
 //!
 //! Facts: the naming conventions of Prometheus; its text format is written by `prometheus-client`.
 
@@ -30,6 +30,8 @@ pub struct Metrics {
     succeeded: Family<Labels, Seconds>,
     clusters: Family<Labels, Gauge>,
     unschedulable: Family<Labels, Gauge>,
+    comparisons: Family<Labels, Counter>,
+    fights: Family<Labels, Counter>,
     /// By Sync: whether a round of it has ended.
     seen: Mutex<BTreeMap<String, bool>>,
 }
@@ -48,9 +50,18 @@ impl Default for Metrics {
             succeeded: Family::default(),
             clusters: Family::default(),
             unschedulable: Family::default(),
+            comparisons: Family::default(),
+            fights: Family::default(),
             seen: Mutex::default(),
         };
-        let Self { registry, rounds, duration, ready, succeeded, clusters, unschedulable, .. } = &mut metrics;
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let Self { registry, rounds, duration, ready, succeeded, clusters, unschedulable, .. } = self;
         registry.register("rounds", "Rounds by the reason that they ended with", rounds.clone());
         registry.register_with_unit(
             "round_duration",
@@ -67,11 +78,12 @@ impl Default for Metrics {
         );
         registry.register("clusters", "Clusters by state", clusters.clone());
         registry.register("unschedulable_objects", "Objects that could not be placed", unschedulable.clone());
-        metrics
+        let comparisons = "Comparisons of clusters because the watch has seen a change";
+        registry.register("comparisons", comparisons, self.comparisons.clone());
+        let fights = "Objects that another client changes again each time that they are put back";
+        registry.register("fights", fights, self.fights.clone());
     }
-}
 
-impl Metrics {
     /// These Syncs are run from now on, and no others.
     pub(crate) fn expect(&self, names: impl Iterator<Item = String>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +111,27 @@ impl Metrics {
         if outcome.is_ready() {
             self.succeeded.get_or_create(&own()).set(Timestamp::now().as_duration().as_secs_f64());
         }
-        let Some(status) = status else { return };
+        if let Some(status) = status {
+            self.states(name, status);
+        }
+    }
+
+    /// A cluster was compared because the watch has seen a change in it.
+    pub(crate) fn compared(&self, name: &str, cluster: &str) {
+        let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
+        self.comparisons.get_or_create(&labels).inc();
+    }
+
+    /// A fight about an object of a cluster was noticed.
+    pub(crate) fn fight(&self, name: &str, cluster: &str) {
+        let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
+        self.fights.get_or_create(&labels).inc();
+    }
+
+    /// The states of clusters and objects have changed.
+    pub(crate) fn states(&self, name: &str, status: &Status) {
+        let own = || vec![("sync", name.to_owned())];
+        let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
         if let Some(counts) = status.clusters {
@@ -140,15 +172,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alerts_are_about_metrics_that_there_are() {
+    fn alerts_and_dashboard_are_about_metrics_that_exist() {
         let metrics = Metrics::default();
         metrics.expect(std::iter::once("a/b".to_owned()));
         let clusters = Some(crate::status::ClusterCounts::default());
         let status = Status { clusters, ..Status::default() };
         metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
+        metrics.compared("a/b", "m1");
+        metrics.fight("a/b", "m1");
         let text = metrics.text();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/alerts.yaml");
-        let rules = std::fs::read_to_string(path).unwrap();
+        let read = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/");
+            std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+        };
+        let rules = read("alerts.yaml") + &read("dashboard.json");
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let names: Vec<&str> =
             rules.split(|c| !is_name(c)).filter(|word| word.starts_with("federate_")).collect();

@@ -1,11 +1,14 @@
-//! What a round reads: a folder as it is, or a fetched revision; and the [`Session`] over it, which is kept from one
-//! round to the next, so that a new revision is read and decided about only as far as it differs.
+//! What a round reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one round
+//! to the next, so that a round reads and decides only what a new revision changes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
 use git2::Oid;
 
 use federate_dialect::Plan;
+use federate_engine::actions::RepoRef;
 use federate_repo::Source;
 use federate_session::{Options, Provenance, Session, Update};
 use federate_source::WorkTree;
@@ -33,22 +36,39 @@ enum Version {
     Commit(Oid, String),
 }
 
-/// What a Sync keeps in memory from one round to the next: the session, and which clusters fail.
+/// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
 #[derive(Default)]
 pub struct SessionCache {
     cached: Option<Cached>,
-    pub(crate) backoffs: Backoffs,
+    /// What is known of the clusters.
+    pub(crate) clusters: Backoffs,
+    /// The sessions over former revisions that clusters still have.
+    pub(crate) formers: Formers,
+    /// When a rollout goes on, if it only waits for time.
+    pub(crate) resume: Option<Instant>,
+}
+
+/// Sessions over former revisions.
+pub(crate) type Formers = BTreeMap<String, (Session, Option<RepoRef>)>;
+
+/// What was carried out last, with all that is known of clusters.
+pub(crate) struct Current<'c> {
+    pub(crate) session: &'c Session,
+    pub(crate) repo: Option<&'c RepoRef>,
+    pub(crate) clusters: &'c mut Backoffs,
+    pub(crate) formers: &'c mut Formers,
 }
 
 struct Cached {
     session: Session,
     version: Version,
-    /// Whether its plan is the scheduler's memory by now.
+    /// Whether its plan is the scheduler's memory.
     accepted: bool,
+    repo: Option<RepoRef>,
 }
 
 impl Opened {
-    /// Reads a folder as it is at this moment; with the digest of its files.
+    /// Reads a folder. Returns it with the digest of its files.
     pub(crate) fn folder(path: &Path, cache: &mut SessionCache) -> Result<(Self, String), RoundError> {
         let tree = WorkTree::open(path).map_err(|finding| {
             RoundError::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
@@ -58,7 +78,7 @@ impl Opened {
         let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]));
         let version = Version::Digest(tip.clone());
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            cache.cached = Some(Cached { session, version, accepted: false });
+            cache.cached = Some(Cached { session, version, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, Place::of(path).ok(), tip.clone()), tip))
     }
@@ -70,7 +90,7 @@ impl Opened {
         }
     }
 
-    fn source(&self) -> &dyn Source {
+    pub(crate) fn source(&self) -> &dyn Source {
         match self {
             Self::Folder(tree, ..) => tree,
             Self::Revision(revision) => revision.as_ref(),
@@ -85,6 +105,20 @@ impl Opened {
         }
     }
 
+    /// The repository as its clones have it in common; `None` if that is not known. `url` is its address.
+    pub(crate) fn repo(&self, url: &str) -> Option<RepoRef> {
+        match self {
+            Self::Folder(_, place, _) => {
+                let place = place.as_ref()?;
+                Provenance::of_work_tree(place).repo(place)
+            }
+            Self::Revision(revision) => {
+                let commit = Some(revision.commit().to_string());
+                Some(RepoRef::of_url(url, &revision.place().prefix, commit))
+            }
+        }
+    }
+
     /// What a commit says about where its files come from.
     pub(crate) fn provenance(&self, place: &Place) -> Provenance {
         match self {
@@ -95,7 +129,7 @@ impl Opened {
 }
 
 impl SessionCache {
-    /// The session over a source, with a plan as the scheduler's memory. Of a new revision only what differs is read.
+    /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
@@ -121,8 +155,9 @@ impl SessionCache {
     }
 
     /// Keeps a session for the next round; `accepted` says whether its plan is the scheduler's memory.
-    pub(crate) fn put(&mut self, opened: &Opened, session: Session, accepted: bool) {
-        self.cached = Some(Cached { session, version: opened.version(), accepted });
+    pub(crate) fn put(&mut self, opened: &Opened, session: Session, accepted: Option<Option<RepoRef>>) {
+        let (version, accepted, repo) = (opened.version(), accepted.is_some(), accepted.flatten());
+        self.cached = Some(Cached { session, version, accepted, repo });
     }
 
     /// The session over a source that was carried out, if it is still here.
@@ -132,9 +167,20 @@ impl SessionCache {
             .take_if(|cached| cached.accepted && cached.version == version)
             .map(|cached| cached.session)
     }
+
+    /// The session whose plan is the scheduler's memory, with where it was read from.
+    pub(crate) fn current(&mut self) -> Option<Current<'_>> {
+        let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
+        Some(Current {
+            session: &cached.session,
+            repo: cached.repo.as_ref(),
+            clusters: &mut self.clusters,
+            formers: &mut self.formers,
+        })
+    }
 }
 
-/// The files that differ between two versions, where that is known.
+/// The files that differ between two versions; `None` if that is not known.
 fn between(before: &Version, now: &Version, place: Option<&Place>) -> Option<Vec<String>> {
     match (before, now) {
         (Version::Commit(from, folder), Version::Commit(to, same)) if folder == same => {

@@ -1,4 +1,4 @@
-//! How a round ends: as it should, or before that, with a reason and a sentence.
+//! How a round ends: with a reason and a message.
 
 use federate_source::git::verify;
 
@@ -9,32 +9,37 @@ use crate::status::Reason;
 /// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// In a word.
+    /// The reason of the condition `Ready`.
     pub reason: Reason,
-    /// In a sentence.
+    /// Its message.
     pub message: String,
-    /// Whether clusters differ from what is rendered, and are left so.
-    pub drifted: bool,
+    /// What drifted in clusters and is left so.
+    pub drift: Option<String>,
 }
 
 impl Outcome {
-    /// A round whose state cannot be read or written.
+    /// The outcome of a round whose state cannot be read or written.
     pub(crate) fn failed(error: &StateError) -> Self {
-        Self { reason: reason(error), message: plain(&error.to_string()), drifted: false }
+        Self { reason: reason(error), message: plain(&error.to_string()), drift: None }
     }
 
-    /// A round that had nothing to do.
+    /// The outcome of a round that succeeded.
     pub(crate) fn done(message: &str) -> Self {
-        Self { reason: Reason::ReconciliationSucceeded, message: message.to_owned(), drifted: false }
+        Self { reason: Reason::ReconciliationSucceeded, message: message.to_owned(), drift: None }
     }
 
-    /// Whether all went well.
+    /// Whether a rollout is under way.
+    pub fn is_progressing(&self) -> bool {
+        self.reason == Reason::Progressing
+    }
+
+    /// Whether the round succeeded.
     pub fn is_ready(&self) -> bool {
         self.reason == Reason::ReconciliationSucceeded
     }
 }
 
-/// Why a round ends before its end.
+/// Why a round fails.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct RoundError {
@@ -54,7 +59,7 @@ impl From<StateError> for RoundError {
     }
 }
 
-/// An API server that does not answer may do so the next time; a damaged memory is for somebody to mend.
+/// An API server that does not answer may answer the next time; somebody has to repair a damaged memory.
 fn reason(error: &StateError) -> Reason {
     match error {
         StateError::Server(_) => Reason::ReconciliationFailed,
@@ -73,7 +78,7 @@ impl From<SourceError> for RoundError {
     }
 }
 
-/// On one line, and without what commands a terminal.
+/// A message on one line, without control characters.
 pub(crate) fn plain(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

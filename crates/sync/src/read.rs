@@ -1,5 +1,4 @@
-//! Reads `Sync` objects from files. Everything that is wrong with them is found at once, each with file, line and
-//! column.
+//! Reads `Sync` objects from files. All errors are reported at once, each with file, line and column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,44 +11,41 @@ use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, Layout};
 use federate_repo::{Repo, config};
 
-use crate::api::{Apply, Commit, DriftMode, Reference, Sync};
+use crate::api::{Apply, Commit, DriftMode, Meta, Reference, Sync};
 use crate::source::Address;
 
 /// The code of every finding here.
 const CODE: &str = "invalid-sync";
 
-/// Fields that are not carried out for a Sync in a file, and what to do in their place. To ignore them could do what is
-/// not wanted, so that they are errors.
-const NOT_YET: [(&str, &str); 12] = [
+/// Fields that a Sync in a file does not support, and what to use instead. They are errors: to ignore them could do what
+/// the user does not want.
+const NOT_YET: [(&str, &str); 9] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
-    ("/spec/source/recurseSubmodules", "submodules are not read"),
-    ("/spec/source/ref/semver", "name a tag with `ref.tag`"),
     ("/spec/drift/interval", "clusters are compared at `interval`"),
     ("/spec/source/verify/secretRef", "name the keys with --allowed-signers"),
-    ("/spec/serviceAccountName", "name whom to act as with --as"),
+    ("/spec/serviceAccountName", "name the user to act as with --as"),
     ("/spec/kubeConfig", "name the kubeconfig with --kubeconfig"),
     ("/spec/hub", "name the control plane's context with --hub-context"),
-    ("/spec/rollout", "all clusters are applied to in one round"),
-    ("/spec/deletionPolicy", "objects stay where they are when a Sync is no longer named"),
+    ("/spec/deletionPolicy", "objects stay when the Sync is removed from the files"),
     ("/spec/drift/ignore", "write the rules below `drift.ignore` in the repo's federate.yaml"),
 ];
 
-/// A Sync that can be carried out.
+/// A valid Sync.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// As it was written.
+    /// The object.
     pub sync: Sync,
     /// Where its source is.
     pub address: Address,
 }
 
-/// What is wrong with the files.
+/// Why files cannot be used.
 #[derive(Debug)]
 pub struct Invalid {
     /// Their texts.
     pub repo: Box<Repo>,
-    /// What is wrong.
+    /// The errors.
     pub findings: Vec<Finding>,
 }
 
@@ -91,7 +87,7 @@ impl Reader {
             self.document(folder, origin, document.value);
         }
         if self.read.len() + self.findings.len() == before {
-            let message = "the file holds no Sync";
+            let message = "the file has no Sync";
             self.findings.push(Finding::in_file(Severity::Error, CODE, name, None, message));
         }
     }
@@ -113,8 +109,9 @@ impl Reader {
                 self.wrong(&origin, pointer, &message, Some(remedy));
             }
         }
+        let meta = Meta::of(&value["metadata"]);
         let sync: Sync = match config::from_value(value) {
-            Ok(sync) => sync,
+            Ok(sync) => Sync { meta: Some(meta), ..sync },
             Err((pointer, message)) => return self.wrong(&origin, &pointer, &message, None),
         };
         for (pointer, message) in wrong(&sync) {
@@ -127,6 +124,10 @@ impl Reader {
         if matches!(address, Address::Folder(_)) && sync.spec.source.verify.is_some() {
             let message = "a folder is not signed: name a revision of its repository with `ref`";
             self.wrong(&origin, "/spec/source/verify", message, None);
+        }
+        if matches!(address, Address::Folder(_)) && sync.spec.rollout.is_some() {
+            let message = "a folder has no former revision for later stages: name a revision of its repository with `ref`";
+            self.wrong(&origin, "/spec/rollout", message, None);
         }
         if matches!(address, Address::Git(_))
             && sync.spec.commit.as_ref().is_some_and(|c| c.push == Some(false))
@@ -146,7 +147,7 @@ impl Reader {
         self.findings.push(finding);
     }
 
-    /// What is wrong between Syncs.
+    /// Checks the Syncs against each other.
     fn finish(mut self) -> Result<Vec<Loaded>, Invalid> {
         let read = std::mem::take(&mut self.read);
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -184,7 +185,7 @@ impl Reader {
             }
             let name = sync.metadata.full_name();
             if reaches(&names, &name) {
-                let message = format!("{name} depends on itself, by way of others or directly");
+                let message = format!("{name} depends on itself, directly or through other Syncs");
                 self.wrong(origin, "/spec/dependsOn", &message, None);
             }
         }
@@ -210,7 +211,7 @@ fn reaches(names: &BTreeMap<String, Vec<String>>, name: &str) -> bool {
     false
 }
 
-/// What is wrong with a Sync on its own: pointers and messages.
+/// The errors of a Sync by itself: pointers and messages.
 pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     for (pointer, name) in
@@ -224,11 +225,24 @@ pub(crate) fn wrong(sync: &Sync) -> Vec<(&'static str, String)> {
     if let Some(Err(message)) = spec.source.reference.as_ref().map(Reference::check) {
         wrong.push(("/spec/source/ref", message));
     }
+    if spec.source.recurse_submodules {
+        let message =
+            "submodules are not read: move what they hold into the repository, or give it a Sync of its own";
+        wrong.push(("/spec/source/recurseSubmodules", message.to_owned()));
+    }
     if spec.source.path.split('/').any(|part| part == "..") || spec.source.path.starts_with('/') {
         wrong.push(("/spec/source/path", "the path must lie in the repository".to_owned()));
     }
     if spec.commit.is_none() && spec.apply.is_none() && spec.drift.mode == DriftMode::Ignore {
         wrong.push(("/spec", "there is nothing to do: name `commit`, `apply` or both".to_owned()));
+    }
+    if let Some(rollout) = &spec.rollout {
+        if spec.apply.is_none() {
+            wrong.push(("/spec/rollout", "a rollout is about clusters: name `apply`, too".to_owned()));
+        }
+        if let Err(message) = rollout.check() {
+            wrong.push(("/spec/rollout", message));
+        }
     }
     if let Some(commit) = &spec.commit
         && let Err(error) = commit.layout()
@@ -320,8 +334,8 @@ spec:
             ("interval: 1m", "interval: soon", "6:3: `soon` is not a length of time"),
             (
                 "interval: 1m",
-                "interval: 1m\n  rollout: {stages: []}",
-                "7:3: `spec.rollout` is not supported for a Sync in a file",
+                "interval: 1m\n  deletionPolicy: Delete",
+                "7:3: `spec.deletionPolicy` is not supported for a Sync in a file",
             ),
             ("{branch: main}", "{branch: main, tag: v1}", "name exactly one of"),
             ("{branch: main}", "{branch: 'a*b'}", "no reference can be called"),

@@ -1,39 +1,40 @@
-//! One round: poll → fetch → verify → render → guard → commit → remember → apply, or look for drift where nothing
-//! has changed.
+//! One round: poll → fetch → verify → render → guard → commit → remember → apply; or compare clusters with what is
+//! rendered, if nothing has changed.
 //!
-//! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The
-//! memory is kept before clusters are: a round that is killed decides the same again.
+//! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The memory is
+//! written before clusters are: a round that was killed decides the same the next time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use federate_dialect::Plan;
+use federate_engine::actions::RepoRef;
 use federate_engine::change::DigestKey;
+use federate_engine::previous;
 use federate_live::Access;
-use federate_publish::branch::{self, Remote as Pushed};
-use federate_report::findings;
-use federate_session::{Committed, Session, commit};
-use federate_source::git::{Place, Revision};
+use federate_session::Session;
 use tempfile::NamedTempFile;
 
-use crate::api::{Commit, DriftMode, Spec};
-use crate::credentials::{Credentials, Keys, private_file};
-use crate::guard;
-use crate::members::Members;
+use crate::api::{Apply, DriftMode, Spec};
+use crate::credentials::{Credentials, Keys};
+use crate::members::{Compared, Members};
 use crate::opened::{Opened, SessionCache};
 pub use crate::outcome::Outcome;
 pub(crate) use crate::outcome::{RoundError, plain};
+use crate::polled::Polled;
 use crate::read::Loaded;
-use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
-use crate::state::{Accepted, SyncState};
-use crate::status::{Branch, Reason};
+use crate::rollout::Rollout;
+use crate::rollout::carry_out::Target;
+use crate::rollout::progress::{ClusterRevision, ClusterRevisions, Progress};
+use crate::state::{Accepted, SyncState, digest};
+use crate::status::Reason;
 
-/// The most that may be taken away where nobody says otherwise, in percent.
+/// The most that a round may delete by default, in percent.
 pub(crate) const PRUNE_LIMIT: u8 = 30;
 
-/// How a Sync's clusters are reached, with files that must be there for that long.
+/// How a Sync's clusters are reached, with files that must exist for that long.
 pub struct MemberAccess {
     /// How.
     pub access: Access,
@@ -51,7 +52,7 @@ pub trait RoundContext: std::marker::Sync {
         Ok(Credentials::default())
     }
 
-    /// The keys that may sign revisions of a Sync's source, where it names them itself.
+    /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.
     fn signers(&self, _: &Loaded) -> Result<Option<Keys>, String> {
         Ok(None)
     }
@@ -72,7 +73,7 @@ pub struct Environment<'e> {
     pub key: DigestKey,
 }
 
-/// Does one round, and keeps what became of it.
+/// Does one round, and writes its outcome to the state.
 pub fn run(
     loaded: &Loaded,
     state: &mut SyncState<'_>,
@@ -83,9 +84,34 @@ pub fn run(
     let outcome = ended.unwrap_or_else(|stop| Outcome {
         reason: stop.reason,
         message: plain(&stop.message),
-        drifted: false,
+        drift: cache.clusters.drift().map(|drift| plain(&drift)),
     });
     end(state, outcome)
+}
+
+/// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
+/// what drifted in all clusters; `None` if nothing was carried out that is still in memory.
+pub(crate) fn compare(
+    loaded: &Loaded,
+    state: &mut SyncState<'_>,
+    cache: &mut SessionCache,
+    env: &Environment<'_>,
+    clusters: &BTreeSet<String>,
+) -> Option<(Compared, Option<String>)> {
+    let round = Round { loaded, spec: &loaded.sync.spec, env };
+    if !round.looks_for_drift() || round.must_lead().is_err() {
+        return None;
+    }
+    let current = cache.current()?;
+    let known = (current.formers, current.clusters);
+    // A cluster that fails is retried by the next round, which says so.
+    let compared = round.compare_revisions(state, (current.session, current.repo), known, Some(clusters));
+    let compared = compared.unwrap_or_default();
+    let drift = cache.clusters.drift().map(|drift| plain(&drift));
+    if let Err(error) = state.save() {
+        tracing::warn!(sync = round.name(), %error, "the status could not be written");
+    }
+    Some((compared, drift))
 }
 
 /// Deletes what a Sync manages in member clusters.
@@ -93,7 +119,7 @@ pub(crate) fn remove(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environme
     let round = Round { loaded, spec: &loaded.sync.spec, env };
     let outcome = round.remove(state, &mut SessionCache::default()).unwrap_or_else(|stop| {
         let message = format!("{}; `deletionPolicy: Orphan` leaves the objects where they are", stop.message);
-        Outcome { reason: stop.reason, message: plain(&message), drifted: false }
+        Outcome { reason: stop.reason, message: plain(&message), drift: None }
     });
     end(state, outcome)
 }
@@ -101,7 +127,7 @@ pub(crate) fn remove(loaded: &Loaded, state: &mut SyncState<'_>, env: &Environme
 /// Puts a round off until another Sync is ready.
 pub fn waits(state: &mut SyncState<'_>, on: &str) -> Outcome {
     let message = format!("{on} is not ready");
-    end(state, Outcome { reason: Reason::DependencyNotReady, message, drifted: false })
+    end(state, Outcome { reason: Reason::DependencyNotReady, message, drift: None })
 }
 
 fn end(state: &mut SyncState<'_>, outcome: Outcome) -> Outcome {
@@ -115,134 +141,152 @@ fn end(state: &mut SyncState<'_>, outcome: Outcome) -> Outcome {
     }
 }
 
-/// A source as it is now.
-struct Read {
-    opened: Opened,
-    /// What tells whether it is another than before.
-    tip: String,
-    /// The branches that are committed to, where they are known.
-    branches: Option<BTreeMap<String, String>>,
-    /// The revision, as it is shown.
-    name: String,
-}
-
-struct Round<'r> {
-    loaded: &'r Loaded,
-    spec: &'r Spec,
-    env: &'r Environment<'r>,
+pub(crate) struct Round<'r> {
+    pub(crate) loaded: &'r Loaded,
+    pub(crate) spec: &'r Spec,
+    pub(crate) env: &'r Environment<'r>,
 }
 
 impl Round<'_> {
     fn work(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
-        let read = match &self.loaded.address {
-            Address::Git(address) => self.revision(address, state)?,
-            Address::Folder(path) => Some(self.folder(path, sessions)?),
-        };
-        let Some(Read { opened, tip, branches, name }) = read else { return Ok(unchanged(state)) };
+        let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
+        let Polled { opened, tip, branches, name } = &polled;
         let accepted = state.record.accepted.as_ref();
-        let same = accepted.is_some_and(|accepted| accepted.is_at(&tip, branches.as_ref()));
+        let same = accepted.is_some_and(|accepted| accepted.is_at(tip, branches.as_ref()));
         state.record.status.last_attempted_revision = Some(name.clone());
         if same {
-            return self.drift(state, sessions, &opened);
+            return self.drift(state, sessions, opened);
         }
-        let accepted = accepted.filter(|accepted| accepted.is_for(&tip, branches.as_ref()));
-        if let Some(pending) = accepted.and_then(|accepted| accepted.pending.clone()) {
-            return self.retry(state, sessions, &opened, &pending, &name);
+        let accepted = accepted.filter(|accepted| accepted.is_for(tip, branches.as_ref()));
+        let (known, pending) = (accepted.is_some(), accepted.and_then(|accepted| accepted.pending.clone()));
+        let rolls = state.record.rollout.as_ref().is_some_and(|progress| !progress.restarts);
+        if let Some(rollout) = self.rollout().filter(|_| rolls && known) {
+            return self.go_on(state, sessions, rollout, &polled);
         }
-        sessions.backoffs.forget();
+        if let Some(pending) = pending {
+            return self.retry(state, sessions, opened, &pending, name);
+        }
+        sessions.clusters.forget();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.begin(&format!("carrying out {name}"), Timestamp::now());
         state.save()?;
-        self.carry_out(state, sessions, &opened, &tip, &name)
+        self.carry_out(state, sessions, &polled)
     }
 
     /// Deletes what the Sync manages in all clusters of its source's inventory.
     fn remove(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) -> Result<Outcome, RoundError> {
-        // Nothing has changed for this round.
-        state.record.accepted = None;
-        let read = match &self.loaded.address {
-            Address::Git(address) => self.revision(address, state)?,
-            Address::Folder(path) => Some(self.folder(path, sessions)?),
-        };
-        let Some(Read { opened, .. }) = read else { return Ok(unchanged(state)) };
-        let session = sessions.take(&opened, None);
+        // Whatever was done before, this round has work to do.
+        let accepted = state.record.accepted.take();
+        let Some(polled) = self.poll(state, sessions)? else { return Ok(unchanged(state)) };
+        let session = sessions.take(&polled.opened, None);
         self.must_lead()?;
         if let Some(stop) = Self::refuses(&session, None, None) {
             return Err(stop);
         }
-        let members = Members { loaded: self.loaded, env: self.env, session: &session };
+        state.record.accepted = accepted;
+        let members = self.members(&session, self.repo(&polled.opened), state);
+        state.record.accepted = None;
         members.remove(&mut state.record.status)?;
-        let message = "deleted everything that the Sync managed".to_owned();
-        Ok(Outcome { reason: Reason::ReconciliationSucceeded, message, drifted: false })
+        Ok(Outcome::done("deleted everything that the Sync managed"))
     }
 
-    /// The revision that the source is at; `None` where nothing has changed and nobody asks about the clusters.
-    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Read>, RoundError> {
-        let cache = state.cache();
-        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
-        let remote = Remote {
-            address,
-            source: &self.spec.source,
-            cache: &cache,
-            patience: self.spec.timeout(),
-            variables: credentials.variables(),
-        };
-        let layout =
-            self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(|error| invalid(&error))?;
-        let Advertised { tip, branches } =
-            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
-        let accepted = state.record.accepted.as_ref();
-        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
-            return Ok(None);
-        }
-        let signers = self.signers()?;
-        let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
-        let fetched = remote.fetch(&tip, signers)?;
-        let commit = fetched.resolved.commit;
-        let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
-        let name = revision(&self.spec.source, commit);
-        if let Some(before) = fetched.before.filter(|before| *before != commit) {
-            let before = revision(&self.spec.source, before);
-            if fetched.rewritten {
-                tracing::warn!(sync = self.name(), before, revision = name, "the history was rewritten");
-            }
-            state.record.status.rewritten = fetched.rewritten.then_some(before);
-        }
-        Ok(Some(Read { opened: Opened::Revision(Box::new(opened)), tip, branches: Some(branches), name }))
-    }
-
-    /// The keys that the Sync itself names, in a file.
-    fn signers(&self) -> Result<Option<NamedTempFile>, RoundError> {
-        let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
-        let text = keys.values().fold(Vec::new(), |mut text, lines| {
-            text.extend_from_slice(lines);
-            text.push(b'\n');
-            text
-        });
-        private_file(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
-    }
-
-    /// A folder as it is.
-    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Read, RoundError> {
-        let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
-        let name = format!("sha256:{tip}");
-        Ok(Read { opened, tip, branches: None, name })
-    }
-
-    /// Another process may have taken over while this one stood still.
-    fn must_lead(&self) -> Result<(), RoundError> {
+    /// Checks that no other process has taken over while this one was paused.
+    pub(crate) fn must_lead(&self) -> Result<(), RoundError> {
         if self.env.world.leads() {
             return Ok(());
         }
         Err(RoundError::new(Reason::ReconciliationFailed, "another process may lead: nothing is written"))
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.loaded.sync.metadata.full_name()
     }
 
-    fn looks_for_drift(&self) -> bool {
-        self.spec.drift.mode != DriftMode::Ignore && (self.spec.apply.is_some() || self.spec.commit.is_none())
+    pub(crate) fn looks_for_drift(&self) -> bool {
+        self.spec.looks_for_drift()
+    }
+
+    /// Where a source comes from, if that is known.
+    fn repo(&self, opened: &Opened) -> Option<RepoRef> {
+        opened.repo(&self.spec.source.url)
+    }
+
+    /// The clusters of a session.
+    pub(crate) fn members<'m>(
+        &'m self,
+        session: &'m Session,
+        repo: Option<RepoRef>,
+        state: &SyncState<'_>,
+    ) -> Members<'m> {
+        let former = state.record.accepted.as_ref().and_then(|accepted| accepted.repository.as_ref());
+        let moved =
+            former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
+        let clusters = &state.record.clusters;
+        let inventory = if clusters.is_empty() { session.clusters().len() } else { clusters.len() };
+        Members { loaded: self.loaded, env: self.env, session, repo, inventory, moved }
+    }
+
+    /// How clusters are updated in stages, if they are.
+    fn rollout(&self) -> Option<(&Rollout, &Apply)> {
+        self.spec.rollout.as_ref().zip(self.spec.apply.as_ref())
+    }
+
+    /// Goes on with a rollout that is under way.
+    fn go_on(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        (rollout, apply): (&Rollout, &Apply),
+        Polled { opened, name, .. }: &Polled,
+    ) -> Result<Outcome, RoundError> {
+        let session = self.accepted(state, sessions, opened)?;
+        let repo = self.repo(opened);
+        let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
+        let ended = self.roll_out(state, sessions, &target);
+        sessions.put(opened, session, Some(repo));
+        ended
+    }
+
+    /// Notes in the state that a revision is to be rolled out in stages, unless it changes nothing.
+    fn start_rollout(
+        &self,
+        state: &mut SyncState<'_>,
+        session: &Session,
+        tip: &str,
+        before: Option<&Accepted>,
+    ) -> Result<Option<String>, RoundError> {
+        if self.rollout().is_none() {
+            (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
+            state.record.status.rollout = None;
+            state.forget_formers(&BTreeSet::new())?;
+            return Ok(None);
+        }
+        let rendering = rendering(session);
+        let running = state.record.rollout.take();
+        let done = before.filter(|before| before.done);
+        if done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering)) {
+            return Ok(Some(rendering));
+        }
+        if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {
+            // The Sync had no rollout before: what it has done, it has done everywhere.
+            let revision = Some(before.tip.clone()).filter(|_| before.rendering.is_none());
+            for cluster in session.clusters() {
+                let cluster_revision = ClusterRevision { revision: revision.clone(), ..Default::default() };
+                state.record.clusters.insert(cluster.name.to_string(), cluster_revision);
+            }
+        }
+        let former = match (&running, before) {
+            (Some(running), _) if running.target == tip => running.former.clone(),
+            (Some(running), _) if running.aborted => running.former.clone(),
+            (_, before) => before.map(|before| before.tip.clone()).filter(|former| former != tip),
+        };
+        let progress = Progress::start(tip, former.as_deref(), &mut state.record.clusters);
+        let clusters = state.record.clusters.values();
+        let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
+        let used = revisions.chain([progress.former.clone()]).flatten().collect();
+        state.record.rollout = Some(progress);
+        state.forget_formers(&used)?;
+        Ok(Some(rendering))
     }
 
     /// Brings branches and clusters to a revision.
@@ -250,9 +294,7 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        opened: &Opened,
-        tip: &str,
-        name: &str,
+        Polled { opened, tip, name, .. }: &Polled,
     ) -> Result<Outcome, RoundError> {
         let kept = state.memory()?;
         self.must_lead()?;
@@ -260,22 +302,39 @@ impl Round<'_> {
             Some(commit) => self.commit(commit, sessions, opened, kept.as_ref())?,
             None => (Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit())?, Vec::new()),
         };
+        let before = state.record.accepted.clone();
+        if let Some(former) = before.as_ref().filter(|former| self.rollout().is_some() && former.tip != *tip)
+        {
+            state.keep_former(&former.tip)?;
+        }
+        let rendering = self.start_rollout(state, &session, tip, before.as_ref())?;
         state.remember(session.plan())?;
         let unschedulable =
             session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
         state.record.status.unschedulable = unschedulable;
         state.record.status.branches.clone_from(&branches);
         let branches = branches.into_iter().map(|branch| (branch.branch, branch.commit)).collect();
-        let accepted = Accepted { tip: tip.to_owned(), branches, done: false, pending: None };
+        // The repository changes when all clusters are at the revision.
+        let repository = before.and_then(|accepted| accepted.repository);
+        let tip = tip.clone();
+        let accepted = Accepted { tip, branches, done: false, pending: None, repository, rendering };
         state.record.accepted = Some(accepted);
         state.save()?;
+        sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
         let mut said =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
+        let repo = self.repo(opened);
+        if let Some((rollout, apply)) = self.rollout().filter(|_| state.record.rollout.is_some()) {
+            let target = Target { rollout, apply, session: &session, repo: repo.clone(), name };
+            let ended = self.roll_out(state, sessions, &target);
+            sessions.put(opened, session, Some(repo));
+            return ended;
+        }
         let applied = self.spec.apply.as_ref().map(|apply| {
-            let members = Members { loaded: self.loaded, env: self.env, session: &session };
-            members.apply(apply, None, &mut sessions.backoffs, &mut state.record.status)
+            let members = self.members(&session, repo.clone(), state);
+            members.apply(apply, None, &mut sessions.clusters, &mut state.record.status)
         });
-        sessions.put(opened, session, true);
+        sessions.put(opened, session, Some(repo.clone()));
         if applied.is_some() {
             Self::note_pending(state, sessions);
         }
@@ -286,23 +345,51 @@ impl Round<'_> {
             );
             said = Some(also);
         }
-        if let Some(accepted) = &mut state.record.accepted {
-            (accepted.done, accepted.pending) = (true, None);
+        Self::done(state, repo.as_ref(), name);
+        if self.rollout().is_some() {
+            sessions.formers.clear();
+            state.forget_formers(&BTreeSet::new())?;
         }
-        state.record.status.last_applied_revision = Some(name.to_owned());
         let message = said.unwrap_or_else(|| format!("read {name}"));
-        Ok(Outcome { reason: Reason::ReconciliationSucceeded, message, drifted: false })
+        Ok(Outcome { drift: sessions.clusters.drift(), ..Outcome::done(&message) })
     }
 
-    /// Notes which clusters are still to be brought to the revision.
+    /// Notes that all clusters are at the revision.
+    pub(crate) fn done(state: &mut SyncState<'_>, repo: Option<&RepoRef>, name: &str) {
+        if let Some(accepted) = &mut state.record.accepted {
+            (accepted.done, accepted.pending) = (true, None);
+            accepted.repository = repo.map(RepoRef::to_string);
+            for cluster in state.record.clusters.values_mut() {
+                (cluster.revision, cluster.stale) = (Some(accepted.tip.clone()), false);
+            }
+        }
+        state.record.status.last_applied_revision = Some(name.to_owned());
+    }
+
+    /// Notes which clusters are not at the revision yet.
     fn note_pending(state: &mut SyncState<'_>, sessions: &SessionCache) {
-        let failing: BTreeSet<String> = sessions.backoffs.causes().map(|(name, _)| name.clone()).collect();
+        let failing: BTreeSet<String> = sessions.clusters.causes().map(|(name, _)| name.clone()).collect();
         if let Some(accepted) = &mut state.record.accepted {
             accepted.pending = (!failing.is_empty()).then_some(failing);
         }
     }
 
-    /// Applies to those clusters that have failed and whose turn it is; the others are only compared, at the interval.
+    /// The session over what was carried out last.
+    fn accepted(
+        &self,
+        state: &SyncState<'_>,
+        sessions: &mut SessionCache,
+        opened: &Opened,
+    ) -> Result<Session, RoundError> {
+        let session = match sessions.accepted(opened) {
+            Some(session) => session,
+            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
+        };
+        sessions.clusters.keep(&session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect());
+        Ok(session)
+    }
+
+    /// Applies to the clusters that have failed and whose turn it is; the others are only compared, at the interval.
     fn retry(
         &self,
         state: &mut SyncState<'_>,
@@ -311,31 +398,27 @@ impl Round<'_> {
         pending: &BTreeSet<String>,
         name: &str,
     ) -> Result<Outcome, RoundError> {
-        let session = match sessions.accepted(opened) {
-            Some(session) => session,
-            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
-        };
+        let session = self.accepted(state, sessions, opened)?;
         self.must_lead()?;
-        let members = Members { loaded: self.loaded, env: self.env, session: &session };
-        let (backoffs, status) = (&mut sessions.backoffs, &mut state.record.status);
+        let repo = self.repo(opened);
+        let members = self.members(&session, repo.clone(), state);
+        let (backoffs, status) = (&mut sessions.clusters, &mut state.record.status);
         let mut ended = match &self.spec.apply {
-            Some(apply) => members.apply(apply, Some(pending), backoffs, status),
-            None => Ok(String::new()),
+            Some(apply) => members.apply(apply, Some(pending), backoffs, status).map(drop),
+            None => Ok(()),
         };
         if self.looks_for_drift() && backoffs.compares(self.spec.interval.0) {
-            ended = ended.and(members.drift(backoffs, status).map(|_| String::new()));
+            ended = ended.and(members.drift(None, backoffs, status).map(drop));
         }
-        sessions.put(opened, session, true);
+        sessions.put(opened, session, Some(repo.clone()));
         Self::note_pending(state, sessions);
         ended?;
-        if let Some(accepted) = &mut state.record.accepted {
-            accepted.done = true;
-        }
-        state.record.status.last_applied_revision = Some(name.to_owned());
-        Ok(Outcome::done(&format!("every cluster is at {name}")))
+        Self::done(state, repo.as_ref(), name);
+        let done = Outcome::done(&format!("every cluster is at {name}"));
+        Ok(Outcome { drift: sessions.clusters.drift(), ..done })
     }
 
-    /// Looks for drift, where that is asked for.
+    /// Compares all clusters with what is rendered, if the Sync asks for it.
     fn drift(
         &self,
         state: &mut SyncState<'_>,
@@ -345,138 +428,40 @@ impl Round<'_> {
         if !self.looks_for_drift() {
             return Ok(unchanged(state));
         }
-        let session = match sessions.accepted(opened) {
-            Some(session) => session,
-            None => Self::prepare(sessions, opened, state.memory()?.as_ref(), self.apply_limit())?,
-        };
-        let members = Members { loaded: self.loaded, env: self.env, session: &session };
-        sessions.backoffs.compares(std::time::Duration::ZERO);
-        let drifted = members.drift(&mut sessions.backoffs, &mut state.record.status);
-        sessions.put(opened, session, true);
-        Ok(Outcome { drifted: drifted? > 0, ..unchanged(state) })
-    }
-
-    /// Renders, and refuses what is in error or may be a mistake.
-    fn prepare(
-        sessions: &mut SessionCache,
-        opened: &Opened,
-        kept: Option<&Plan>,
-        limit: Option<u8>,
-    ) -> Result<Session, RoundError> {
-        let session = sessions.take(opened, kept);
-        match Self::refuses(&session, kept, limit) {
-            None => Ok(session),
-            Some(stop) => {
-                // The next revision differs from this one in little.
-                sessions.put(opened, session, false);
-                Err(stop)
-            }
-        }
-    }
-
-    /// Why what is rendered is neither committed nor applied.
-    fn refuses(session: &Session, kept: Option<&Plan>, limit: Option<u8>) -> Option<RoundError> {
-        let errors: Vec<_> =
-            session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
-        if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
-            let place = first.place().map(|place| place + ": ").unwrap_or_default();
-            let more = match errors.len() - 1 {
-                0 => String::new(),
-                more => format!(" (and {more} more errors)"),
-            };
-            return Some(RoundError::new(Reason::BuildFailed, format!("{place}{}{more}", first.message)));
-        }
-        let clusters: BTreeSet<&str> =
-            session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-        let why = guard::refuses(kept?, session.plan(), &clusters, limit)?;
-        Some(RoundError::new(Reason::PruneFailed, why))
-    }
-
-    /// The most that may go from clusters; `None` where nothing is deleted there.
-    fn apply_limit(&self) -> Option<u8> {
-        let apply = self.spec.apply.as_ref().filter(|apply| apply.prune);
-        apply.map(|apply| apply.prune_limit.unwrap_or(PRUNE_LIMIT))
-    }
-
-    /// Commits what is rendered, given the memory that the branch holds.
-    fn commit(
-        &self,
-        commit: &Commit,
-        sessions: &mut SessionCache,
-        opened: &Opened,
-        kept: Option<&Plan>,
-    ) -> Result<(Session, Vec<Branch>), RoundError> {
-        let layout = commit.layout().map_err(|error| invalid(&error))?;
-        let place = opened.place().ok_or_else(|| {
-            let message = "the folder is in no git repository, so that there is no branch to commit to";
-            RoundError::new(Reason::BuildFailed, message)
-        })?;
-        let remote = match &self.loaded.address {
-            Address::Git(address) => {
-                forget_branches(place)?;
-                Some(Pushed::new(address.clone()))
-            }
-            Address::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
-        };
-        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
-        let remote = remote.map(|remote| remote.with(credentials.variables(), self.spec.timeout()));
-        let own = commit.prune_limit.unwrap_or(PRUNE_LIMIT);
-        let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
-        let run = commit::Commit {
-            place,
-            layout: &layout,
-            remote: remote.as_ref(),
-            message: commit.message.as_deref(),
-            author: None,
-            clusters: &[],
-            keep_going: false,
-        };
-        let open = |on_branch: Option<&Plan>| {
-            let session = Self::prepare(sessions, opened, on_branch.or(kept), Some(limit))?;
-            Ok((session, opened.provenance(place)))
-        };
-        let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
-        let Committed { session, branches } = run.run(open, retrying).map_err(|error| match error {
-            commit::Error::Open(stop) => stop,
-            error => RoundError::new(Reason::ReconciliationFailed, error.to_string()),
-        })?;
-        let branches = branches.unwrap_or_default();
-        for branch in branches.iter().filter(|branch| branch.commit.is_some()) {
-            let (name, commit) = (&branch.branch, branch.commit.as_deref());
-            tracing::info!(sync = self.name(), branch = name, commit, changes = branch.summary, "committed");
-        }
-        let at = |branch: commit::Branch| {
-            Some(Branch { commit: branch.commit.or(branch.base)?, branch: branch.branch })
-        };
-        Ok((session, branches.into_iter().filter_map(at).collect()))
+        let session = self.accepted(state, sessions, opened)?;
+        self.must_lead()?;
+        let repo = self.repo(opened);
+        let members = self.members(&session, repo.clone(), state);
+        sessions.clusters.compares(Duration::ZERO);
+        let compared = members.drift(None, &mut sessions.clusters, &mut state.record.status);
+        sessions.put(opened, session, Some(repo));
+        compared?;
+        let drift = sessions.clusters.drift().map(|drift| plain(&drift));
+        Ok(Outcome { drift, ..unchanged(state) })
     }
 }
 
-/// What the Sync names to get at its source is not there.
-fn unauthorized(why: String) -> RoundError {
-    RoundError::new(Reason::GitOperationFailed, why)
+/// The digest of all that a session renders.
+fn rendering(session: &Session) -> String {
+    let plan = previous::write(session.plan());
+    let manifests = session.rendering().manifests.iter();
+    let texts = manifests.flat_map(|manifest| {
+        let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
+        clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()
+    });
+    digest(std::iter::once(plan.as_bytes()).chain(texts))
 }
 
-fn invalid(error: &branch::Error) -> RoundError {
-    RoundError::new(Reason::BuildFailed, error.to_string())
+impl Spec {
+    /// Whether clusters are compared with what is rendered.
+    pub(crate) fn looks_for_drift(&self) -> bool {
+        self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || self.commit.is_none())
+    }
 }
 
-/// What is there already is all that is wanted.
+/// The outcome of a round in which nothing has changed.
 fn unchanged(state: &SyncState<'_>) -> Outcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
     let message = state.record.status.condition("Ready").filter(|ready| ready.status == "True");
-    let message = message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone());
-    Outcome { reason: Reason::ReconciliationSucceeded, message, drifted: false }
-}
-
-/// Removes the branches of the cache: those of the remote are what counts.
-fn forget_branches(place: &Place) -> Result<(), RoundError> {
-    let forget = || {
-        let repository = git2::Repository::open_bare(&place.git_dir)?;
-        for branch in repository.references_glob("refs/heads/*")? {
-            branch?.delete()?;
-        }
-        Ok(())
-    };
-    forget().map_err(|error: git2::Error| RoundError::new(Reason::GitOperationFailed, error.message()))
+    Outcome::done(&message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone()))
 }

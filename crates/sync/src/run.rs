@@ -1,30 +1,34 @@
 //! Rounds of several Syncs, in the order of their dependencies.
 
+use std::time::{Duration, Instant};
+
 use jiff::Timestamp;
 
 use crate::SessionCache;
 use crate::hub::Invalid;
 use crate::read::Loaded;
 use crate::round::{self, Environment, Outcome};
-use crate::state::{Error, Record, StateFolder, States};
+use crate::state::{Error, Record, StateFolder, States, SyncState};
 use crate::status::{Reason, Status};
 
-/// What became of a Sync.
+/// One run waits so long for the next step of a rollout.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The result of a Sync's round.
 #[derive(Debug)]
 pub struct RoundResult {
     /// Namespace and name.
     pub name: String,
-    /// How its round ended; `None` where it is suspended.
+    /// How its round ended; `None` if it is suspended.
     pub outcome: Option<Outcome>,
-    /// What is kept of it.
+    /// Its record.
     pub record: Record,
 }
 
 impl RoundResult {
-    /// A Sync object that cannot be carried out.
+    /// The result of an invalid Sync object.
     pub(crate) fn refused(name: String, invalid: &Invalid) -> Self {
-        let outcome =
-            Outcome { reason: Reason::InvalidSpec, message: invalid.message.clone(), drifted: false };
+        let outcome = Outcome { reason: Reason::InvalidSpec, message: invalid.message.clone(), drift: None };
         let mut status = Status::default();
         status.end(outcome.reason, &outcome.message, Timestamp::now());
         let record = Record::refused(&invalid.metadata, invalid.generation, status);
@@ -37,7 +41,7 @@ pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Res
     each(syncs, state, env)
 }
 
-/// The same with states wherever they are kept. A Sync whose dependency is not there waits for it.
+/// The same with any store of states. A Sync waits for a dependency that does not exist.
 pub(crate) fn each(
     syncs: &[Loaded],
     states: &dyn States,
@@ -47,7 +51,7 @@ pub(crate) fn each(
     let mut open: Vec<&Loaded> = syncs.iter().collect();
     while !open.is_empty() {
         let is_over = |on: &String| done.iter().any(|done| done.name == *on);
-        // Those that depend on each other, or on what is not there, have no turn; they come last, and are not ready.
+        // Syncs that depend on each other, or on one that does not exist, come last and are not ready.
         let turn = open.iter().position(|next| next.sync.dependencies().all(|on| is_over(&on)));
         let next = open.remove(turn.unwrap_or(0));
         let mut own = states.state(next)?;
@@ -58,7 +62,7 @@ pub(crate) fn each(
         let outcome = match unready {
             _ if next.sync.spec.suspend => None,
             Some(on) => Some(round::waits(&mut own, &on)),
-            None => Some(round::run(next, &mut own, &mut SessionCache::default(), env)),
+            None => Some(to_the_end(next, &mut own, env)),
         };
         log(&next.sync.metadata.full_name(), outcome.as_ref());
         done.push(RoundResult { name: next.sync.metadata.full_name(), outcome, record: own.record });
@@ -66,7 +70,23 @@ pub(crate) fn each(
     Ok(done)
 }
 
+/// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
+fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
+    let mut sessions = SessionCache::default();
+    loop {
+        let outcome = round::run(sync, state, &mut sessions, env);
+        let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
+        match pause.filter(|pause| *pause <= SOON) {
+            Some(pause) => std::thread::sleep(pause),
+            None => return outcome,
+        }
+    }
+}
+
 pub(crate) fn log(sync: &str, outcome: Option<&Outcome>) {
+    if let Some(drift) = outcome.and_then(|outcome| outcome.drift.as_deref()) {
+        tracing::warn!(sync, "{drift}");
+    }
     match outcome {
         None => tracing::info!(sync, "suspended"),
         Some(outcome) if outcome.is_ready() => {

@@ -1,8 +1,8 @@
-//! Where what is watched is: a folder as it stands, or a revision of a git repository, which is polled by one
-//! `ls-remote` and fetched, shallow, into a bare cache below the state folder.
+//! Sources: a folder, or a revision of a git repository. A repository is polled by one `ls-remote` and fetched, without
+//! history, into a bare cache below the state folder.
 //!
-//! What is read is the commit that was fetched, by its id: a branch that moves meanwhile is the next round's. The
-//! cache holds nothing that cannot be fetched again, so whenever it is in the way it is made anew.
+//! The fetched commit is read by its id: if the branch moves meanwhile, the next round reads that. The cache holds nothing
+//! that cannot be fetched again; a cache that is damaged is created again.
 //!
 //! Facts: git-ls-remote(1), git-fetch(1), gitglossary(7) ("refspec").
 
@@ -19,10 +19,13 @@ use federate_source::git::program::{self, Git, without_credentials};
 use federate_source::git::{self, Place, Resolved, verify};
 
 use crate::api::{Reference, Source, VerifyMode};
+use crate::semver::Constraint;
 
 /// Where the fetched commit is, in the cache.
 const FETCHED: &str = "refs/federate/source";
-/// Packs that the cache may have; then it is made anew. Each fetch adds about one.
+/// Where a former commit is, if it was fetched again.
+const FORMER: &str = "refs/federate/former";
+/// Packs that the cache may have; then it is created again. Each fetch adds about one.
 const MOST_PACKS: usize = 50;
 
 /// Commits that are fetched of a branch that was fetched before.
@@ -31,7 +34,7 @@ const HISTORY: usize = 20;
 /// Where a source is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
-    /// A folder that is read as it stands.
+    /// A folder.
     Folder(PathBuf),
     /// A git repository, as `git` names it.
     Git(String),
@@ -43,7 +46,7 @@ pub enum Error {
     /// The `git` program failed.
     #[error(transparent)]
     Program(#[from] program::Error),
-    /// The repository does not have what is to be read.
+    /// The repository does not have the reference.
     #[error("{repository} has no {reference}")]
     Absent {
         /// The repository, without credentials.
@@ -57,7 +60,7 @@ pub enum Error {
     /// The revision is not signed as it must be.
     #[error(transparent)]
     Refused(#[from] verify::Refused),
-    /// The cache cannot be made.
+    /// The cache cannot be created.
     #[error("the cache {}: {why}", .folder.display())]
     Cache {
         /// Its folder.
@@ -70,8 +73,10 @@ pub enum Error {
 /// Where the references of a repository are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advertised {
-    /// What is to be read: the commit, or the tag object.
+    /// The revision that is to be read: the commit, or the tag object.
     pub tip: String,
+    /// The reference; of a range of versions, the tag that was chosen.
+    pub reference: Option<Reference>,
     /// The branches that were asked about, without `refs/heads/`.
     pub branches: BTreeMap<String, String>,
 }
@@ -94,9 +99,9 @@ pub struct Fetched {
 pub struct Remote<'r> {
     /// Its address.
     pub address: &'r str,
-    /// What of it is read.
+    /// The source that names it.
     pub source: &'r Source,
-    /// The bare repository that it is fetched to.
+    /// The bare repository that holds what was fetched.
     pub cache: &'r Path,
     /// How long a call of git may take.
     pub patience: Duration,
@@ -126,7 +131,7 @@ impl Address {
 }
 
 impl Address {
-    /// The folder, where it is one.
+    /// The folder, if it is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Self::Folder(path) => Some(path),
@@ -135,7 +140,7 @@ impl Address {
     }
 }
 
-/// Whether git takes it for an address and not for a path: `scheme://…`, or `host:path`.
+/// Whether git reads it as an address, not as a path: `scheme://…`, or `host:path`.
 fn is_remote(url: &str) -> bool {
     let before_slash = url.split('/').next().unwrap_or_default();
     url.contains("://") || before_slash.contains(':')
@@ -151,11 +156,16 @@ impl fmt::Display for Address {
 }
 
 impl Reference {
-    /// Whether exactly one thing is named, by a name that there can be.
+    /// Checks that exactly one reference is named, and that its name is valid.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let named = [&self.branch, &self.tag, &self.name, &self.commit];
+        let named = [&self.branch, &self.tag, &self.semver, &self.name, &self.commit];
         if named.iter().filter(|name| name.is_some()).count() != 1 {
-            return Err("name exactly one of `branch`, `tag`, `name` and `commit`".to_owned());
+            return Err("name exactly one of `branch`, `tag`, `semver`, `name` and `commit`".to_owned());
+        }
+        if let Some(range) = &self.semver {
+            let error =
+                format!("`{range}` is not a range of versions: write `1.2.x`, `~1.2` or `>=1.0.0 <2.0.0`");
+            return Constraint::parse(range).map(drop).ok_or(error);
         }
         if let Some(commit) = &self.commit {
             let full = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
@@ -180,9 +190,9 @@ impl Reference {
         }
     }
 
-    /// What a person calls it.
+    /// The name as people write it.
     fn shown(&self) -> &str {
-        let named = [&self.branch, &self.tag, &self.name, &self.commit];
+        let named = [&self.branch, &self.tag, &self.semver, &self.name, &self.commit];
         named.into_iter().flatten().next().map_or("HEAD", String::as_str)
     }
 }
@@ -193,13 +203,17 @@ impl Remote<'_> {
         let repository = self.open()?;
         let reference = self.source.reference.clone().unwrap_or_default();
         let full = reference.full();
-        let mut advertised = Advertised { tip: String::new(), branches: BTreeMap::new() };
+        let mut advertised = Advertised { reference: self.source.reference.clone(), ..Advertised::default() };
+        let range = reference.semver.as_deref().and_then(Constraint::parse);
+        let mut tags: BTreeMap<String, String> = BTreeMap::new();
         let mut git = self.git(&repository, "ls-remote").arg("--").arg(self.address);
         if let Some(commit) = &reference.commit {
             advertised.tip.clone_from(&commit.to_ascii_lowercase());
             if branches.is_empty() {
                 return Ok(advertised);
             }
+        } else if range.is_some() {
+            git = git.arg("refs/tags/*");
         } else {
             git = git.arg(&full);
         }
@@ -211,10 +225,19 @@ impl Remote<'_> {
             if name == full {
                 id.clone_into(&mut advertised.tip);
             }
+            if let Some(tag) = name.strip_prefix("refs/tags/").filter(|tag| !tag.ends_with("^{}")) {
+                tags.insert(tag.to_owned(), id.to_owned());
+            }
             // The pattern also matches the ends of longer names.
             if let Some(branch) = name.strip_prefix("refs/heads/").filter(|name| matches(branches, name)) {
                 advertised.branches.insert(branch.to_owned(), id.to_owned());
             }
+        }
+        if let Some(range) = range
+            && let Some(tag) = range.newest(tags.keys().map(String::as_str))
+        {
+            advertised.tip = tags.get(tag).cloned().unwrap_or_default();
+            advertised.reference = Some(Reference { tag: Some(tag.to_owned()), ..Reference::default() });
         }
         if advertised.tip.is_empty() {
             return Err(self.absent(&reference));
@@ -222,34 +245,52 @@ impl Remote<'_> {
         Ok(advertised)
     }
 
-    /// Fetches what is to be read unless the cache has it, and verifies it where that is asked for. `tip` is where it
-    /// was a moment ago.
+    /// Fetches the revision unless the cache has it, and verifies it if the source asks for that. `tip` is where it was a
+    /// moment ago.
     pub fn fetch(&self, tip: &str, allowed_signers: Option<&Path>) -> Result<Fetched, Error> {
         let repository = self.open()?;
         let before = self.commit_of(&repository);
         if !self.has(&repository, tip)
             && let Err(error) = self.fetch_to(&repository)
         {
-            // What a killed run has left in the cache may be in the way.
-            tracing::debug!(%error, "fetching anew");
+            // A killed run may have left the cache damaged.
+            tracing::debug!(%error, "fetching again");
             drop(repository);
             self.remove()?;
             self.fetch_to(&self.open()?)?;
         }
         let repository = self.open()?;
         let reference = self.source.reference.clone().unwrap_or_default();
-        let place = Place {
-            git_dir: self.cache.to_owned(),
-            work_tree: None,
-            prefix: folder(&self.source.path),
-            embedded: false,
-        };
+        let place = self.place();
         let mut resolved = place.resolve(&repository, &self.fetched())?;
         reference.shown().clone_into(&mut resolved.rev);
         self.verify(&place, &resolved, allowed_signers)?;
         let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
         let rewritten = self.is_branch() && before.is_some_and(left_out);
         Ok(Fetched { place, resolved, before, rewritten })
+    }
+
+    /// A revision that was read before, by its id; fetched again if the cache has lost it.
+    pub fn former(&self, id: &str) -> Result<(Place, Resolved), Error> {
+        let place = self.place();
+        let repository = self.open()?;
+        if let Ok(resolved) = place.resolve(&repository, id) {
+            return Ok((place, resolved));
+        }
+        let git =
+            self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head");
+        git.arg("--").arg(self.address).arg(format!("+{id}:{FORMER}")).run()?;
+        let resolved = place.resolve(&repository, id)?;
+        Ok((place, resolved))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            git_dir: self.cache.to_owned(),
+            work_tree: None,
+            prefix: folder(&self.source.path),
+            embedded: false,
+        }
     }
 
     fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
@@ -262,7 +303,7 @@ impl Remote<'_> {
         repository.find_reference(&self.fetched()).ok()?.target()
     }
 
-    /// Whether what is read moves, and by rights only forward.
+    /// Whether the reference is a branch, which normally moves only forward.
     fn is_branch(&self) -> bool {
         self.source.reference.as_ref().is_none_or(|reference| reference.branch.is_some())
     }
@@ -275,7 +316,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Whether the cache has it all. Git moves a reference when everything that it leads to is there.
+    /// Whether the cache has the whole revision. Git moves a reference when everything that it leads to is there.
     fn has(&self, repository: &Repository, tip: &str) -> bool {
         let found = repository.find_reference(&self.fetched());
         found.is_ok_and(|found| found.target().is_some_and(|id| id.to_string() == tip))
@@ -305,7 +346,7 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Opens the cache, making it anew where it is too large or cannot be read.
+    /// Opens the cache. It is created again if it is too large or cannot be read.
     fn open(&self) -> Result<Repository, Error> {
         let packs = fs::read_dir(self.cache.join("objects/pack")).map_or(0, Iterator::count);
         // A pack is two or three files.
@@ -336,6 +377,7 @@ impl Remote<'_> {
         let what = match (&reference.branch, &reference.tag) {
             (Some(branch), _) => format!("branch `{branch}`"),
             (_, Some(tag)) => format!("tag `{tag}`"),
+            _ if reference.semver.is_some() => format!("tag in the range `{}`", reference.shown()),
             _ => format!("reference `{}`", reference.shown()),
         };
         Error::Absent { repository: without_credentials(self.address), reference: what }

@@ -1,14 +1,15 @@
-//! The state folder of `--state`: what became of each Sync, the scheduler's memory, and the cache of its source.
+//! The state folder of `--state`: the record of each Sync, the scheduler's memory, and the cache of its source.
 //!
 //! ```text
 //! DIR/lock                                  held while a process works with the folder
 //! DIR/<namespace>/<name>/status.json        what became of the Sync
 //! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
+//! DIR/<namespace>/<name>/placements-*.yaml  the plans of former revisions, during a rollout
 //! DIR/<namespace>/<name>/git/               the cache of the source
 //! ```
 //!
 //! Files are replaced in one step. A process that is killed leaves the old file or the new one, and the operating
-//! system lets go of its lock.
+//! system releases its lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -24,10 +25,13 @@ use federate_engine::previous;
 
 use crate::api::{ApiVersion, Kind, Metadata, Sync};
 use crate::read::Loaded;
+use crate::rollout::progress::{ClusterRevisions, Progress};
 use crate::status::Status;
 
-/// The name of what is being written; what a killed process leaves of it is removed.
+/// How the names of files start that are being written. Those of killed processes are removed.
 const HALF: &str = ".half-";
+/// How the names of files with the plans of former revisions start.
+const FORMER: &str = "placements-";
 
 /// Why the state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +49,7 @@ pub enum Error {
     },
     /// The memory is damaged.
     #[error(
-        "{place}: the scheduler's memory cannot be read ({why}): restore it, or remove it to schedule everything anew"
+        "{place}: the scheduler's memory cannot be read ({why}): restore it, or remove it to schedule everything again"
     )]
     Memory {
         /// The file or object.
@@ -76,20 +80,29 @@ pub(crate) trait Store {
     /// The scheduler's memory; `None` before the first round.
     fn memory(&self) -> Result<Option<Vec<u8>>, Error>;
 
-    /// What people call the place of the memory.
+    /// The place of the memory, for messages.
     fn place(&self) -> String;
 
     /// Keeps a plan as the scheduler's memory.
     fn remember(&mut self, text: &str) -> Result<(), Error>;
 
-    /// Writes what became of the Sync, if that is news.
+    /// The plan of a former revision.
+    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Keeps the scheduler's memory as the plan of a former revision, unless that revision has one.
+    fn keep_former(&mut self, revision: &str) -> Result<(), Error>;
+
+    /// Removes the plans of all former revisions but some.
+    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error>;
+
+    /// Writes the record, if it has changed.
     fn save(&mut self, record: &Record) -> Result<(), Error>;
 }
 
 /// The state of one Sync.
 pub struct SyncState<'s> {
     cache: PathBuf,
-    /// What became of it.
+    /// Its record.
     pub record: Record,
     store: Box<dyn Store + 's>,
 }
@@ -101,7 +114,7 @@ struct FileStore {
     written: String,
 }
 
-/// What became of a Sync, as it is kept.
+/// The record of a Sync.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -111,13 +124,19 @@ pub struct Record {
     pub kind: Kind,
     /// Which one.
     pub metadata: RecordMetadata,
-    /// What became of it.
+    /// The status.
     pub status: Status,
     /// The digest of the spec.
     pub spec: String,
-    /// What was accepted last, to know it again.
+    /// The revision that was accepted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
+    /// The rollout that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Progress>,
+    /// The revisions that clusters have, if they are updated in stages.
+    #[serde(default, skip_serializing_if = "ClusterRevisions::is_empty")]
+    pub clusters: ClusterRevisions,
 }
 
 /// The metadata of a Sync, with the number of its spec.
@@ -130,7 +149,7 @@ pub struct RecordMetadata {
     pub generation: i64,
 }
 
-/// What was accepted: it passed all guards, and its plan is the scheduler's memory.
+/// A revision that was accepted: it passed all checks, and its plan is the scheduler's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// Where the source was: a commit, a tag object, or the digest of a folder.
@@ -142,15 +161,22 @@ pub struct Accepted {
     /// The clusters that are still to be brought to it; all of them if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<BTreeSet<String>>,
+    /// The repository and the folder that clusters were brought to last. If another one follows, it takes the
+    /// `ApplySet` over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The digest of what it renders, if clusters are updated in stages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendering: Option<String>,
 }
 
 impl Accepted {
-    /// Whether everything was carried out of what a source is at.
+    /// Whether the source has not moved, and its revision was carried out completely.
     pub fn is_at(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
         self.done && self.is_for(tip, branches)
     }
 
-    /// Whether the source has not moved, and nor have the branches, as far as that is known.
+    /// Whether neither the source nor the branches have moved, as far as that is known.
     pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
         let stays = |(branch, commit): (&String, &String)| {
             branches.is_none_or(|branches| branches.get(branch) == Some(commit))
@@ -160,7 +186,7 @@ impl Accepted {
 }
 
 impl StateFolder {
-    /// Takes the folder for this process, making it first.
+    /// Opens the folder for this process, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = |why| Error::Io { path: path.to_owned(), why };
         fs::create_dir_all(path).map_err(failed)?;
@@ -188,7 +214,7 @@ impl States for StateFolder {
             }
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
-        // What cannot be read is found out again.
+        // A record that cannot be read is written again.
         let kept = serde_json::from_str(&written).ok();
         let kept = kept.filter(|record: &Record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
@@ -204,7 +230,7 @@ pub(crate) fn spec_digest(sync: &Sync) -> String {
 }
 
 impl Record {
-    /// What is kept of a Sync before its first round.
+    /// The record of a Sync before its first round.
     pub(crate) fn new(sync: &Sync, generation: i64, status: Status) -> Self {
         Self {
             api_version: ApiVersion::V1Alpha1,
@@ -213,10 +239,12 @@ impl Record {
             status,
             spec: spec_digest(sync),
             accepted: None,
+            rollout: None,
+            clusters: ClusterRevisions::new(),
         }
     }
 
-    /// What is known of a Sync that cannot be read.
+    /// The record of an invalid Sync.
     pub(crate) fn refused(metadata: &Metadata, generation: i64, status: Status) -> Self {
         Self {
             api_version: ApiVersion::V1Alpha1,
@@ -225,6 +253,8 @@ impl Record {
             status,
             spec: String::new(),
             accepted: None,
+            rollout: None,
+            clusters: ClusterRevisions::new(),
         }
     }
 
@@ -237,6 +267,12 @@ impl Record {
             // Another spec may want something else done with the same revision.
             if let Some(accepted) = &mut self.accepted {
                 (accepted.done, accepted.pending) = (false, None);
+                for cluster in self.clusters.values_mut() {
+                    cluster.stale |= cluster.revision.as_ref() == Some(&accepted.tip);
+                }
+            }
+            if let Some(rollout) = &mut self.rollout {
+                rollout.restarts = true;
             }
         }
         self.status.observed_generation = self.metadata.generation;
@@ -260,12 +296,30 @@ impl<'s> SyncState<'s> {
         previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
     }
 
+    /// The plan of a former revision that clusters may still have.
+    pub fn former(&self, revision: &str) -> Result<Option<Plan>, Error> {
+        let Some(bytes) = self.store.former(revision)? else { return Ok(None) };
+        let place = format!("{}, revision {revision}", self.store.place());
+        let wrong = |why: String| Error::Memory { place, why };
+        previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Keeps the scheduler's memory as the plan of a former revision.
+    pub fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
+        self.store.keep_former(revision)
+    }
+
+    /// Removes the plans of all former revisions but some.
+    pub fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
+        self.store.forget_formers(but)
+    }
+
     /// Keeps a plan as the scheduler's memory.
     pub fn remember(&mut self, plan: &Plan) -> Result<(), Error> {
         self.store.remember(&previous::write(plan))
     }
 
-    /// Writes what became of the Sync, if that is news.
+    /// Writes the record, if it has changed.
     pub fn save(&mut self) -> Result<(), Error> {
         self.store.save(&self.record)
     }
@@ -273,12 +327,7 @@ impl<'s> SyncState<'s> {
 
 impl Store for FileStore {
     fn memory(&self) -> Result<Option<Vec<u8>>, Error> {
-        let path = self.folder.join("placements.yaml");
-        match fs::read(&path) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(why) => Err(Error::Io { path, why }),
-            Ok(bytes) => Ok(Some(bytes)),
-        }
+        self.read("placements.yaml")
     }
 
     fn place(&self) -> String {
@@ -287,6 +336,30 @@ impl Store for FileStore {
 
     fn remember(&mut self, text: &str) -> Result<(), Error> {
         self.replace("placements.yaml", text.as_bytes())
+    }
+
+    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.read(&format!("{FORMER}{revision}.yaml"))
+    }
+
+    fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
+        let name = format!("{FORMER}{revision}.yaml");
+        match (self.read(&name)?, self.memory()?) {
+            (None, Some(memory)) => self.replace(&name, &memory),
+            _ => Ok(()),
+        }
+    }
+
+    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
+        let failed = |why| Error::Io { path: self.folder.clone(), why };
+        for entry in fs::read_dir(&self.folder).map_err(failed)?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let former = name.strip_prefix(FORMER).and_then(|rest| rest.strip_suffix(".yaml"));
+            if former.is_some_and(|former| !but.contains(former)) {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     fn save(&mut self, record: &Record) -> Result<(), Error> {
@@ -300,6 +373,15 @@ impl Store for FileStore {
 }
 
 impl FileStore {
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.folder.join(name);
+        match fs::read(&path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(Error::Io { path, why }),
+            Ok(bytes) => Ok(Some(bytes)),
+        }
+    }
+
     fn replace(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
         let write = || {
@@ -307,7 +389,7 @@ impl FileStore {
             file.write_all(contents)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
-            // The name is as safe as the contents when the folder is written, too.
+            // The new name is durable when the folder is synced, too.
             File::open(&self.folder)?.sync_all()
         };
         write().map_err(|why| Error::Io { path: path.clone(), why })

@@ -1,4 +1,4 @@
-//! What became of a `Sync`: conditions, revisions and counts, as kstatus and people read them.
+//! The status of a `Sync`: conditions, revisions and counts, for kstatus and for people.
 //!
 //! Facts: the API conventions of Kubernetes (conditions), kstatus (`Ready`; `Reconciling` and `Stalled` only while
 //! they are true), the reasons of Flux's `GitRepository` and `Kustomization`, the cluster states of Rancher Fleet.
@@ -12,15 +12,15 @@ const HISTORY: usize = 10;
 /// Failing clusters that are shown with their messages.
 pub const SHOWN: usize = 5;
 
-/// What became of a `Sync`.
+/// The status of a `Sync`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that was read.
     pub observed_generation: i64,
     /// `Ready`, `Reconciling`, `Stalled`.
     pub conditions: Vec<Condition>,
-    /// The revision that was tried last.
+    /// The revision that was attempted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision: Option<String>,
     /// The revision that branches and clusters are at.
@@ -38,6 +38,9 @@ pub struct Status {
     /// How many clusters are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterCounts>,
+    /// The rollout that is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
     /// The first clusters that fail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<FailingCluster>,
@@ -56,14 +59,14 @@ pub struct Condition {
     pub r#type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in a word.
+    /// The reason, in one word.
     pub reason: String,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
-    /// When `status` became what it is.
+    /// When `status` changed last.
     #[schemars(with = "String")]
     pub last_transition_time: Timestamp,
-    /// The generation of the spec that this is about.
+    /// The generation of the spec that was read.
     pub observed_generation: i64,
 }
 
@@ -80,14 +83,40 @@ pub struct Branch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterCounts {
-    /// Everything is as it is rendered.
+    /// Everything is as rendered.
     pub ready: usize,
     /// Something was changed in the cluster.
     pub modified: usize,
-    /// Something is left as it is though it is rendered otherwise.
+    /// Something differs from what is rendered, and is left so.
     pub out_of_sync: usize,
     /// Something could not be applied, or is not healthy.
     pub err_applied: usize,
+    /// A rollout is updating the cluster.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wait_applied: usize,
+    /// A rollout has not reached the cluster.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pending: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// How far a rollout is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutStatus {
+    /// The revision that is rolled out: a commit, or a tag object.
+    pub revision: String,
+    /// The stage that it is at.
+    pub stage: String,
+    /// How many clusters are at the revision.
+    pub updated: usize,
+    /// The value of `federate.dev/approve` that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
 }
 
 /// A cluster that fails.
@@ -95,7 +124,7 @@ pub struct ClusterCounts {
 pub struct FailingCluster {
     /// Its name.
     pub name: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
@@ -117,30 +146,34 @@ pub struct Entry {
 /// Why a round ended as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// All is as it is rendered.
+    /// Everything is as rendered.
     ReconciliationSucceeded,
-    /// Something could not be committed or applied; it is tried again.
+    /// Something could not be committed or applied; it is retried.
     ReconciliationFailed,
-    /// The source cannot be reached or read; it is tried again.
+    /// The source cannot be reached or read; it is retried.
     GitOperationFailed,
-    /// The revision has no signature that counts.
+    /// The revision has no valid signature.
     VerificationError,
-    /// What was read is in error, or may not be what was meant.
+    /// The repo has errors.
     BuildFailed,
-    /// More would be deleted than may be.
+    /// More would be deleted than `pruneLimit` allows.
     PruneFailed,
     /// The state folder cannot be used.
     StateFailed,
-    /// The object cannot be carried out as it is written.
+    /// The spec is invalid.
     InvalidSpec,
     /// A Sync that this one depends on is not ready.
     DependencyNotReady,
-    /// A round is under way.
+    /// A round or a rollout is under way.
     Progressing,
+    /// A cluster failed during a rollout.
+    RolloutHalted,
+    /// A rollout was aborted.
+    RolloutAborted,
 }
 
 impl Reason {
-    /// The word for it.
+    /// The word in conditions.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReconciliationSucceeded => "ReconciliationSucceeded",
@@ -153,10 +186,12 @@ impl Reason {
             Self::InvalidSpec => "InvalidSpec",
             Self::DependencyNotReady => "DependencyNotReady",
             Self::Progressing => "Progressing",
+            Self::RolloutHalted => "RolloutHalted",
+            Self::RolloutAborted => "RolloutAborted",
         }
     }
 
-    /// Whether nothing changes until somebody acts: a new revision, or another spec.
+    /// Whether only a new revision or another spec helps.
     pub fn is_stalled(self) -> bool {
         matches!(
             self,
@@ -165,19 +200,24 @@ impl Reason {
                 | Self::PruneFailed
                 | Self::StateFailed
                 | Self::InvalidSpec
+                | Self::RolloutAborted
         )
     }
 }
 
 impl Status {
-    /// A round begins.
+    /// Notes that a round begins.
     pub fn begin(&mut self, message: &str, now: Timestamp) {
         self.set("Ready", "Unknown", Reason::Progressing, message, now);
         self.set("Reconciling", "True", Reason::Progressing, message, now);
     }
 
-    /// A round is over.
+    /// Notes that a round is over.
     pub fn end(&mut self, reason: Reason, message: &str, now: Timestamp) {
+        if reason == Reason::Progressing {
+            self.remove("Stalled");
+            return self.begin(message, now);
+        }
         let ready = reason == Reason::ReconciliationSucceeded;
         self.set("Ready", if ready { "True" } else { "False" }, reason, message, now);
         self.remove("Reconciling");
@@ -188,8 +228,11 @@ impl Status {
         }
     }
 
-    /// Adds to the history, unless its latest entry says the same.
+    /// Adds an entry to the history, unless it equals the latest one.
     pub fn record(&mut self, reason: Reason, message: &str, now: Timestamp) {
+        if reason == Reason::Progressing {
+            return;
+        }
         let entry = Entry {
             time: now,
             revision: self.last_attempted_revision.clone(),
@@ -210,7 +253,7 @@ impl Status {
         self.conditions.iter().find(|condition| condition.r#type == name)
     }
 
-    /// Whether all is as it is rendered.
+    /// Whether the Sync is ready.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|ready| ready.status == "True")
     }
@@ -247,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_stand_only_while_they_are_true_and_keep_their_time() {
+    fn conditions_exist_only_while_they_are_true_and_keep_their_time() {
         let mut status = Status::default();
         status.begin("reading", at(1));
         assert_eq!(status.condition("Reconciling").unwrap().status, "True");

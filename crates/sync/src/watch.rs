@@ -1,5 +1,4 @@
-//! The loop: a supervisor starts the thread of each Sync and ends it as files or objects say, and passes on what
-//! happens.
+//! The loop: a supervisor starts and ends the thread of each Sync, and passes events on to the threads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ use crate::round::Environment;
 use crate::run::{self, RoundResult};
 use crate::state::{Error as StateError, StateFolder};
 
-/// What happens outside.
+/// An event outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The process is to end.
@@ -28,8 +27,8 @@ pub enum Event {
     Source(String),
 }
 
-/// Runs the Syncs of some files until the process is to end. `invalid` is shown what is wrong with files that have
-/// changed; the Syncs then go on as they were.
+/// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
+/// invalid; the Syncs then go on as before.
 pub fn watch(
     files: &[PathBuf],
     state: &StateFolder,
@@ -106,11 +105,11 @@ pub fn once_objects(
     Ok(done)
 }
 
-/// The Syncs that can be carried out; of others their status says why they cannot, once.
+/// The valid Syncs. The status of the others says what is wrong; it is written once.
 fn valid(objects: &Objects, states: &HubStates, refused: &mut BTreeMap<String, hub::Invalid>) -> Vec<Loaded> {
     let mut syncs = Vec::new();
     let mut invalid = BTreeMap::new();
-    for read in objects.all().iter().filter_map(hub::loaded) {
+    for read in objects.all() {
         match read {
             Ok(loaded) => syncs.push(loaded),
             Err(wrong) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),

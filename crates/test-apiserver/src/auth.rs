@@ -48,14 +48,22 @@ impl Cluster {
         let Some(name) = request.headers.get("impersonate-user") else { return Ok(user) };
         let groups = request.headers.get("impersonate-group").map_or("", String::as_str);
         let groups: Vec<&str> = groups.split(',').filter(|group| !group.is_empty()).collect();
-        let wanted =
-            [("users", name.as_str())].into_iter().chain(groups.iter().map(|group| ("groups", *group)));
-        for (resource, name) in wanted {
+        // A service account is a resource of its own.
+        let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+        let who = match account {
+            Some((namespace, name)) => ("serviceaccounts", namespace, name),
+            None => ("users", "", name.as_str()),
+        };
+        let wanted = [who].into_iter().chain(groups.iter().map(|group| ("groups", "", *group)));
+        for (resource, namespace, name) in wanted {
             let (verb, none) = ("impersonate", "");
-            let action = Action { verb, group: none, resource, subresource: none, namespace: none, name };
+            let action = Action { verb, group: none, resource, subresource: none, namespace, name };
             self.authorize(&user, &action)?;
         }
-        let groups: Vec<&str> = groups.into_iter().chain(["system:authenticated"]).collect();
+        let own = account.map(|(namespace, _)| format!("system:serviceaccounts:{namespace}"));
+        let own = own.iter().map(String::as_str).chain(account.map(|_| "system:serviceaccounts"));
+        let own: Vec<&str> = own.filter(|_| groups.is_empty()).collect();
+        let groups: Vec<&str> = groups.into_iter().chain(own).chain(["system:authenticated"]).collect();
         Ok(User::new(name, &groups))
     }
 

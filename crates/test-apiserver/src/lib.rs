@@ -46,4 +46,4 @@ pub use auth::User;
 pub use cluster::{Cluster, Count};
 pub use faults::{Fault, FaultKind};
 pub use http::{Body, Credentials, Request, Response};
-pub use net::Fleet;
+pub use net::{Fleet, HeldCluster};

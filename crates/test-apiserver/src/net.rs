@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -40,6 +41,32 @@ pub struct Fleet {
     runtime: Option<Runtime>,
 }
 
+/// A cluster that is held. Its watches see what was changed when it is released.
+pub struct HeldCluster<'f> {
+    cluster: MutexGuard<'f, Cluster>,
+    version: &'f watch::Sender<u64>,
+}
+
+impl Deref for HeldCluster<'_> {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl DerefMut for HeldCluster<'_> {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+}
+
+impl Drop for HeldCluster<'_> {
+    fn drop(&mut self) {
+        self.version.send_replace(self.cluster.version());
+    }
+}
+
 impl Fleet {
     /// Serves clusters of these names, on ports that are free.
     pub fn start(names: &[&str]) -> Self {
@@ -64,9 +91,9 @@ impl Fleet {
     }
 
     /// Locks a cluster, to read or change it without a request. Requests wait until the lock is dropped.
-    pub fn cluster(&self, name: &str) -> MutexGuard<'_, Cluster> {
+    pub fn cluster(&self, name: &str) -> HeldCluster<'_> {
         let (served, _) = self.clusters.get(name).unwrap_or_else(|| panic!("no cluster {name}"));
-        served.cluster.lock().unwrap()
+        HeldCluster { cluster: served.cluster.lock().unwrap(), version: &served.version }
     }
 
     pub fn url(&self, name: &str) -> String {

@@ -36,6 +36,18 @@ pub(super) struct ObjectArgs {
     /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     default_service_account: Option<String>,
+
+    /// Refuse Syncs that name objects of other namespaces
+    #[arg(long, conflicts_with = "files")]
+    no_cross_namespace_refs: bool,
+}
+
+impl ObjectArgs {
+    /// Follows the Sync objects of the selected namespaces.
+    fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
+        let objects = Objects::follow(hub, &self.namespace, events).map_err(failed)?;
+        Ok(objects.within_namespaces(self.no_cross_namespace_refs))
+    }
 }
 
 /// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
@@ -53,11 +65,11 @@ impl RoundContext for ObjectWorld<'_> {
     }
 
     fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
-        self.hub.credentials(loaded)
+        self.hub.credentials(loaded, self.args.default_service_account.as_deref())
     }
 
     fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
-        self.hub.signers(loaded)
+        self.hub.signers(loaded, self.args.default_service_account.as_deref())
     }
 
     fn leads(&self) -> bool {
@@ -79,7 +91,7 @@ impl Sync {
             Environment { world: &world, allowed_signers: self.allowed_signers.clone(), key: digest_key()? };
         let (events, happens) = mpsc::channel();
         if self.once {
-            let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+            let objects = args.follow(&hub, &events)?;
             return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
         }
         let metrics = Arc::new(Metrics::default());
@@ -89,7 +101,7 @@ impl Sync {
         if !elect(&world, LeaderOptions::new(namespace), &happens) {
             return Ok(Exit::Clean);
         }
-        let objects = Objects::follow(&hub, &args.namespace, &events).map_err(failed)?;
+        let objects = args.follow(&hub, &events)?;
         watch_objects(&objects, (&hub, &states), &env, &metrics, &happens);
         if let Some(leader) = world.leader.get() {
             leader.release();

@@ -84,7 +84,7 @@ impl Decision {
     }
 
     /// Sends nothing, although something should be done.
-    pub(super) fn hold(&mut self, why: &str) {
+    pub fn hold(&mut self, why: &str) {
         if self.send.take().is_some() {
             self.action.action = ActionKind::Skip;
             self.action.outcome = Outcome::NotTried;

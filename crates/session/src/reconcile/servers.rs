@@ -107,15 +107,17 @@ struct SessionDecider<'s> {
     deciding: &'s Deciding<'s>,
     config: &'s Config,
     dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
+    held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
 }
 
 impl<'s> SessionDecider<'s> {
-    fn of(reconciler: &'s Reconciler<'_>, deciding: &'s Deciding<'s>) -> Self {
+    fn of(reconciler: &'s Reconciler<'s>, deciding: &'s Deciding<'s>) -> Self {
         let session = reconciler.session;
         let dialect = |name: &str| session.dialects().get(name);
         let rows = deciding.rendering.plan.placements.iter();
         let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
-        Self { clusters: session.clusters(), deciding, config: &session.repo().config, dialects }
+        let (clusters, config) = (session.clusters(), &session.repo().config);
+        Self { clusters, deciding, config, dialects, held: &reconciler.held }
     }
 }
 
@@ -139,7 +141,14 @@ impl Decider for SessionDecider<'_> {
 
     fn finish(&self, cluster: &ClusterName, seen: &ClusterState, decided: Decided) -> Decided {
         let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else { return decided };
-        self.deciding.finish(cluster, &seen.live, &|object| kind(seen, object), decided)
+        let mut decided = self.deciding.finish(cluster, &seen.live, &|object| kind(seen, object), decided);
+        for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
+            let object = (cluster.name.clone(), decision.action.object.clone());
+            if let Some(why) = self.held.get(&object) {
+                decision.hold(why);
+            }
+        }
+        decided
     }
 
     fn wave(&self, object: &ObjectRef) -> u32 {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use http::{Method, Request, header};
+use http::{HeaderValue, Method, Request, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::WatchEvent;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a watch lasts until it is begun anew.
+/// How long a watch lasts until it is started again.
 const WATCH: Duration = Duration::from_mins(4);
 
 /// A patch in steps.
@@ -20,10 +20,10 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 /// A whole object.
 pub(crate) const JSON: &str = "application/json";
 
-/// Why the API server did not do what it was asked.
+/// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no way to it.
+    /// It cannot be reached.
     #[error("cannot reach the API server of the Syncs: {0}")]
     Access(String),
     /// It did not answer.
@@ -34,23 +34,23 @@ pub enum Error {
     Refused {
         /// The HTTP status code.
         code: u16,
-        /// What it said.
+        /// The message.
         message: String,
     },
 }
 
 impl Error {
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. })
     }
 
-    /// Whether somebody else changed the object meanwhile, or made it.
+    /// Whether another client has changed or created the object meanwhile.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { code: 409, .. })
     }
 
-    /// Whether the version that a watch began at is no longer known.
+    /// Whether the version that a watch started at is too old.
     pub(crate) fn is_expired(&self) -> bool {
         matches!(self, Self::Refused { code: 410, .. })
     }
@@ -65,6 +65,25 @@ impl From<kube::Error> for Error {
     }
 }
 
+/// Whom federate acts as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) groups: Vec<String>,
+}
+
+impl User {
+    /// The `ServiceAccount` of a namespace.
+    pub(crate) fn account(namespace: &str, name: &str) -> Self {
+        let groups = [
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ];
+        Self { name: format!("system:serviceaccount:{namespace}:{name}"), groups: groups.into() }
+    }
+}
+
 /// The API server that holds Sync objects.
 pub struct Hub {
     runtime: Runtime,
@@ -72,7 +91,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Reaches it by a context of a kubeconfig, or from the pod that this runs in.
+    /// Connects by a context of a kubeconfig, or from the pod that this runs in.
     pub fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, Error> {
         let access = |error: &dyn std::fmt::Display| Error::Access(error.to_string());
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,7 +104,7 @@ impl Hub {
                 (None, None) => kube::Config::infer().await.map_err(|error| access(&error))?,
                 (path, context) => {
                     let read = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
-                    // What a parser says quotes the line, with the credentials on it.
+                    // The parser's message quotes the line, with the credentials on it.
                     let read = read.map_err(|_| Error::Access("the kubeconfig cannot be read".to_owned()))?;
                     let options =
                         KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
@@ -104,16 +123,27 @@ impl Hub {
         self.client.default_namespace()
     }
 
-    /// An object, or a list; `None` where there is nothing of that name.
+    /// An object, or a list; `None` if it does not exist.
     pub(crate) fn find(&self, path: &str) -> Result<Option<Value>, Error> {
-        match self.send(&Method::GET, path, JSON, None) {
+        self.find_as(None, path)
+    }
+
+    /// The same as another user; as oneself if there is none.
+    pub(crate) fn find_as(&self, user: Option<&User>, path: &str) -> Result<Option<Value>, Error> {
+        let mut request = request(&Method::GET, path, JSON, None)?;
+        if let Some(User { name, .. }) = user {
+            // The API server knows the groups of a ServiceAccount; to name them takes more rights.
+            let name = HeaderValue::from_str(name).map_err(|error| Error::Access(error.to_string()))?;
+            request.headers_mut().insert("impersonate-user", name);
+        }
+        match self.exchange(request) {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// A request, and what is answered.
+    /// Sends a request and returns the answer.
     pub(crate) fn send(
         &self,
         method: &Method,
@@ -121,7 +151,10 @@ impl Hub {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Error> {
-        let request = request(method, path, content_type, body)?;
+        self.exchange(request(method, path, content_type, body)?)
+    }
+
+    fn exchange(&self, request: Request<Vec<u8>>) -> Result<Value, Error> {
         self.runtime.block_on(async {
             match tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await {
                 Ok(answer) => answer.map_err(Error::from),
@@ -130,8 +163,8 @@ impl Hub {
         })
     }
 
-    /// Watches a list from a version on, until the server ends the watch. `changed` is given each object with
-    /// whether it is gone, and returns whether to go on. Returns the version that the watch has come to.
+    /// Watches a list from a version on, until the server ends the watch. `changed` is called with each object
+    /// and whether it was deleted, and returns whether to go on. Returns the last version.
     pub(crate) fn watch(
         &self,
         path: &str,
@@ -149,7 +182,7 @@ impl Hub {
             let events = self.client.request_events::<Value>(request).await?;
             let mut events = std::pin::pin!(events);
             let next = || tokio::time::Instant::now() + WATCH + PATIENCE;
-            // A server that has gone away without a word is not waited for.
+            // A server that is gone without a word ends the watch, too.
             while let Ok(event) = tokio::time::timeout_at(next(), events.try_next()).await {
                 let (object, gone) = match event? {
                     None => return Ok(version),

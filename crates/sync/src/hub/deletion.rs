@@ -1,5 +1,4 @@
-//! A Sync object that is being deleted: what becomes of the objects in member clusters, and the finalizer that keeps the
-//! object until then.
+//! Sync objects that are being deleted: the finalizer keeps a Sync until its objects in member clusters are deleted.
 //!
 //! Facts: "Finalizers" of the Kubernetes documentation; `deletionPolicy` of Flux's Kustomization.
 
@@ -15,7 +14,7 @@ use crate::api::Sync;
 const FINALIZER: &str = "finalizers.federate.dev";
 
 impl Hub {
-    /// Puts the finalizer on a Sync object whose deletion takes objects from clusters, and takes it from others.
+    /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
     pub(crate) fn finalizer(&self, sync: &Sync) -> Result<(), Error> {
         let wanted = sync.deletes();
         self.finalizers(sync, |finalizers| {
@@ -37,7 +36,7 @@ impl Hub {
         if before == after {
             return Ok(());
         }
-        // The version: finalizers of others may have come meanwhile.
+        // Other clients may have added finalizers meanwhile.
         let patch = json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": object["metadata"]["resourceVersion"]},
             {"op": "add", "path": "/metadata/finalizers", "value": after},
@@ -49,7 +48,7 @@ impl Hub {
     }
 }
 
-/// Lets a Sync object go, and what is kept of it.
+/// Removes the finalizer.
 pub(crate) fn release(hub: &Hub, sync: &Sync) -> Result<(), Error> {
     hub.finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
     Ok(())

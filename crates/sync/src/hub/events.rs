@@ -1,4 +1,4 @@
-//! Events on Sync objects: what a round came to, for `kubectl describe` and `kubectl events`.
+//! Events on Sync objects: how rounds end, drift, and fights, for `kubectl describe` and `kubectl events`.
 
 use http::Method;
 use jiff::Timestamp;
@@ -13,13 +13,25 @@ use crate::round::Outcome;
 const LONGEST: usize = 1024;
 
 impl Hub {
-    /// Writes an Event about how a round ended. That it cannot be written is no reason to end the round otherwise.
-    pub(crate) fn tell(&self, loaded: &Loaded, outcome: &Outcome, revision: Option<&str>) {
+    /// Writes an Event about how a round ended.
+    pub(crate) fn report(&self, loaded: &Loaded, outcome: &Outcome, revision: Option<&str>) {
+        let reason = (outcome.reason.name(), !outcome.is_ready());
+        self.event(loaded, reason, &outcome.message, revision);
+    }
+
+    /// Writes an Event with a reason, which may be a warning. A failure to write it is logged, and changes nothing else.
+    pub(crate) fn event(
+        &self,
+        loaded: &Loaded,
+        (reason, warning): (&str, bool),
+        message: &str,
+        revision: Option<&str>,
+    ) {
         let sync = &loaded.sync;
         let now = Timestamp::now();
         let uid = sync.meta.as_ref().map(|meta| meta.uid.as_str()).unwrap_or_default();
         let name: String = sync.metadata.name.chars().take(200).collect();
-        let message: String = outcome.message.chars().take(LONGEST).collect();
+        let message: String = message.chars().take(LONGEST).collect();
         let time = format!("{now:.0}");
         let body = json!({
             "apiVersion": "v1",
@@ -33,9 +45,9 @@ impl Hub {
                 "apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name,
                 "namespace": sync.metadata.namespace, "uid": uid,
             },
-            "reason": outcome.reason.name(),
+            "reason": reason,
             "message": message,
-            "type": if outcome.is_ready() { "Normal" } else { "Warning" },
+            "type": if warning { "Warning" } else { "Normal" },
             "firstTimestamp": time,
             "lastTimestamp": time,
             "count": 1,

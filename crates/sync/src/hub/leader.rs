@@ -1,7 +1,7 @@
-//! Leader election by a Lease: of several processes one works, and another takes over when it is gone.
+//! Leader election by a Lease: one of several processes works, and another takes over when it is gone.
 //!
-//! Facts: the leader election of client-go, with the times of controller-runtime's users: a Lease lasts 35 s, who cannot
-//! renew it for 30 s stops, and it is tried every 5 s. Clocks of other machines are not believed: a Lease has expired
+//! Facts: the leader election of client-go, with the times of controller-runtime's users: a Lease lasts 35 s, a
+//! process that cannot renew it for 30 s stops, and attempts are 5 s apart. Clocks of other machines do not count: a Lease has expired
 //! when it has not changed for as long as it lasts, by our own clock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub struct LeaderOptions {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Who asks for it.
+    /// The identity of this process.
     pub identity: String,
     /// How long the Lease lasts.
     pub lease: Duration,
@@ -69,7 +69,7 @@ struct State {
     ended: AtomicBool,
 }
 
-/// A Lease of somebody else, as it was seen.
+/// The Lease of another process, as it was observed.
 struct Observed {
     lease: Value,
     since: Instant,
@@ -118,7 +118,7 @@ impl Leader {
         leads(&self.state, &self.options)
     }
 
-    /// Gives the Lease up, so that another process can take it at once.
+    /// Releases the Lease, so that another process can take it at once.
     pub fn release(&self) {
         self.state.ended.store(true, Ordering::SeqCst);
         let released = self.hub.find(&self.options.path()).and_then(|lease| {
@@ -162,7 +162,7 @@ fn renew(hub: &Hub, options: &LeaderOptions, state: &State, lost: impl FnOnce())
     }
 }
 
-/// Takes or renews the Lease, if nobody else has it.
+/// Takes or renews the Lease, unless another process has it.
 fn attempt(hub: &Hub, options: &LeaderOptions, observed: &mut Option<Observed>) -> Result<bool, Error> {
     let now = format!("{:.6}", Timestamp::now());
     let Some(mut lease) = hub.find(&options.path())? else {
@@ -197,7 +197,7 @@ fn attempt(hub: &Hub, options: &LeaderOptions, observed: &mut Option<Observed>) 
     won(hub.send(&Method::PUT, &options.path(), JSON, Some(&lease)))
 }
 
-/// Whether the write was the first.
+/// Whether the write succeeded; a conflict means that another process was first.
 fn won(written: Result<Value, Error>) -> Result<bool, Error> {
     match written {
         Ok(_) => Ok(true),

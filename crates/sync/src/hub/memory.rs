@@ -6,8 +6,8 @@
 //! federate.<name>.<digest>.<number>   a part; its name comes from the contents, so that no part ever changes
 //! ```
 //!
-//! Parts are written before they are named, and removed when they are named no more: a process that is killed leaves
-//! the old memory or the new one. The digest tells parts that somebody has edited.
+//! Parts are written before they are named, and removed when they are no longer named: a process that is killed leaves the
+//! old memory or the new one. The digest shows whether somebody has edited parts.
 //!
 //! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 
@@ -31,10 +31,10 @@ pub(super) struct Memory<'h> {
     pub(super) hub: &'h Hub,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The object that everything here goes away with.
+    /// The owner reference of all parts: they are deleted with the Sync.
     pub(super) owner: Value,
     pub(super) uid: String,
-    /// The `ConfigMap` that names the parts, as it was read; `Null` where there is none.
+    /// The `ConfigMap` that names the parts, as it was read; `Null` if there is none.
     pub(super) index: Value,
     /// Whether the parts belong to this object, and not to a former one of its name, with which they may go away. The
     /// label of the index says so once they are written.
@@ -45,7 +45,7 @@ pub(super) struct Memory<'h> {
 pub(super) enum MemoryError {
     /// The API server.
     Server(Error),
-    /// What is wrong with it.
+    /// The contents are damaged.
     Contents(String),
 }
 
@@ -76,32 +76,71 @@ impl<'h> Memory<'h> {
         format!("{}/{name}", self.folder())
     }
 
-    /// What people call it.
+    /// Its name in messages.
     pub(super) fn shown(&self) -> String {
         format!("ConfigMap {}/{}", self.namespace, self.name)
     }
 
-    /// What is kept beside the memory.
+    /// The record beside the memory.
     pub(super) fn record(&self) -> Option<&str> {
         self.index["data"]["record"].as_str()
     }
 
-    /// The names of the parts.
-    fn parts(&self) -> Vec<String> {
-        let listed = self.index["data"]["parts"].as_str().unwrap_or_default();
+    /// A key of the index. The memory itself has keys without a prefix, plans of former revisions have keys with one.
+    fn key(&self, prefix: &str, name: &str) -> Option<&str> {
+        self.index["data"][format!("{prefix}{name}")].as_str()
+    }
+
+    /// The names of the parts of the memory, or of a former plan.
+    fn parts(&self, prefix: &str) -> Vec<String> {
+        let listed = self.key(prefix, "parts").unwrap_or_default();
         listed.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The memory; `None` where there is none.
-    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, MemoryError> {
-        let Some(wanted) = self.index["data"]["digest"].as_str() else { return Ok(None) };
+    /// The names of all parts.
+    fn all_parts(&self) -> BTreeSet<String> {
+        let data = self.index["data"].as_object().into_iter().flatten();
+        let listed = data.filter(|(key, _)| *key == "parts" || key.ends_with(".parts"));
+        let names = listed.filter_map(|(_, names)| names.as_str()).flat_map(str::split_whitespace);
+        names.map(str::to_owned).collect()
+    }
+
+    /// Names the parts of the memory as those of a former plan, too, unless that has some.
+    pub(super) fn copy(&mut self, prefix: &str) -> Result<(), Error> {
+        let (Some(digest), None) = (self.key("", "digest"), self.key(prefix, "digest")) else {
+            return Ok(());
+        };
+        let data = Map::from_iter([
+            (format!("{prefix}digest"), digest.into()),
+            (format!("{prefix}parts"), self.parts("").join(" ").into()),
+        ]);
+        self.put(data)
+    }
+
+    /// Forgets the plans of all former revisions but some.
+    pub(super) fn forget(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
+        let Some(data) = self.index["data"].as_object_mut() else { return Ok(()) };
+        let before = data.len();
+        data.retain(|key, _| match key.rsplit_once('.') {
+            Some((revision, _)) => but.contains(&format!("{revision}.")),
+            None => true,
+        });
+        if data.len() == before {
+            return Ok(());
+        }
+        self.put(Map::new())?;
+        self.sweep()
+    }
+
+    /// The memory, or a former plan; `None` if there is none.
+    pub(super) fn read(&self, prefix: &str) -> Result<Option<Vec<u8>>, MemoryError> {
+        let Some(wanted) = self.key(prefix, "digest") else { return Ok(None) };
         let mut packed = Vec::new();
-        for part in self.parts() {
+        for part in self.parts(prefix) {
             let found = self.hub.find(&self.path(&part))?;
             let found = found.ok_or_else(|| MemoryError::Contents(format!("its part {part} is gone")))?;
             let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
-            let bytes =
-                bytes.ok_or_else(|| MemoryError::Contents(format!("its part {part} holds nothing")))?;
+            let bytes = bytes.ok_or_else(|| MemoryError::Contents(format!("its part {part} is empty")))?;
             packed.extend(bytes.0);
         }
         if digest([&*packed]) != wanted {
@@ -115,7 +154,7 @@ impl<'h> Memory<'h> {
         let packed = pack(text);
         let whole = digest([&*packed]);
         if self.own && self.index["data"]["digest"] == whole.as_str() {
-            return Ok(());
+            return self.sweep();
         }
         let short: String = whole.chars().take(12).collect();
         let mut names = Vec::new();
@@ -139,10 +178,10 @@ impl<'h> Memory<'h> {
         ]);
         self.own = true;
         self.put(data)?;
-        self.sweep(&names)
+        self.sweep()
     }
 
-    /// Writes a part anew that may not be as it should be.
+    /// Replaces a part that may be damaged.
     fn replace(&self, name: &str, body: &Value) -> Result<(), Error> {
         match self.hub.send(&Method::DELETE, &self.path(name), JSON, None) {
             Err(error) if !error.is_absent() => return Err(error),
@@ -151,7 +190,7 @@ impl<'h> Memory<'h> {
         self.hub.send(&Method::POST, &self.folder(), JSON, Some(body)).map(drop)
     }
 
-    /// Keeps a text beside the memory.
+    /// Writes the record beside the memory.
     pub(super) fn keep(&mut self, record: &str) -> Result<(), Error> {
         if self.record() == Some(record) {
             return Ok(());
@@ -159,7 +198,7 @@ impl<'h> Memory<'h> {
         self.put(Map::from_iter([("record".to_owned(), record.into())]))
     }
 
-    /// Changes keys of the index, unless somebody else has changed it meanwhile.
+    /// Changes keys of the index, unless another client has changed it meanwhile.
     fn put(&mut self, changed: Map<String, Value>) -> Result<(), Error> {
         let mut data = self.index["data"].as_object().cloned().unwrap_or_default();
         data.extend(changed);
@@ -181,12 +220,13 @@ impl<'h> Memory<'h> {
     }
 
     /// Removes parts that are not named.
-    fn sweep(&self, named: &[String]) -> Result<(), Error> {
-        let named: BTreeSet<&str> = named.iter().map(String::as_str).chain([self.name.as_str()]).collect();
+    fn sweep(&self) -> Result<(), Error> {
+        let mut named = self.all_parts();
+        named.insert(self.name.clone());
         let path = format!("{}?labelSelector={LABEL}%3D{}", self.folder(), self.uid);
         let list = self.hub.find(&path)?.unwrap_or_default();
         for item in list["items"].as_array().into_iter().flatten() {
-            let Some(name) = item["metadata"]["name"].as_str().filter(|name| !named.contains(name)) else {
+            let Some(name) = item["metadata"]["name"].as_str().filter(|name| !named.contains(*name)) else {
                 continue;
             };
             match self.hub.send(&Method::DELETE, &self.path(name), JSON, None) {

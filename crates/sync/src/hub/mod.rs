@@ -1,18 +1,20 @@
-//! The API server that holds Sync objects: they are watched there, and status, the scheduler's memory and Events are
-//! kept there.
+//! The API server that holds Sync objects, with their status, Events, and the scheduler's memory.
 
 mod client;
 mod deletion;
 mod events;
+mod install;
 mod leader;
 mod memory;
 mod objects;
+mod requests;
 mod secrets;
 mod store;
 mod watcher;
 
 pub use client::{Error, Hub};
 pub use leader::{Leader, LeaderOptions};
+pub use requests::Request;
 pub use store::HubStates;
 pub use watcher::Objects;
 

@@ -1,4 +1,4 @@
-//! Sync objects as they are carried out.
+//! Reads Sync objects, and finds those that contradict each other.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,29 +11,27 @@ use crate::api::{Meta, Metadata, Sync};
 use crate::read::{Loaded, wrong};
 use crate::source::Address;
 
-/// The annotation that asks for a round.
-const REQUESTED_AT: &str = "federate.dev/requestedAt";
-
-/// A Sync object that cannot be carried out.
+/// An invalid Sync object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Invalid {
     /// Its name and namespace.
     pub(crate) metadata: Metadata,
     /// Its generation.
     pub(crate) generation: i64,
-    /// What is wrong, with the field.
+    /// The error, with the field.
     pub(crate) message: String,
 }
 
-/// Reads an object; `None` where it has no name.
-pub(crate) fn loaded(object: &Value) -> Option<Result<Loaded, Invalid>> {
+/// Reads an object, which may not name objects of other namespaces if it must stay `within` its own. `None` if it has
+/// no name.
+pub(crate) fn loaded(object: &Value, within: bool) -> Option<Result<Loaded, Invalid>> {
     let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).ok()?;
-    let meta = meta(&object["metadata"]);
+    let meta = Meta::of(&object["metadata"]);
     let generation = meta.generation;
-    Some(read(object, meta).map_err(|message| Invalid { metadata, generation, message }))
+    Some(read(object, meta, within).map_err(|message| Invalid { metadata, generation, message }))
 }
 
-fn read(object: &Value, meta: Meta) -> Result<Loaded, String> {
+fn read(object: &Value, meta: Meta, within: bool) -> Result<Loaded, String> {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -46,8 +44,15 @@ fn read(object: &Value, meta: Meta) -> Result<Loaded, String> {
     if let Some((pointer, message)) = wrong(&sync).into_iter().next() {
         return Err(said(pointer, &message));
     }
+    let own = |name: &String| *name == sync.metadata.namespace;
+    let other = sync.spec.depends_on.iter().filter_map(|on| on.namespace.as_ref()).find(|name| !own(name));
+    if let Some(other) = other.filter(|_| within) {
+        return Err(format!(
+            "spec.dependsOn: the namespace `{other}` is another one, which --no-cross-namespace-refs refuses"
+        ));
+    }
     if !is_remote(&sync.spec.source.url) {
-        // The pod's own files hold what other tenants have.
+        // The files of the pod hold data of other tenants.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
     }
     let address = Address::of(&sync.spec.source, Path::new("/"))
@@ -66,18 +71,7 @@ fn is_remote(url: &str) -> bool {
     }
 }
 
-fn meta(metadata: &Value) -> Meta {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    Meta {
-        uid: text(&metadata["uid"]).unwrap_or_default(),
-        generation: metadata["generation"].as_i64().unwrap_or(1),
-        created: text(&metadata["creationTimestamp"]).unwrap_or_default(),
-        requested_at: text(&metadata["annotations"][REQUESTED_AT]),
-        deleting: metadata["deletionTimestamp"].is_string(),
-    }
-}
-
-/// Takes out Syncs that want the same `ApplySet` or folder of a branch as another that is older: each would undo what the
+/// Removes the Syncs that name the same `ApplySet` or folder of a branch as an older one: each would undo what the
 /// other does.
 pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
     let age = |loaded: &Loaded| {

@@ -1,4 +1,4 @@
-//! What Secrets beside a Sync say: credentials of its source, and how member clusters are reached.
+//! The Secrets that a Sync names: credentials of its source, and connections to member clusters.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use federate_live::{Access, Hub as Inventory, Kubeconfig};
 use federate_session::Session;
 
 use super::Hub;
+use super::client::User;
 use crate::api::Sync;
 use crate::credentials::{Credentials, Keys, private_file};
 use crate::read::Loaded;
@@ -15,29 +16,31 @@ use crate::round::MemberAccess;
 
 /// The keys of a Secret under which a kubeconfig is, as Flux looks for them.
 const KUBECONFIG_KEYS: [&str; 2] = ["value", "value.yaml"];
-/// What the context of the pod's own cluster is called in a kubeconfig that is written here.
+/// The context of the pod's own cluster in a kubeconfig that is written here.
 const POD: &str = "pod";
-/// Where a pod finds its own credentials.
+/// The folder with a pod's own credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Hub {
-    /// The keys of a Secret.
-    fn secret(&self, namespace: &str, name: &str) -> Result<Keys, String> {
+    /// The keys of a Secret beside a Sync. They are read as the Sync's `ServiceAccount`, if it has one.
+    fn secret(&self, loaded: &Loaded, name: &str, default_account: Option<&str>) -> Result<Keys, String> {
+        let namespace = &loaded.sync.metadata.namespace;
+        let user = user(&loaded.sync, default_account);
         let told = |why: String| format!("the Secret {namespace}/{name} {why}");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let found = self.find(&path).map_err(|error| told(format!("cannot be read: {error}")))?;
-        let found = found.ok_or_else(|| told("is not there".to_owned()))?;
+        let found =
+            self.find_as(user.as_ref(), &path).map_err(|error| told(format!("cannot be read: {error}")))?;
+        let found = found.ok_or_else(|| told("does not exist".to_owned()))?;
         let data: BTreeMap<String, ByteString> =
             serde_json::from_value(found["data"].clone()).unwrap_or_default();
         Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
     }
 
     /// The credentials of a Sync's source.
-    pub fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
-        let namespace = &loaded.sync.metadata.namespace;
+    pub fn credentials(&self, loaded: &Loaded, default_account: Option<&str>) -> Result<Credentials, String> {
         let source = &loaded.sync.spec.source;
         let read = |named: &Option<crate::api::SecretRef>| {
-            named.as_ref().map(|secret| self.secret(namespace, &secret.name)).transpose()
+            named.as_ref().map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
         };
         Credentials::of(
             &source.url,
@@ -47,13 +50,13 @@ impl Hub {
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.
-    pub fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
+    pub fn signers(&self, loaded: &Loaded, default_account: Option<&str>) -> Result<Option<Keys>, String> {
         let verify = loaded.sync.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
-        secret.map(|secret| self.secret(&loaded.sync.metadata.namespace, &secret.name)).transpose()
+        secret.map(|secret| self.secret(loaded, &secret.name, default_account)).transpose()
     }
 
-    /// How a Sync's clusters are reached. `base` is what the command line says; `context` leads to this API server.
+    /// How a Sync's clusters are reached. `base` comes from the command line; `context` leads to this API server.
     pub fn member_access(
         &self,
         loaded: &Loaded,
@@ -63,11 +66,13 @@ impl Hub {
         default_account: Option<&str>,
     ) -> Result<MemberAccess, String> {
         let sync = &loaded.sync;
-        impersonate(sync, &mut base, default_account);
+        if let Some(user) = user(sync, default_account) {
+            (base.user, base.groups) = (Some(user.name), user.groups);
+        }
         let mut kept = Vec::new();
         if let Some(kube_config) = &sync.spec.kube_config {
             let secret = &kube_config.secret_ref;
-            let keys = self.secret(&sync.metadata.namespace, &secret.name)?;
+            let keys = self.secret(loaded, &secret.name, default_account)?;
             let named = secret.key.as_deref();
             let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
             let text = text.ok_or_else(|| {
@@ -91,16 +96,10 @@ impl Hub {
     }
 }
 
-/// Acts in members as the `ServiceAccount` that the Sync names.
-fn impersonate(sync: &Sync, access: &mut Access, default: Option<&str>) {
-    let Some(account) = sync.spec.service_account_name.as_deref().or(default) else { return };
-    let namespace = &sync.metadata.namespace;
-    access.user = Some(format!("system:serviceaccount:{namespace}:{account}"));
-    access.groups = vec![
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
-        "system:authenticated".to_owned(),
-    ];
+/// The `ServiceAccount` that federate acts as for a Sync.
+fn user(sync: &Sync, default: Option<&str>) -> Option<User> {
+    let account = sync.spec.service_account_name.as_deref().or(default)?;
+    Some(User::account(&sync.metadata.namespace, account))
 }
 
 /// A kubeconfig for the cluster that this runs in.

@@ -1,5 +1,6 @@
 //! Status and memory of Syncs on the API server that holds them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use super::memory::{Memory, MemoryError};
 use super::{Error, Hub, Invalid};
 use crate::api::{Metadata, Sync};
 use crate::read::Loaded;
-use crate::state::{Accepted, Error as StateError, Record, States, Store, SyncState, spec_digest};
+use crate::rollout::progress::{ClusterRevisions, Progress};
+use crate::state::{Accepted, Error as StateError, Record, States, Store, SyncState};
 use crate::status::{Reason, Status};
 
 /// The states of Syncs on an API server; caches are in a folder.
@@ -20,11 +22,15 @@ pub struct HubStates {
     caches: PathBuf,
 }
 
-/// What is kept beside the memory.
+/// The record beside the memory.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Kept {
     spec: String,
     accepted: Option<Accepted>,
+    #[serde(default)]
+    rollout: Option<Progress>,
+    #[serde(default)]
+    clusters: ClusterRevisions,
 }
 
 struct HubStore<'h> {
@@ -45,12 +51,12 @@ pub(super) fn path(metadata: &Metadata) -> String {
 }
 
 impl HubStates {
-    /// States on this API server, with caches in a folder.
+    /// Keeps states on this API server, and caches in a folder.
     pub fn new(hub: Arc<Hub>, caches: PathBuf) -> Self {
         Self { hub, caches }
     }
 
-    /// Says in an object's status that it cannot be carried out.
+    /// Writes to an object's status that it is invalid.
     pub(crate) fn refuse(&self, invalid: &Invalid) -> Result<(), Error> {
         let path = path(&invalid.metadata);
         let Some(object) = self.hub.find(&path)? else { return Ok(()) };
@@ -73,12 +79,14 @@ impl States for HubStates {
         let meta = sync.meta.clone().unwrap_or_default();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
         let kept: Option<Kept> = memory.record().and_then(|text| serde_json::from_str(text).ok());
-        let (spec, accepted) = kept.map_or((spec_digest(sync), None), |kept| (kept.spec, kept.accepted));
         let mut record = Record::new(sync, meta.generation, status);
-        (record.spec, record.accepted) = (spec, accepted);
+        if let Some(kept) = kept {
+            (record.spec, record.accepted) = (kept.spec, kept.accepted);
+            (record.rollout, record.clusters) = (kept.rollout, kept.clusters);
+        }
         record.follow(sync, false);
         if let Some(accepted) = record.accepted.as_mut().filter(|_| !memory.own) {
-            // It is taken over with everything that it says, by writing it anew.
+            // The record of a former object of this name is written again, as this object's.
             (accepted.done, accepted.pending) = (false, None);
         }
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
@@ -88,10 +96,19 @@ impl States for HubStates {
 
 impl Store for HubStore<'_> {
     fn memory(&self) -> Result<Option<Vec<u8>>, StateError> {
-        self.memory.read().map_err(|damage| match damage {
-            MemoryError::Server(error) => error.into(),
-            MemoryError::Contents(why) => StateError::Memory { place: self.memory.shown(), why },
-        })
+        self.read("")
+    }
+
+    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, StateError> {
+        self.read(&former(revision))
+    }
+
+    fn keep_former(&mut self, revision: &str) -> Result<(), StateError> {
+        Ok(self.memory.copy(&former(revision))?)
+    }
+
+    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
+        Ok(self.memory.forget(&but.iter().map(|revision| former(revision)).collect())?)
     }
 
     fn place(&self) -> String {
@@ -103,7 +120,12 @@ impl Store for HubStore<'_> {
     }
 
     fn save(&mut self, record: &Record) -> Result<(), StateError> {
-        let kept = Kept { spec: record.spec.clone(), accepted: record.accepted.clone() };
+        let kept = Kept {
+            spec: record.spec.clone(),
+            accepted: record.accepted.clone(),
+            rollout: record.rollout.clone(),
+            clusters: record.clusters.clone(),
+        };
         self.memory.keep(&serde_json::to_string(&kept).unwrap_or_default())?;
         if self.written.as_ref() != Some(&record.status) {
             write(self.memory.hub, &self.path, &record.status)?;
@@ -111,6 +133,20 @@ impl Store for HubStore<'_> {
         }
         Ok(())
     }
+}
+
+impl HubStore<'_> {
+    fn read(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
+        self.memory.read(slot).map_err(|damage| match damage {
+            MemoryError::Server(error) => error.into(),
+            MemoryError::Contents(why) => StateError::Memory { place: self.memory.shown(), why },
+        })
+    }
+}
+
+/// What the keys of a former revision's plan start with.
+fn former(revision: &str) -> String {
+    format!("{revision}.")
 }
 
 fn write(hub: &Hub, path: &str, status: &Status) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The Sync objects of some namespaces, as a list and a watch know them.
+//! The Sync objects of some namespaces, kept up to date by a list and a watch.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Error, Hub};
+use super::{Error, Hub, Invalid, loaded};
+use crate::read::Loaded;
 use crate::watch::Event;
 
 /// The pause after a failure; it doubles.
@@ -18,11 +19,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The Sync objects, by namespace and name.
 #[derive(Clone, Default)]
-pub struct Objects(Arc<Mutex<BTreeMap<String, Value>>>);
+pub struct Objects {
+    known: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// Whether they may not name objects of other namespaces.
+    within_namespaces: bool,
+}
 
 impl Objects {
-    /// Lists the objects of some namespaces (of all, if none is named), and then watches them in threads, which tell
-    /// of changes by `events`.
+    /// Lists the objects of some namespaces (of all, if none is named), and then watches them in threads, which send
+    /// `events`.
     pub fn follow(hub: &Arc<Hub>, namespaces: &[String], events: &Sender<Event>) -> Result<Self, Error> {
         let objects = Self::default();
         let path = |namespace: &String| format!("/apis/federate.dev/v1alpha1/namespaces/{namespace}/syncs");
@@ -38,16 +43,23 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The objects as they are known now.
-    pub(crate) fn all(&self) -> Vec<Value> {
-        self.with(|objects| objects.values().cloned().collect())
+    /// The same objects, which may not name objects of other namespaces if that is `refused`.
+    #[must_use]
+    pub fn within_namespaces(self, refused: bool) -> Self {
+        Self { within_namespaces: refused, ..self }
+    }
+
+    /// The objects as they are known now, or why one cannot be carried out.
+    pub(crate) fn all(&self) -> Vec<Result<Loaded, Invalid>> {
+        let objects: Vec<Value> = self.with(|objects| objects.values().cloned().collect());
+        objects.iter().filter_map(|object| loaded(object, self.within_namespaces)).collect()
     }
 
     fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
-        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        run(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads everything anew. Returns the version of the list.
+    /// Lists everything again. Returns the version of the list.
     fn list(&self, hub: &Hub, path: &str) -> Result<String, Error> {
         let list = hub.find(path)?.ok_or_else(|| {
             let why = "it does not serve Syncs: apply deploy/crds/syncs.federate.dev.yaml, or run `kubectl apply -k \
@@ -61,7 +73,7 @@ impl Objects {
                 namespace.is_some_and(|only| object["metadata"]["namespace"].as_str() != Some(only))
             });
             for mut item in items {
-                // Items of a list do not say what they are.
+                // Items of a list have no kind.
                 item["apiVersion"] = "federate.dev/v1alpha1".into();
                 item["kind"] = "Sync".into();
                 objects.insert(name(&item), item);
@@ -70,7 +82,7 @@ impl Objects {
         Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Watches until nobody listens.
+    /// Watches until the receiver of events is gone.
     fn run(&self, hub: &Hub, path: &str, mut version: String, events: &Sender<Event>) {
         let mut pause = PAUSE;
         loop {

@@ -1,0 +1,419 @@
+//! Watches the members of an `ApplySet` in many clusters, to learn within moments that one of them has changed.
+//!
+//! Only metadata is asked for, and of each object only two numbers are kept: a hash of its name, and a hash of what
+//! changes when somebody changes it. Writes to the status of an object are not reported.
+//!
+//! Facts: "Efficient detection of changes" and "Receiving resources as Tables" (the media type
+//! `PartialObjectMetadata`) of the Kubernetes API concepts. The generation of an object grows with its spec; kinds
+//! without one have only the resource version. A watch that starts at a version that is too old ends with 410.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::call::{Call, METADATA, METADATA_LIST};
+use super::client::Client;
+use super::kinds::{self, path};
+use super::target::Connections;
+use super::{Access, DesiredState, Error, target};
+use federate_apiserver::Kind;
+use federate_engine::actions::Inventory;
+use federate_engine::actions::inventory::Members;
+use federate_engine::actions::ownership::PART_OF;
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// How long a watch lasts until it is started again.
+const WATCH: Duration = Duration::from_mins(5);
+/// How long after its end a watch may still be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The pause after a failure; it doubles.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The pause before kinds that a cluster does not serve are looked up again.
+const UNSERVED: Duration = Duration::from_mins(1);
+/// The pause after a watch that is forbidden; the right may be granted meanwhile.
+const FORBIDDEN: Duration = Duration::from_mins(10);
+/// How many objects a page of a list has.
+const PAGE: &str = "500";
+
+/// What is watched in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// One object for each kind and namespace that is watched.
+    pub objects: Vec<ObjectRef>,
+}
+
+/// Watches under way; they end when this is dropped.
+#[derive(Debug)]
+pub struct MemberWatch {
+    _end: oneshot::Sender<()>,
+}
+
+/// Who is told that something has changed in a cluster, from another thread.
+type Changed = dyn Fn(&ClusterName) + Send + Sync;
+
+impl MemberWatch {
+    /// Watches the members of an `ApplySet` in a thread of its own. `changed` is also called once for each cluster
+    /// when its watches begin: what changed before that is not known.
+    pub fn start(
+        access: &Access,
+        inventory: &Inventory,
+        watched: Vec<Watched>,
+        changed: Arc<Changed>,
+    ) -> Result<Self, Error> {
+        let ways = access.read(watched.len())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Access(error.to_string()))?;
+        let selector = format!("{PART_OF}={}", inventory.id());
+        let (end, ended) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            runtime.block_on(async move {
+                let mut all = JoinSet::new();
+                for Watched { cluster, objects } in watched {
+                    let watch =
+                        ClusterWatch { cluster, selector: selector.clone(), changed: changed.clone() };
+                    all.spawn(watch.run(ways.clone(), objects));
+                }
+                tokio::select! {
+                    _ = ended => {}
+                    () = async { while all.join_next().await.is_some() {} } => {}
+                }
+            });
+        });
+        Ok(Self { _end: end })
+    }
+}
+
+/// The watches of one cluster.
+#[derive(Clone)]
+struct ClusterWatch {
+    cluster: ClusterName,
+    selector: String,
+    changed: Arc<Changed>,
+}
+
+/// The objects of a kind, in a namespace or in all.
+#[derive(Clone, Debug)]
+struct Place {
+    kind: Kind,
+    namespace: Option<String>,
+}
+
+/// An object, as far as it is read.
+#[derive(Clone, Debug, Deserialize)]
+struct Item {
+    metadata: Metadata,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+    generation: Option<i64>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    metadata: PageMetadata,
+    #[serde(default)]
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMetadata {
+    resource_version: String,
+    r#continue: String,
+}
+
+/// The objects of a place: a hash of the name, and of what changes with the object.
+type Versions = HashMap<u64, u64>;
+
+impl Metadata {
+    fn key(&self) -> u64 {
+        hash(&(&self.namespace, &self.name))
+    }
+
+    /// What changes when somebody changes the object, its status left out.
+    fn version(&self) -> u64 {
+        let version =
+            self.generation.map_or_else(|| self.resource_version.clone(), |number| number.to_string());
+        hash(&(&self.uid, version, &self.labels, &self.annotations, &self.deletion_timestamp))
+    }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Notes what an event says. Returns whether that is news.
+fn note(versions: &mut Versions, metadata: &Metadata, gone: bool) -> bool {
+    let key = metadata.key();
+    if gone {
+        return versions.remove(&key).is_some();
+    }
+    let version = metadata.version();
+    versions.insert(key, version) != Some(version)
+}
+
+/// Why a watch has ended.
+enum Ended {
+    /// Its time is over; it goes on at this version.
+    Over(String),
+    /// The version that it started at is too old, or the credentials are.
+    Expired,
+    /// The account may not watch.
+    Forbidden,
+    /// Something failed; it goes on at this version.
+    Failed(String),
+}
+
+impl ClusterWatch {
+    async fn run(self, ways: Arc<Connections>, objects: Vec<ObjectRef>) {
+        let mut pause = PAUSE;
+        let client = loop {
+            match target::apart(&ways, &self.cluster).await {
+                Ok(client) => break client,
+                Err(_) => wait(&mut pause).await,
+            }
+        };
+        let mut open = objects;
+        let mut watches = JoinSet::new();
+        let mut pause = PAUSE;
+        while !open.is_empty() {
+            let Ok(kinds) = self.kinds(&client, &open).await else {
+                wait(&mut pause).await;
+                continue;
+            };
+            let (known, unserved): (Vec<_>, Vec<_>) =
+                open.into_iter().partition(|object| kinds.serves(object));
+            let mut places: BTreeMap<String, (Kind, BTreeSet<String>)> = BTreeMap::new();
+            for object in known {
+                let Some(kind) = kinds.of(&object) else { continue };
+                let place = places.entry(path(kind, None)).or_insert_with(|| (kind.clone(), BTreeSet::new()));
+                place.1.extend(object.namespace);
+            }
+            let listed = Arc::new(AtomicUsize::new(places.len()));
+            for (kind, namespaces) in places.into_values() {
+                let place = Place { kind, namespace: None };
+                watches.spawn(self.clone().follow(client.clone(), place, namespaces, listed.clone()));
+            }
+            open = unserved;
+            if !open.is_empty() {
+                sleep(UNSERVED).await;
+            }
+        }
+        while watches.join_next().await.is_some() {}
+    }
+
+    async fn kinds(&self, client: &Client, objects: &[ObjectRef]) -> Result<kinds::Kinds, Error> {
+        let wanted = objects.iter().map(|object| (object, &Value::Null)).collect();
+        let job = DesiredState { cluster: self.cluster.clone(), wanted };
+        kinds::find(client, &job, &Members::default()).await
+    }
+
+    /// Watches a kind in all namespaces, or in some where that is not allowed.
+    async fn follow(
+        self,
+        client: Client,
+        place: Place,
+        namespaces: BTreeSet<String>,
+        listed: Arc<AtomicUsize>,
+    ) {
+        match self.list(&client, &place).await {
+            Err(Error::Refused(refusal)) if refusal.code == 403 && place.kind.namespaced => {}
+            first => return self.watch(&client, &place, first.ok(), Some(&listed)).await,
+        }
+        let mut watches = JoinSet::new();
+        for namespace in namespaces {
+            let place = Place { namespace: Some(namespace), ..place.clone() };
+            let (watch, client) = (self.clone(), client.clone());
+            watches.spawn(async move { watch.watch(&client, &place, None, None).await });
+        }
+        self.began(&listed);
+        while watches.join_next().await.is_some() {}
+    }
+
+    /// One kind less is to be listed; when there is none left, the cluster is compared.
+    fn began(&self, listed: &AtomicUsize) {
+        if listed.fetch_sub(1, Ordering::SeqCst) == 1 {
+            (self.changed)(&self.cluster);
+        }
+    }
+
+    /// Watches a place, from its first list on if there is one.
+    async fn watch(
+        &self,
+        client: &Client,
+        place: &Place,
+        mut first: Option<(Versions, String)>,
+        mut listed: Option<&Arc<AtomicUsize>>,
+    ) {
+        let mut known: Option<Versions> = None;
+        let mut pause = PAUSE;
+        loop {
+            let list = match first.take() {
+                Some(first) => Ok(first),
+                None => self.list(client, place).await,
+            };
+            let (mut versions, mut at) = match list {
+                Ok(listed) => listed,
+                Err(Error::Refused(refusal)) if refusal.code == 403 => {
+                    sleep(FORBIDDEN).await;
+                    continue;
+                }
+                Err(_) => {
+                    wait(&mut pause).await;
+                    continue;
+                }
+            };
+            if known.as_ref().is_some_and(|known| *known != versions) {
+                (self.changed)(&self.cluster);
+            }
+            if let Some(listed) = listed.take() {
+                self.began(listed);
+            }
+            loop {
+                let begun = Instant::now();
+                match self.events(client, place, at, &mut versions).await {
+                    Ended::Over(now) if begun.elapsed() >= PAUSE => {
+                        at = now;
+                        pause = PAUSE;
+                    }
+                    Ended::Expired => break,
+                    Ended::Forbidden => {
+                        sleep(FORBIDDEN).await;
+                        break;
+                    }
+                    Ended::Over(now) | Ended::Failed(now) => {
+                        at = now;
+                        wait(&mut pause).await;
+                    }
+                }
+            }
+            known = Some(versions);
+        }
+    }
+
+    /// All objects of a place, with the version of the list.
+    async fn list(&self, client: &Client, place: &Place) -> Result<(Versions, String), Error> {
+        let mut versions = Versions::new();
+        let mut token = String::new();
+        loop {
+            let mut call = self.call(place).accept(METADATA_LIST).query("limit", PAGE);
+            if !token.is_empty() {
+                call = call.query("continue", &token);
+            }
+            let page: Page = client.send(&call).await?;
+            versions.extend(page.items.iter().map(|item| (item.metadata.key(), item.metadata.version())));
+            token = page.metadata.r#continue;
+            if token.is_empty() {
+                return Ok((versions, page.metadata.resource_version));
+            }
+        }
+    }
+
+    fn call(&self, place: &Place) -> Call {
+        let path = path(&place.kind, place.namespace.as_deref());
+        Call::get(path).query("labelSelector", &self.selector)
+    }
+
+    /// Watches from a version on.
+    async fn events(&self, client: &Client, place: &Place, mut at: String, versions: &mut Versions) -> Ended {
+        let call = self.call(place).accept(METADATA).query("watch", "1").query("resourceVersion", &at);
+        let call = call.query("allowWatchBookmarks", "true");
+        let call = call.query("timeoutSeconds", &WATCH.as_secs().to_string());
+        let opened = match timeout(SILENCE, client.watch::<Item>(&call)).await {
+            Ok(Ok(events)) => events,
+            Ok(Err(error)) => return ended(&error, at),
+            Err(_) => return Ended::Failed(at),
+        };
+        let mut events = std::pin::pin!(opened);
+        loop {
+            let (item, gone) = match timeout(WATCH + SILENCE, events.try_next()).await {
+                Ok(Ok(Some(WatchEvent::Added(item) | WatchEvent::Modified(item)))) => (item, false),
+                Ok(Ok(Some(WatchEvent::Deleted(item)))) => (item, true),
+                Ok(Ok(Some(WatchEvent::Bookmark(mark)))) => {
+                    at = mark.metadata.resource_version;
+                    continue;
+                }
+                Ok(Ok(Some(WatchEvent::Error(status)))) => return ended(&kube::Error::Api(status), at),
+                Ok(Ok(None)) => return Ended::Over(at),
+                Ok(Err(error)) => return ended(&error, at),
+                // A connection that is lost without a word.
+                Err(_) => return Ended::Failed(at),
+            };
+            if note(versions, &item.metadata, gone) {
+                (self.changed)(&self.cluster);
+            }
+            at = item.metadata.resource_version;
+        }
+    }
+}
+
+fn ended(error: &kube::Error, at: String) -> Ended {
+    match error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 410) => Ended::Expired,
+        kube::Error::Api(status) if status.code == 403 => Ended::Forbidden,
+        _ => Ended::Failed(at),
+    }
+}
+
+async fn wait(pause: &mut Duration) {
+    sleep(*pause).await;
+    *pause = (2 * *pause).min(LONGEST_PAUSE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(version: &str, generation: Option<i64>) -> Metadata {
+        let name = "web".to_owned();
+        Metadata { name, resource_version: version.to_owned(), generation, ..Metadata::default() }
+    }
+
+    #[test]
+    fn a_write_to_the_status_is_no_news() {
+        let mut versions = Versions::new();
+        assert!(note(&mut versions, &metadata("1", Some(1)), false));
+        assert!(!note(&mut versions, &metadata("2", Some(1)), false), "only the status");
+        assert!(note(&mut versions, &metadata("3", Some(2)), false));
+        let mut labelled = metadata("4", Some(2));
+        labelled.labels.insert("a".to_owned(), "b".to_owned());
+        assert!(note(&mut versions, &labelled, false));
+        assert!(note(&mut versions, &labelled, true) && !note(&mut versions, &labelled, true));
+    }
+
+    #[test]
+    fn objects_without_a_generation_change_with_every_write() {
+        let mut versions = Versions::new();
+        assert!(note(&mut versions, &metadata("1", None), false));
+        assert!(!note(&mut versions, &metadata("1", None), false));
+        assert!(note(&mut versions, &metadata("2", None), false));
+    }
+}

@@ -1,0 +1,102 @@
+//! The watches over what a Sync manages in member clusters. They tell the thread of the Sync which clusters to compare.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use federate_engine::actions::Inventory;
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_live::{MemberWatch, Watched};
+use federate_session::Session;
+
+use crate::board::Wake;
+use crate::changed::ChangedClusters;
+use crate::read::Loaded;
+use crate::round::Environment;
+
+/// Watches are started again after this long: credentials and addresses of clusters may have changed.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// The watches of a Sync.
+pub(crate) struct MemberWatches {
+    /// What they have seen, shared with their thread.
+    changed: Arc<Mutex<ChangedClusters>>,
+    wake: Sender<Wake>,
+    current: Option<Current>,
+}
+
+struct Current {
+    set: (String, String),
+    watched: Vec<Watched>,
+    started: Instant,
+    _watch: MemberWatch,
+}
+
+impl MemberWatches {
+    /// Watches that wake a thread.
+    pub(crate) fn new(wake: Sender<Wake>) -> Self {
+        Self { changed: Arc::default(), wake, current: None }
+    }
+
+    /// What was seen.
+    pub(crate) fn with<T>(&self, run: impl FnOnce(&mut ChangedClusters) -> T) -> T {
+        run(&mut self.changed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends all watches.
+    pub(crate) fn end(&mut self) {
+        self.current = None;
+    }
+
+    /// Watches what sessions render for their clusters, if it is not watched already.
+    pub(crate) fn follow(&mut self, loaded: &Loaded, session: &Session, env: &Environment<'_>) {
+        let (set, watched) = (loaded.sync.apply_set(), watched(session));
+        let same =
+            |now: &Current| now.set == set && now.watched == watched && now.started.elapsed() < LONGEST;
+        if self.current.as_ref().is_some_and(same) {
+            return;
+        }
+        self.current = None;
+        let name = loaded.sync.metadata.full_name();
+        let access = match env.world.access(loaded, session) {
+            Ok(access) => access,
+            Err(error) => return tracing::warn!(sync = name, error, "clusters cannot be watched"),
+        };
+        let inventory = Inventory { namespace: set.0.clone(), name: set.1.clone() };
+        let (changed, wake) = (self.changed.clone(), self.wake.clone());
+        let note = move |cluster: &ClusterName| {
+            changed.lock().unwrap_or_else(PoisonError::into_inner).note(cluster, Instant::now());
+            // The thread of the Sync may have ended.
+            let _ = wake.send(Wake::Changed);
+        };
+        match MemberWatch::start(&access.access, &inventory, watched.clone(), Arc::new(note)) {
+            Ok(watch) => {
+                self.current = Some(Current { set, watched, started: Instant::now(), _watch: watch });
+            }
+            Err(error) => tracing::warn!(sync = name, %error, "clusters cannot be watched"),
+        }
+    }
+}
+
+/// An object of each kind and namespace: by API version, kind and namespace.
+type Places<'o> = BTreeMap<(&'o str, &'o str, Option<&'o str>), &'o ObjectRef>;
+
+/// One object for each kind and namespace that is rendered for a cluster.
+fn watched(session: &Session) -> Vec<Watched> {
+    let mut objects: BTreeMap<&ClusterName, Places<'_>> = BTreeMap::new();
+    for manifest in &session.rendering().manifests {
+        let object = &manifest.object;
+        let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
+        for cluster in manifest.clusters.iter() {
+            objects.entry(cluster).or_default().entry(place).or_insert(object);
+        }
+    }
+    let known: BTreeSet<&ClusterName> = session.clusters().iter().map(|cluster| &cluster.name).collect();
+    let one = |(cluster, places): (&ClusterName, Places<'_>)| {
+        // Objects of a place are as good as each other; the first by name would change with each new object.
+        let objects = places.into_values().map(|object| ObjectRef { name: String::new(), ..object.clone() });
+        Watched { cluster: cluster.clone(), objects: objects.collect() }
+    };
+    objects.into_iter().filter(|(cluster, _)| known.contains(cluster)).map(one).collect()
+}

@@ -1,0 +1,142 @@
+//! The first part of a round: where the source is now, and the revision that was fetched and verified.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use federate_publish::branch;
+use federate_session::{Options, Session};
+use federate_source::git::Revision;
+use tempfile::NamedTempFile;
+
+use crate::api::{Commit, Source};
+use crate::credentials::private_file;
+use crate::opened::{Formers, Opened, SessionCache};
+use crate::round::{Round, RoundError};
+use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
+use crate::state::SyncState;
+use crate::status::Reason;
+
+/// A source at the revision that it has now.
+pub(crate) struct Polled {
+    pub(crate) opened: Opened,
+    /// The commit, the tag object, or the digest of a folder.
+    pub(crate) tip: String,
+    /// Where the branches are that are committed to, if that is known.
+    pub(crate) branches: Option<BTreeMap<String, String>>,
+    /// The revision, as it is shown to people.
+    pub(crate) name: String,
+}
+
+impl Round<'_> {
+    /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared.
+    pub(crate) fn poll(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<Option<Polled>, RoundError> {
+        match &self.loaded.address {
+            Address::Git(address) => self.revision(address, state),
+            Address::Folder(path) => self.folder(path, sessions).map(Some),
+        }
+    }
+
+    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<Polled>, RoundError> {
+        let cache = state.cache();
+        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
+        let remote = Remote {
+            address,
+            source: &self.spec.source,
+            cache: &cache,
+            patience: self.spec.timeout(),
+            variables: credentials.variables(),
+        };
+        let layout =
+            self.spec.commit.as_ref().map(Commit::layout).transpose().map_err(|error| invalid(&error))?;
+        let Advertised { tip, reference, branches } =
+            remote.poll(&layout.map(|layout| layout.glob()).unwrap_or_default())?;
+        let accepted = state.record.accepted.as_ref();
+        if accepted.is_some_and(|a| a.is_at(&tip, Some(&branches))) && !self.looks_for_drift() {
+            return Ok(None);
+        }
+        let signers = self.signers()?;
+        let signers = signers.as_ref().map(NamedTempFile::path).or(self.env.allowed_signers.as_deref());
+        // Of a range of versions, the tag that was chosen.
+        let source = Source { reference, ..self.spec.source.clone() };
+        let fetched = Remote { source: &source, ..remote }.fetch(&tip, signers)?;
+        let commit = fetched.resolved.commit;
+        let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
+        let name = revision(&source, commit);
+        if let Some(before) = fetched.before.filter(|before| *before != commit) {
+            let before = revision(&source, before);
+            if fetched.rewritten {
+                tracing::warn!(sync = self.name(), before, revision = name, "the history was rewritten");
+            }
+            state.record.status.rewritten = fetched.rewritten.then_some(before);
+        }
+        Ok(Some(Polled { opened: Opened::Revision(Box::new(opened)), tip, branches: Some(branches), name }))
+    }
+
+    /// The keys that the Sync itself names, in a file.
+    fn signers(&self) -> Result<Option<NamedTempFile>, RoundError> {
+        let Some(keys) = self.env.world.signers(self.loaded).map_err(unauthorized)? else { return Ok(None) };
+        let text = keys.values().fold(Vec::new(), |mut text, lines| {
+            text.extend_from_slice(lines);
+            text.push(b'\n');
+            text
+        });
+        private_file(&text).map(Some).map_err(|error| unauthorized(error.to_string()))
+    }
+
+    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<Polled, RoundError> {
+        let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
+        let name = format!("sha256:{tip}");
+        Ok(Polled { opened, tip, branches: None, name })
+    }
+}
+
+impl Round<'_> {
+    /// Opens a former revision as it was carried out, unless that is done.
+    pub(crate) fn open_former(
+        &self,
+        state: &SyncState<'_>,
+        formers: &mut Formers,
+        revision: &str,
+    ) -> Result<(), RoundError> {
+        if formers.contains_key(revision) {
+            return Ok(());
+        }
+        let lost = || {
+            let message = format!("the scheduler's memory of the former revision {revision} is lost");
+            RoundError::new(Reason::StateFailed, message)
+        };
+        let previous = state.former(revision)?.ok_or_else(lost)?;
+        let Address::Git(address) = &self.loaded.address else { return Err(lost()) };
+        let cache = state.cache();
+        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
+        let remote = Remote {
+            address,
+            source: &self.spec.source,
+            cache: &cache,
+            patience: self.spec.timeout(),
+            variables: credentials.variables(),
+        };
+        let (place, resolved) = remote.former(revision)?;
+        let opened = Opened::Revision(Box::new(Revision::open(place, &resolved).map_err(SourceError::from)?));
+        let repo = opened.repo(&self.spec.source.url);
+        let session = Session::open(opened.source(), Options { previous, ..Options::default() });
+        match Self::refuses(&session, None, None) {
+            Some(error) => return Err(error),
+            None => drop(formers.insert(revision.to_owned(), (session, repo))),
+        }
+        Ok(())
+    }
+}
+
+/// The credentials that the Sync names cannot be used.
+pub(crate) fn unauthorized(why: String) -> RoundError {
+    RoundError::new(Reason::GitOperationFailed, why)
+}
+
+pub(crate) fn invalid(error: &branch::Error) -> RoundError {
+    RoundError::new(Reason::BuildFailed, error.to_string())
+}

@@ -1,0 +1,312 @@
+//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several rounds, and
+//! compares every cluster with the revision that it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use federate_engine::actions::RepoRef;
+use federate_session::Session;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Rollout;
+use super::progress::{ClusterRevisions, Progress, Step, short};
+use crate::api::Apply;
+use crate::backoff::{Backoffs, count};
+use crate::members::Compared;
+use crate::opened::{Formers, SessionCache};
+use crate::outcome::Outcome;
+use crate::round::{Round, RoundError};
+use crate::state::SyncState;
+use crate::status::{Reason, RolloutStatus, Status};
+
+/// How long one look at the health of clusters takes at most.
+const LOOK: Duration = Duration::from_secs(2);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(2);
+/// What the wait for health says of an object that may still become healthy.
+const NOT_YET: &str = "not healthy after";
+
+/// What is rolled out.
+pub(crate) struct Target<'t> {
+    pub(crate) rollout: &'t Rollout,
+    pub(crate) apply: &'t Apply,
+    pub(crate) session: &'t Session,
+    pub(crate) repo: Option<RepoRef>,
+    /// The revision, as it is shown to people.
+    pub(crate) name: &'t str,
+}
+
+impl Round<'_> {
+    /// Takes as many steps of the rollout as can be taken now.
+    pub(crate) fn roll_out(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+    ) -> Result<Outcome, RoundError> {
+        let stages = target.rollout.stages(target.session.clusters());
+        let stages = stages.map_err(|why| RoundError::new(Reason::BuildFailed, format!("rollout: {why}")))?;
+        let known: BTreeSet<&str> = target.session.clusters().iter().map(|c| c.name.as_ref()).collect();
+        state.record.clusters.retain(|name, _| known.contains(name.as_str()));
+        for name in known {
+            state.record.clusters.entry(name.to_owned()).or_default();
+        }
+        let Some(mut progress) = state.record.rollout.clone() else {
+            return Ok(Outcome::done(&format!("every cluster is at {}", target.name)));
+        };
+        let meta = self.loaded.sync.meta.clone().unwrap_or_default();
+        if meta.abort.as_deref() == Some(short(&progress.target)) {
+            progress.aborted = true;
+        }
+        if progress.aborted {
+            state.record.rollout = Some(progress.clone());
+            return self.abort(state, sessions, target, &progress);
+        }
+        loop {
+            let clusters = &mut state.record.clusters;
+            let step = progress.advance((target.rollout, &stages), clusters, &meta.approve, Timestamp::now());
+            state.record.rollout = Some(progress.clone());
+            match step {
+                Step::Done => {
+                    sessions.formers.clear();
+                    return Self::rolled_out(state, target);
+                }
+                Step::Update { stage, clusters } => {
+                    // A process that is killed knows what it was about to update.
+                    state.save()?;
+                    let healthy = self.update(state, &mut sessions.clusters, target, &clusters)?;
+                    halted(&state.record.clusters, &stage, target.name)?;
+                    if !healthy {
+                        sessions.resume = Some(Instant::now() + PAUSE);
+                        return self.pending(state, sessions, target, (&stage, None), "");
+                    }
+                }
+                Step::Approval { stage, token } => {
+                    let name = &self.loaded.sync.metadata.name;
+                    let what = format!(
+                        " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
+                    );
+                    return self.pending(state, sessions, target, (&stage, Some(token)), &what);
+                }
+                Step::Until { stage, time } => {
+                    let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+                    sessions.resume = Some(Instant::now() + wait);
+                    let what = format!(" waits until {time:.0}");
+                    return self.pending(state, sessions, target, (&stage, None), &what);
+                }
+            }
+        }
+    }
+
+    /// Applies to clusters that are being updated. Returns whether one of them has become healthy.
+    fn update(
+        &self,
+        state: &mut SyncState<'_>,
+        backoffs: &mut Backoffs,
+        target: &Target<'_>,
+        clusters: &BTreeSet<String>,
+    ) -> Result<bool, RoundError> {
+        self.must_lead()?;
+        let members = self.members(target.session, target.repo.clone(), state);
+        members.update(target.apply, clusters, Some(LOOK), backoffs)?;
+        let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
+        let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
+        let (now, mut healthy) = (Timestamp::now(), false);
+        for (name, cluster) in state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name)) {
+            let took = cluster.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
+            match backoffs.cause(name).map(|cause| cause.message.clone()) {
+                None => {
+                    (cluster.revision, cluster.stale) = (revision.clone(), false);
+                    (cluster.updating, cluster.failed) = (None, None);
+                    healthy = true;
+                }
+                Some(message) if message.contains(NOT_YET) && took < timeout => backoffs.clear(name),
+                Some(message) => cluster.failed = Some(message),
+            }
+        }
+        // Clusters that fail are reported by the rollout.
+        let _ = members.end(backoffs, &mut state.record.status);
+        count_revisions(&mut state.record.status, &state.record.clusters, revision.as_deref());
+        state.save()?;
+        Ok(healthy)
+    }
+
+    /// The outcome of a round that ends before the rollout does.
+    fn pending(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+        (stage, approval): (&str, Option<String>),
+        what: &str,
+    ) -> Result<Outcome, RoundError> {
+        self.compare_in_turn(state, sessions, target);
+        let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
+        count_revisions(&mut state.record.status, clusters, revision.map(String::as_str));
+        let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
+        state.record.status.rollout = Some(RolloutStatus {
+            revision: revision.cloned().unwrap_or_default(),
+            stage: stage.to_owned(),
+            updated,
+            approval,
+        });
+        let all = count(clusters.len(), "cluster");
+        let message =
+            format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
+        let drift = sessions.clusters.drift();
+        Ok(Outcome { reason: Reason::Progressing, message, drift })
+    }
+
+    /// Compares clusters at the interval, each with its own revision.
+    fn compare_in_turn(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache, target: &Target<'_>) {
+        if self.looks_for_drift() && sessions.clusters.compares(self.spec.interval.0) {
+            let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
+            let current = (target.session, target.repo.as_ref());
+            // Clusters that fail are retried by the next round.
+            let _ = self.compare_revisions(state, current, (formers, backoffs), None);
+        }
+    }
+
+    /// All clusters are at the revision.
+    fn rolled_out(state: &mut SyncState<'_>, target: &Target<'_>) -> Result<Outcome, RoundError> {
+        Self::done(state, target.repo.as_ref(), target.name);
+        for cluster in state.record.clusters.values_mut() {
+            cluster.former = None;
+        }
+        (state.record.rollout, state.record.status.rollout) = (None, None);
+        state.save()?;
+        state.forget_formers(&BTreeSet::new())?;
+        let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
+        let (clusters, stages) = (count(clusters, "cluster"), count(stages, "stage"));
+        Ok(Outcome::done(&format!("rolled {} out to {clusters} in {stages}", target.name)))
+    }
+
+    /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
+    fn abort(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &Target<'_>,
+        progress: &Progress,
+    ) -> Result<Outcome, RoundError> {
+        // The next revision continues from the plan of the former one.
+        let known = state.record.status.condition("Stalled");
+        let known = known.is_some_and(|stalled| stalled.reason == Reason::RolloutAborted.name());
+        if known {
+            tracing::debug!(sync = self.name(), "the rollout stays aborted");
+        } else if let Some(plan) =
+            progress.former.as_ref().map(|former| state.former(former)).transpose()?.flatten()
+        {
+            state.remember(&plan)?;
+        }
+        let mut returning: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, cluster) in &state.record.clusters {
+            let has_it = cluster.revision.as_ref() == Some(&progress.target) || cluster.updating.is_some();
+            if let Some(former) =
+                cluster.former.as_ref().filter(|former| has_it && **former != progress.target)
+            {
+                returning.entry(former.clone()).or_default().insert(name.clone());
+            }
+        }
+        for (former, clusters) in returning {
+            self.must_lead()?;
+            self.open_former(state, &mut sessions.formers, &former)?;
+            let Some((session, repo)) = sessions.formers.get(&former) else { continue };
+            let members = self.members(session, repo.clone(), state);
+            let backoffs = &mut sessions.clusters;
+            members.update(target.apply, &clusters, None, backoffs)?;
+            for (name, cluster) in
+                state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
+            {
+                cluster.failed = backoffs.cause(name).map(|cause| cause.message.clone());
+                if cluster.failed.is_none() {
+                    (cluster.revision, cluster.updating) = (Some(former.clone()), None);
+                }
+            }
+            state.save()?;
+        }
+        state.record.status.rollout = None;
+        halted(&state.record.clusters, "abort", target.name)?;
+        self.compare_in_turn(state, sessions, target);
+        let message = format!(
+            "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
+            target.name
+        );
+        Err(RoundError::new(Reason::RolloutAborted, message))
+    }
+
+    /// Compares clusters, each with the revision that it has. Those that are being updated are left out.
+    pub(crate) fn compare_revisions(
+        &self,
+        state: &mut SyncState<'_>,
+        (session, repo): (&Session, Option<&RepoRef>),
+        (formers, backoffs): (&mut Formers, &mut Backoffs),
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<Compared, RoundError> {
+        let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
+        let target = state.record.rollout.as_ref().map(|progress| progress.target.clone());
+        for cluster in session.clusters().iter().map(|cluster| cluster.name.to_string()) {
+            if only.is_some_and(|only| !only.contains(&cluster)) {
+                continue;
+            }
+            let has = state.record.clusters.get(&cluster).cloned().unwrap_or_default();
+            let revision = match (&target, has.revision) {
+                (Some(_), None) => continue,
+                (Some(_), _) if has.updating.is_some() => continue,
+                (Some(target), Some(revision)) if revision != *target => Some(revision),
+                _ => None,
+            };
+            groups.entry(revision).or_default().insert(cluster);
+        }
+        let mut compared = Compared::new();
+        let mut ended = Ok(());
+        for (revision, clusters) in groups {
+            let (session, repo) = match &revision {
+                None => (session, repo.cloned()),
+                Some(former) => {
+                    if let Err(error) = self.open_former(state, formers, former) {
+                        tracing::warn!(sync = self.name(), revision = former, %error, "clusters are not compared");
+                        continue;
+                    }
+                    let Some((session, repo)) = formers.get(former) else { continue };
+                    (session, repo.clone())
+                }
+            };
+            let members = self.members(session, repo, state);
+            match members.drift(Some(&clusters), backoffs, &mut state.record.status) {
+                Ok(more) => compared.extend(more),
+                Err(error) => ended = Err(error),
+            }
+        }
+        ended.map(|()| compared)
+    }
+}
+
+/// Returns an error if a cluster of a stage has failed.
+fn halted(clusters: &ClusterRevisions, stage: &str, name: &str) -> Result<(), RoundError> {
+    let failed = clusters.iter().find_map(|(name, cluster)| Some((name, cluster.failed.as_ref()?)));
+    let Some((cluster, why)) = failed else { return Ok(()) };
+    let waiting = clusters.values().filter(|cluster| cluster.updating.is_none() && cluster.failed.is_none());
+    let waiting = waiting.filter(|cluster| cluster.revision == cluster.former).count();
+    let message = format!(
+        "the rollout of {name} is halted in stage `{stage}`: {cluster}: {why}; {} former revision",
+        if waiting == 1 {
+            "1 cluster keeps its".to_owned()
+        } else {
+            format!("{waiting} clusters keep their")
+        }
+    );
+    Err(RoundError::new(Reason::RolloutHalted, message))
+}
+
+/// Counts the clusters that a rollout has not reached.
+fn count_revisions(status: &mut Status, clusters: &ClusterRevisions, target: Option<&str>) {
+    let Some(counts) = &mut status.clusters else { return };
+    let open = clusters.values().filter(|cluster| cluster.failed.is_none());
+    let (updating, waiting): (Vec<_>, Vec<_>) = open
+        .filter(|cluster| cluster.updating.is_some() || cluster.revision.as_deref() != target)
+        .partition(|cluster| cluster.updating.is_some());
+    counts.wait_applied = updating.len();
+    counts.pending = waiting.len();
+    counts.ready = counts.ready.saturating_sub(updating.len() + waiting.len());
+}

@@ -1,0 +1,334 @@
+//! How far a rollout is, and which step is next: a function of stages, clusters, approvals and time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubefleet::rollout::staged::Stage as Clusters;
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Rollout, Stage, TaskType};
+
+/// How far a rollout is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Progress {
+    /// The revision that is rolled out: a commit, or a tag object.
+    pub target: String,
+    /// The revision whose rollout or round ended before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<String>,
+    /// Whether it was aborted, and clusters return to their former revisions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub aborted: bool,
+    /// Whether the spec has changed, so that it starts over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub restarts: bool,
+    /// The stages that have started, by name.
+    pub stages: BTreeMap<String, StageProgress>,
+}
+
+/// How far a stage is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StageProgress {
+    /// The tasks that were approved: `before`, `after`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub approved: BTreeSet<String>,
+    /// When its first cluster was updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub started: Option<Timestamp>,
+    /// When its last cluster became healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub updated: Option<Timestamp>,
+    /// When the tasks after it were done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub finished: Option<Timestamp>,
+}
+
+/// The revision of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterRevision {
+    /// The revision that it has; none before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The revision that it had before the rollout that is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<String>,
+    /// Since when it is being updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub updating: Option<Timestamp>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Whether the spec has changed since it was updated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
+}
+
+/// The clusters of a Sync, by name.
+pub type ClusterRevisions = BTreeMap<String, ClusterRevision>;
+
+/// What a rollout does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// These clusters of a stage are updated, or are still becoming healthy.
+    Update { stage: String, clusters: BTreeSet<String> },
+    /// It waits for approval.
+    Approval { stage: String, token: String },
+    /// It waits until a time.
+    Until { stage: String, time: Timestamp },
+    /// All clusters are at the revision.
+    Done,
+}
+
+/// The first characters of a revision, as approvals name it.
+pub(crate) fn short(revision: &str) -> &str {
+    revision.get(..8).unwrap_or(revision)
+}
+
+impl Progress {
+    /// The start of a rollout. Clusters that another rollout was updating keep what it has applied.
+    pub(crate) fn start(target: &str, former: Option<&str>, clusters: &mut ClusterRevisions) -> Self {
+        for cluster in clusters.values_mut() {
+            if cluster.updating.take().is_some() {
+                cluster.revision = former.map(str::to_owned);
+            }
+            cluster.failed = None;
+            if cluster.revision.as_deref() != Some(target) {
+                cluster.former.clone_from(&cluster.revision);
+            }
+        }
+        let former = former.filter(|former| *former != target).map(str::to_owned);
+        Self { target: target.to_owned(), former, ..Self::default() }
+    }
+
+    /// What approves a task.
+    fn token(&self, task: &str, stage: &str) -> String {
+        format!("{}-{task}-{stage}", short(&self.target))
+    }
+
+    /// The next step. Clusters and stages that start with it are noted.
+    pub(crate) fn advance(
+        &mut self,
+        (rollout, stages): (&Rollout, &[Clusters]),
+        clusters: &mut ClusterRevisions,
+        approvals: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Step {
+        for (spec, stage) in rollout.stages.iter().zip(stages) {
+            if stage.clusters.is_empty() {
+                continue;
+            }
+            let step = self.stage(spec, stage, clusters, approvals, now);
+            if let Some(step) = step {
+                return step;
+            }
+        }
+        Step::Done
+    }
+
+    /// The next step in a stage; `None` if it is finished.
+    fn stage(
+        &mut self,
+        spec: &Stage,
+        stage: &Clusters,
+        clusters: &mut ClusterRevisions,
+        approvals: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Option<Step> {
+        let (before, after) = (self.token("before", &spec.name), self.token("after", &spec.name));
+        let target = self.target.clone();
+        let progress = self.stages.entry(spec.name.clone()).or_default();
+        if progress.finished.is_some() {
+            return None;
+        }
+        let asks = |tasks: &[super::Task]| tasks.iter().any(|task| task.r#type == TaskType::Approval);
+        let mut approved = |task: &str, token: &String| {
+            if approvals.contains(token) {
+                progress.approved.insert(task.to_owned());
+            }
+            progress.approved.contains(task)
+        };
+        if asks(&spec.before_stage_tasks) && !approved("before", &before) {
+            return Some(Step::Approval { stage: spec.name.clone(), token: before });
+        }
+        let is_approved = !asks(&spec.after_stage_tasks) || approved("after", &after);
+        progress.started.get_or_insert(now);
+        if let Some(clusters) = open(stage, &target, clusters, now) {
+            return Some(Step::Update { stage: spec.name.clone(), clusters });
+        }
+        let updated = *progress.updated.get_or_insert(now);
+        for task in spec.after_stage_tasks.iter().filter(|task| task.r#type == TaskType::TimedWait) {
+            let wait = task.wait_time.and_then(|wait| SignedDuration::try_from(wait.0).ok());
+            let time = updated.checked_add(wait.unwrap_or_default()).unwrap_or(Timestamp::MAX);
+            if now < time {
+                return Some(Step::Until { stage: spec.name.clone(), time });
+            }
+        }
+        if !is_approved {
+            return Some(Step::Approval { stage: spec.name.clone(), token: after });
+        }
+        progress.finished = Some(now);
+        None
+    }
+}
+
+/// The clusters of a stage that are being updated, with those that start now; `None` if all are at the target. No
+/// cluster starts while another one fails.
+fn open(
+    stage: &Clusters,
+    target: &str,
+    clusters: &mut ClusterRevisions,
+    now: Timestamp,
+) -> Option<BTreeSet<String>> {
+    let mut chosen = BTreeSet::new();
+    let mut waiting = Vec::new();
+    let mut fails = false;
+    for name in &stage.clusters {
+        let cluster = clusters.entry(name.to_string()).or_default();
+        if cluster.updating.is_some() {
+            fails |= cluster.failed.is_some();
+            chosen.insert(name.to_string());
+        } else if cluster.stale || cluster.revision.as_deref() != Some(target) {
+            waiting.push(name.to_string());
+        }
+    }
+    if chosen.is_empty() && waiting.is_empty() {
+        return None;
+    }
+    let most = usize::try_from(stage.max_concurrency).unwrap_or(1).max(1);
+    for name in waiting.into_iter().filter(|_| !fails) {
+        if chosen.len() >= most {
+            break;
+        }
+        if let Some(cluster) = clusters.get_mut(&name) {
+            cluster.updating = Some(now);
+        }
+        chosen.insert(name);
+    }
+    Some(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rollout() -> Rollout {
+        let spec = json!({"stages": [
+            {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
+             "afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]},
+            {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}, "maxConcurrency": 2,
+             "beforeStageTasks": [{"type": "Approval"}]},
+        ]});
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn stages() -> Vec<Clusters> {
+        let stage = |name: &str, clusters: &[&str], max_concurrency| Clusters {
+            name: name.to_owned(),
+            clusters: clusters.iter().map(|name| (*name).into()).collect(),
+            max_concurrency,
+        };
+        vec![stage("canary", &["c1", "c2"], 1), stage("rest", &["r1", "r2", "r3"], 2)]
+    }
+
+    struct Run {
+        progress: Progress,
+        clusters: ClusterRevisions,
+        approvals: BTreeSet<String>,
+        now: Timestamp,
+    }
+
+    impl Run {
+        fn new() -> Self {
+            let mut clusters = ClusterRevisions::new();
+            let progress = Progress::start("0123456789", None, &mut clusters);
+            Self { progress, clusters, approvals: BTreeSet::new(), now: Timestamp::UNIX_EPOCH }
+        }
+
+        fn next(&mut self) -> Step {
+            self.progress.advance((&rollout(), &stages()), &mut self.clusters, &self.approvals, self.now)
+        }
+
+        /// The clusters that are being updated.
+        fn updates(&mut self) -> Vec<String> {
+            match self.next() {
+                Step::Update { clusters, .. } => clusters.into_iter().collect(),
+                step => panic!("{step:?}"),
+            }
+        }
+
+        fn healthy(&mut self, name: &str) {
+            let target = Some(self.progress.target.clone());
+            let cluster = self.clusters.get_mut(name).unwrap();
+            (cluster.revision, cluster.updating, cluster.failed) = (target, None, None);
+        }
+    }
+
+    #[test]
+    fn stages_follow_each_other_when_clusters_time_and_people_agree() {
+        let mut run = Run::new();
+        assert_eq!(run.updates(), ["c1"]);
+        assert_eq!(run.updates(), ["c1"], "it is not healthy yet");
+        run.healthy("c1");
+        assert_eq!(run.updates(), ["c2"]);
+        run.healthy("c2");
+        let hour = run.now + SignedDuration::from_hours(1);
+        assert_eq!(run.next(), Step::Until { stage: "canary".to_owned(), time: hour });
+        run.now = hour;
+        let approval = |stage: &str, token: &str| Step::Approval { stage: stage.into(), token: token.into() };
+        assert_eq!(run.next(), approval("canary", "01234567-after-canary"));
+        run.approvals.insert("89abcdef-after-canary".to_owned());
+        assert_eq!(run.next(), approval("canary", "01234567-after-canary"), "of another revision");
+        run.approvals.insert("01234567-after-canary".to_owned());
+        assert_eq!(run.next(), approval("rest", "01234567-before-rest"));
+        run.approvals = BTreeSet::from(["01234567-before-rest".to_owned()]);
+        assert_eq!(run.updates(), ["r1", "r2"], "former approvals are remembered");
+        run.healthy("r2");
+        assert_eq!(run.updates(), ["r1", "r3"]);
+        run.healthy("r1");
+        run.healthy("r3");
+        assert_eq!(run.next(), Step::Done);
+    }
+
+    #[test]
+    fn nothing_starts_while_a_cluster_fails() {
+        let mut run = Run::new();
+        run.approvals =
+            ["after-canary", "before-rest"].map(|task| format!("01234567-{task}")).into_iter().collect();
+        for name in ["c1", "c2"] {
+            assert_eq!(run.updates(), [name]);
+            run.healthy(name);
+        }
+        run.next();
+        run.now += SignedDuration::from_hours(1);
+        assert_eq!(run.updates(), ["r1", "r2"]);
+        run.clusters.get_mut("r1").unwrap().failed = Some("no".to_owned());
+        run.healthy("r2");
+        assert_eq!(run.updates(), ["r1"], "r3 stays at its former revision");
+        run.healthy("r1");
+        assert_eq!(run.updates(), ["r3"]);
+    }
+
+    #[test]
+    fn a_newer_revision_starts_over_and_keeps_what_clusters_have() {
+        let mut run = Run::new();
+        run.updates();
+        run.healthy("c1");
+        assert_eq!(run.updates(), ["c2"]);
+        let former = run.progress.target.clone();
+        run.progress = Progress::start("fedcba9876", Some(&former), &mut run.clusters);
+        assert_eq!(run.clusters["c2"].revision.as_ref(), Some(&former));
+        assert_eq!(run.updates(), ["c1"]);
+        assert_eq!(run.clusters["c1"].former.as_ref(), Some(&former));
+        assert_eq!(run.clusters["r1"].revision, None);
+    }
+}

@@ -1,0 +1,76 @@
+//! `federate install`: what `deploy/sync` has, applied or printed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::exit::Fault;
+use super::{Exit, print, say};
+use federate_sync::hub::Hub;
+
+/// The manifests, in the order in which they are applied.
+const MANIFESTS: [&str; 5] = [
+    include_str!("../../deploy/sync/namespace.yaml"),
+    include_str!("../../deploy/crds/syncs.federate.dev.yaml"),
+    include_str!("../../deploy/sync/rbac.yaml"),
+    include_str!("../../deploy/sync/networkpolicy.yaml"),
+    include_str!("../../deploy/sync/deployment.yaml"),
+];
+
+/// Install `federate sync` in a cluster
+///
+/// Applies the definition of Sync, the rights and the Deployment of `deploy/sync`: the same as
+/// `kubectl apply -k deploy/sync`. With --export, prints them.
+#[derive(Debug, Args)]
+pub(super) struct Install {
+    /// Print the manifests and change nothing
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
+    export: bool,
+
+    /// The image of the Deployment [default: that of this release]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+
+    /// The context of the cluster
+    #[arg(long, value_name = "CONTEXT", required_unless_present = "export")]
+    context: Option<String>,
+
+    /// The kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Install {
+    pub(super) fn run(&self) -> Result<Exit, Fault> {
+        let failed = |error: federate_sync::hub::Error| Fault::Failed(error.to_string());
+        let manifests = self.manifests();
+        if self.export {
+            let mut text = String::new();
+            for manifest in &manifests {
+                text.push_str("---\n");
+                federate_yaml::write(manifest, &mut text);
+            }
+            print(&text)?;
+            return Ok(Exit::Clean);
+        }
+        let hub = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref()).map_err(failed)?;
+        for manifest in &manifests {
+            let name = hub.install(manifest).map_err(failed)?;
+            say(&format!("applied {name}\n"));
+        }
+        Ok(Exit::Clean)
+    }
+
+    fn manifests(&self) -> Vec<Value> {
+        let documents = MANIFESTS.iter().flat_map(|text| federate_yaml::read(text.as_bytes()).documents);
+        let mut manifests: Vec<Value> = documents.map(|document| document.value).collect();
+        for manifest in &mut manifests {
+            let image = manifest.pointer_mut("/spec/template/spec/containers/0/image");
+            if let (Some(image), Some(chosen)) = (image, &self.image) {
+                *image = chosen.clone().into();
+            }
+        }
+        manifests
+    }
+}

@@ -1,0 +1,180 @@
+//! `federate sync` with stages: clusters follow each other, wait for people, stop at failures, keep their former revision
+//! until it is their turn, and return to it when a rollout is aborted.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use federate_test_apiserver::{Fault, FaultKind};
+use serde_json::{Value, json};
+
+use crate::sandbox::{Ran, Sandbox, config};
+
+const A: &str = "/api/v1/namespaces/shop/configmaps/a";
+
+/// A repo with a `ConfigMap` for the clusters `c1` (stage `canary`), `r1` and `r2` (stage `rest`).
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new(&["c1", "r1", "r2"]);
+    let cluster = |name: &str, stage: &str| {
+        format!(
+            "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: {{stage: \
+             {stage}}}}}\nspec: {{}}\n"
+        )
+    };
+    sandbox.write(
+        "clusters.yaml",
+        &[cluster("c1", "canary"), cluster("r1", "rest"), cluster("r2", "rest")].concat(),
+    );
+    sandbox.remove("web.yaml");
+    git(&sandbox, "init -q -b main");
+    sandbox
+}
+
+fn git(sandbox: &Sandbox, arguments: &str) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(arguments.split(' '));
+    let ran = command.current_dir(sandbox.path("repo")).output().unwrap();
+    assert!(ran.status.success(), "{arguments}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+/// Commits a value. Returns the first characters of the commit.
+fn commit(sandbox: &Sandbox, value: &str) -> String {
+    sandbox.write("a.yaml", &config("a", value));
+    git(sandbox, "add -A");
+    git(sandbox, &format!("commit -q -m {value}"));
+    git(sandbox, "rev-parse --short=8 HEAD")
+}
+
+/// Does a round with these annotations of the Sync.
+fn once(sandbox: &Sandbox, annotations: &Value) -> Ran {
+    let stages = json!([
+        {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
+         "afterStageTasks": [{"type": "Approval"}]},
+        {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}},
+    ]);
+    let sync = json!({
+        "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
+        "metadata": {"name": "web", "annotations": annotations},
+        "spec": {
+            "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m", "retryInterval": "10ms",
+            "apply": {}, "drift": {"mode": "correct"}, "rollout": {"stages": stages},
+        },
+    });
+    fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
+    command.args("sync --once -f sync.yaml --state state --kubeconfig kubeconfig".split(' '));
+    Ran::of(&command.current_dir(sandbox.path("")).stdin(Stdio::null()).output().unwrap())
+}
+
+fn approve(revision: &str) -> Value {
+    json!({"federate.dev/approve": format!("{revision}-after-canary")})
+}
+
+/// The values in the clusters; empty where there is none.
+fn values(sandbox: &Sandbox) -> [String; 3] {
+    ["c1", "r1", "r2"].map(|cluster| {
+        let found = sandbox.has(cluster, A).then(|| sandbox.get(cluster, A));
+        found.map(|found| found["data"]["k"].as_str().unwrap().to_owned()).unwrap_or_default()
+    })
+}
+
+fn status(sandbox: &Sandbox) -> Value {
+    let text = fs::read_to_string(sandbox.path("state/default/web/status.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_stage_waits_for_approval_and_later_clusters_keep_their_revision() {
+    let sandbox = sandbox();
+    let first = commit(&sandbox, "1");
+    let ran = once(&sandbox, &json!({})).code(1);
+    let asked = format!("kubectl annotate sync web --overwrite federate.dev/approve={first}-after-canary");
+    assert!(ran.out.contains("Progressing: rolling out main@") && ran.out.contains(&asked), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "", ""]);
+    let ran = once(&sandbox, &approve(&first)).code(0);
+    assert!(ran.out.contains("to 3 clusters in 2 stages"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+
+    let second = commit(&sandbox, "2");
+    once(&sandbox, &approve(&first)).code(1);
+    assert_eq!(values(&sandbox), ["2", "1", "1"], "an approval is about one revision");
+    let counts = &status(&sandbox)["status"]["clusters"];
+    assert_eq!((&counts["ready"], &counts["pending"]), (&1.into(), &2.into()));
+    // Each cluster is compared with its own revision.
+    for cluster in ["c1", "r1"] {
+        sandbox.edit(cluster, "kubectl-edit", A, &json!({"data": {"k": "mine"}}));
+    }
+    once(&sandbox, &json!({})).code(1);
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    // The cache of the source is not needed for that.
+    fs::remove_dir_all(sandbox.path("state/default/web/git")).unwrap();
+    sandbox.edit("r2", "kubectl-edit", A, &json!({"data": {"k": "mine"}}));
+    once(&sandbox, &json!({})).code(1);
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+
+    // A newer revision starts over; approvals of the one before are void.
+    let third = commit(&sandbox, "3");
+    once(&sandbox, &approve(&second)).code(1);
+    assert_eq!(values(&sandbox), ["3", "1", "1"]);
+    once(&sandbox, &approve(&third)).code(0);
+    assert_eq!(values(&sandbox), ["3", "3", "3"]);
+    assert!(status(&sandbox)["rollout"].is_null());
+    let files = fs::read_dir(sandbox.path("state/default/web")).unwrap();
+    let names: Vec<String> = files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.starts_with("placements-")), "{names:?}");
+    // A revision that renders the same needs no approval.
+    git(&sandbox, "commit -q --allow-empty -m same");
+    once(&sandbox, &json!({})).code(0);
+}
+
+#[test]
+fn an_aborted_rollout_returns_clusters_and_is_not_tried_again() {
+    let sandbox = sandbox();
+    let first = commit(&sandbox, "1");
+    once(&sandbox, &approve(&first)).code(0);
+    let second = commit(&sandbox, "2");
+    once(&sandbox, &json!({})).code(1);
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    let abort = json!({"federate.dev/abort": second});
+    let ran = once(&sandbox, &abort).code(2);
+    assert!(ran.out.contains("RolloutAborted: the rollout of main@sha1:"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    once(&sandbox, &json!({})).code(2);
+    assert_eq!(values(&sandbox), ["1", "1", "1"], "it stays so without the annotation, too");
+    let third = commit(&sandbox, "3");
+    once(&sandbox, &approve(&third)).code(0);
+    assert_eq!(values(&sandbox), ["3", "3", "3"]);
+}
+
+#[test]
+fn a_failure_halts_the_rollout_until_the_cluster_is_healthy() {
+    let sandbox = sandbox();
+    let first = commit(&sandbox, "1");
+    once(&sandbox, &approve(&first)).code(0);
+    let second = commit(&sandbox, "2");
+    sandbox
+        .fleet
+        .cluster("r1")
+        .fault(Fault::new("patch", FaultKind::Status(500)).times(2).on("configmaps/a"));
+    let ran = once(&sandbox, &approve(&second)).code(2);
+    assert!(ran.out.contains("is halted in stage `rest`: r1: "), "{ran:#?}");
+    assert!(ran.out.contains("1 cluster keeps its former revision"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "1", "1"], "r2 does not start");
+    for _ in 0..3 {
+        once(&sandbox, &json!({}));
+    }
+    once(&sandbox, &json!({})).code(0);
+    assert_eq!(values(&sandbox), ["2", "2", "2"]);
+}
+
+#[test]
+fn every_cluster_is_in_one_stage() {
+    let sandbox = sandbox();
+    commit(&sandbox, "1");
+    let clusters = sandbox.read_file("clusters.yaml").replace("stage: rest", "stage: none");
+    sandbox.write("clusters.yaml", &clusters);
+    commit(&sandbox, "2");
+    let ran = once(&sandbox, &json!({})).code(2);
+    assert!(ran.out.contains("BuildFailed: rollout: no stage takes"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["", "", ""]);
+}
