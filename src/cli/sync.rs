@@ -111,7 +111,7 @@ enum LogFormat {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate sync --once -f examples/sync.yaml --state state
+  federate sync --once -f examples/sync/sync.yaml --state state
   federate sync --context hub --namespace platform";
 
 impl Sync {

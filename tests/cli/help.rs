@@ -154,11 +154,14 @@ impl World {
         let list =
             serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()});
         self.sandbox.write("dump.json", list.to_string());
+        let flags = self.sandbox.read("examples/repo/apps/platform/feature-flags.yaml");
+        let mut documents = federate_yaml::read(flags.as_bytes()).documents.into_iter();
+        let crd = documents.find(|document| document.value["kind"] == "CustomResourceDefinition").unwrap();
+        self.sandbox.write("crds.json", crd.value.to_string());
         let hub =
             "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: eu-1}\nspec: {}\n";
         self.sandbox.write("hub-dump.yaml", hub);
-        let kubectl =
-            "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*) cat dump.json ;;\nesac\n";
+        let kubectl = "#!/bin/sh\ncase \"$*\" in\n*clusters*) cat hub-dump.yaml ;;\n*crds*) cat crds.json ;;\n*) cat dump.json ;;\nesac\n";
         self.sandbox.write("bin/kubectl", kubectl);
         let binary = self.sandbox.path("bin/federate");
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_federate"), binary).unwrap();
