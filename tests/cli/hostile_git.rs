@@ -356,9 +356,8 @@ fn objects_of_other_repositories_are_verified_too() {
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, beside } = &hostile;
     hostile.commit_signed(&key, "good");
-    let verify = |rev: &str| {
-        format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display())
-    };
+    let verify =
+        |rev: &str| format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display());
     // A commit that is only in another repository.
     sandbox.git(&format!("clone -q --bare . {}", beside.path("other.git").display()));
     let other = beside.path("other.git");

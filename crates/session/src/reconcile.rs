@@ -181,10 +181,7 @@ impl<'r> Reconciler<'r> {
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
-        bodies
-            .filter(|body| body["kind"] == "CustomResourceDefinition")
-            .flat_map(Kind::customs)
-            .collect()
+        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
     }
 }
 

@@ -155,7 +155,9 @@ mod tests {
         LISTS.rule(field, around).map(|rule| match rule {
             Matching::Keys(keys) => keys
                 .iter()
-                .map(|(key, default)| default.as_ref().map_or(key.clone(), |default| format!("{key}={default}")))
+                .map(|(key, default)| {
+                    default.as_ref().map_or(key.clone(), |default| format!("{key}={default}"))
+                })
                 .collect::<Vec<_>>()
                 .join(","),
             Matching::Set => "set".to_owned(),
