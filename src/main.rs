@@ -1,11 +1,16 @@
-//! The `federate` command: one call, one exit code.
+//! The `federate` command.
 
 use std::process::ExitCode;
 
-// Objects are many small pieces, made and dropped by all cores.
+// Objects consist of many small allocations, made and freed by all cores.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The stack of each worker thread, the same as the main thread's: documents may be nested 512 levels deep.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    // It fails only if the pool exists already.
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
     federate::cli::run(std::env::args_os()).into()
 }

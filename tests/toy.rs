@@ -1,7 +1,8 @@
-//! A control plane of our own, in one file and without a word of it anywhere else, is planned, rendered, explained
-//! and compared through the library's public types: what it takes to add a dialect.
+//! What it takes to add a dialect: a control plane in one file, which nothing else knows, is planned, rendered,
+//! explained and compared through the public types of the library.
 //!
-//! It has clusters (`Place`) and no policies: a template goes to the clusters whose name its label `to` begins.
+//! It has clusters (`Place`) and no policies: a template goes to the clusters whose names start with its label
+//! `to`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -11,7 +12,7 @@ use federate_dialect::{
 };
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
-use federate_repo::{Config, File, Role};
+use federate_repo::{Claimed, Config, File, Role};
 use federate_session::{Comparison, Options, Session};
 
 struct Toy;
@@ -25,7 +26,11 @@ impl Dialect for Toy {
         (api_version == "toy.example.com/v1" && kind == "Place").then_some(Role::Inventory)
     }
 
-    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
+    fn validate(&self, _: &Claimed, _: &Config) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Finding> {
         Ok(Cluster::of(object))
     }
 
@@ -89,6 +94,8 @@ impl ControlPlane for Toys<'_> {
             clusters: self.0.clusters.iter().map(verdict).collect(),
             placement: placed?.clone(),
             rewritten: None,
+            deletion_progress: None,
+            rollout: None,
         })
     }
 }

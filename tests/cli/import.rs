@@ -7,15 +7,15 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, kills};
 
-/// What `kubectl get -o yaml` printed of a Deployment and its Service.
+/// The output of `kubectl get -o yaml` for a Deployment and its Service.
 const LIVE: &str = include_str!("import/live.yaml");
 
-/// What the control plane's guide makes of them by hand.
+/// The objects as the control plane's guide edits them by hand.
 const GUIDE: &str = include_str!("import/guide.yaml");
 
-/// What `federate import` makes of them.
+/// The objects as `federate import` edits them.
 const TEMPLATE: &str = include_str!("import/template.yaml");
 
 const IMPORT: &str = "import -f live.yaml --policy nginx-pp --cluster kubeadmiral-member-1";
@@ -24,7 +24,7 @@ fn live() -> Sandbox {
     Sandbox::new().file("live.yaml", LIVE)
 }
 
-/// The objects of a text.
+/// The objects in a text.
 fn objects(text: &str) -> Vec<Value> {
     let stream = federate_yaml::read(text.as_bytes());
     assert!(stream.errors.is_empty(), "{:?}\n{text}", stream.errors);
@@ -83,11 +83,12 @@ fn files_are_written_back_in_one_step_with_their_permissions() {
 fn a_kill_while_files_are_written_back_leaves_whole_files_and_no_litter() {
     let repo = live();
     let all = format!("{} --in-place", IMPORT.replace("live.yaml", "live.yaml more.yaml"));
-    for round in 0..30 {
+    let rounds = kills(30);
+    for round in 0..rounds {
         repo.write("live.yaml", LIVE);
         repo.write("more.yaml", LIVE);
         let mut child = repo.command(&all).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(500 * round));
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(15_000 * round / rounds)));
         child.kill().unwrap();
         child.wait().unwrap();
         for file in ["live.yaml", "more.yaml"] {
@@ -96,7 +97,7 @@ fn a_kill_while_files_are_written_back_leaves_whole_files_and_no_litter() {
         repo.run(&all).code(0);
         assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);
     }
-    // Also where there is nothing to write any more.
+    // Also if there is nothing left to write.
     repo.write(".live.yaml.federate-new", "a part of");
     repo.run(&all).code(0);
     assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, kills};
 
 #[test]
 fn it_writes_a_folder_a_cluster_and_the_plan() {
@@ -136,7 +136,7 @@ fn what_a_secret_holds_is_in_no_error() {
     assert!(!ran.err.contains("Hunter2") && !ran.out.contains("Hunter2"), "{ran:#?}");
 }
 
-/// Sends Secrets everywhere, and takes a password for an image reference.
+/// Sends Secrets to every cluster, and uses a password as an image reference.
 const SECRETS: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: secrets, namespace: shop}
@@ -173,7 +173,9 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
     repo.run("render --out out").code(0);
     let old = repo.files("out");
     let policy = repo.read("policy.yaml");
-    for (round, delay) in (0..25u64).map(|step| step * 2).enumerate() {
+    let rounds = kills(25);
+    for round in 0..rounds {
+        let delay = u64::from(50_000 * round / rounds);
         // Every other round renders half of the clusters away and back.
         let only = if round % 2 == 0 { "    clusterAffinity: {clusterNames: [m1]}\n" } else { "" };
         repo.write("policy.yaml", format!("{policy}{only}"));
@@ -183,7 +185,7 @@ fn a_kill_at_any_moment_leaves_the_old_tree_or_the_new() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(delay));
+        std::thread::sleep(Duration::from_micros(delay));
         child.kill().unwrap();
         child.wait().unwrap();
         let now = repo.files("out");
@@ -212,7 +214,7 @@ fn a_placements_file_that_is_no_plan_is_nobodys_to_replace() {
     }
 }
 
-/// A cluster that is not ready is sent nothing, so what it has stays.
+/// A cluster that is not ready is sent nothing, so its files stay.
 #[test]
 fn what_is_not_sent_for_now_stays_as_it_was_rendered() {
     let cluster = |ready: &str| {

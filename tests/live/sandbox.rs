@@ -244,6 +244,18 @@ impl Sandbox {
         self.find(cluster, path).unwrap_or_else(|| panic!("{path} is not in {cluster}"))
     }
 
+    /// The Deployments and `ConfigMap`s of a cluster, without what servers number and time.
+    pub(crate) fn held(&self, cluster: &str) -> Vec<Value> {
+        let mut held = Vec::new();
+        for path in ["/apis/apps/v1/namespaces/shop/deployments", "/api/v1/namespaces/shop/configmaps"] {
+            for item in self.get(cluster, path)["items"].as_array().unwrap() {
+                let metadata = &item["metadata"];
+                held.push(json!([metadata["name"], metadata["labels"], item["spec"], item["data"]]));
+            }
+        }
+        held
+    }
+
     pub(crate) fn has(&self, cluster: &str, path: &str) -> bool {
         self.find(cluster, path).is_some()
     }

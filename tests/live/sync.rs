@@ -142,22 +142,6 @@ fn a_cluster_that_fails_is_tried_alone_and_the_others_are_left_in_peace() {
     assert_eq!(status(&sandbox)["clusters"]["ready"], 2);
 }
 
-/// What clusters hold that matters: names and contents, without what servers number and time.
-fn held(sandbox: &Sandbox, cluster: &str) -> Vec<Value> {
-    let mut held = Vec::new();
-    for path in ["/apis/apps/v1/namespaces/shop/deployments", "/api/v1/namespaces/shop/configmaps"] {
-        for item in sandbox.get(cluster, path)["items"].as_array().unwrap() {
-            held.push(json!([
-                item["metadata"]["name"],
-                item["metadata"]["labels"],
-                item["spec"],
-                item["data"]
-            ]));
-        }
-    }
-    held
-}
-
 /// One state of the repo after another.
 fn change(sandbox: &Sandbox, at: usize) {
     sandbox.write("web.yaml", &deployment(&format!("nginx:1.{at}")));
@@ -193,7 +177,7 @@ fn rounds_that_are_killed_leave_what_undisturbed_rounds_leave() {
     assert!(killed > 0, "no round was killed");
     once(&sandbox).code(0);
     for cluster in ["m1", "m2"] {
-        assert_eq!(held(&sandbox, cluster), held(&undisturbed, cluster));
+        assert_eq!(sandbox.held(cluster), undisturbed.held(cluster));
     }
     let kept =
         |sandbox: &Sandbox| fs::read_to_string(sandbox.path("state/default/web/placements.yaml")).unwrap();

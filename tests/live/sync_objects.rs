@@ -290,12 +290,12 @@ fn the_loop_follows_objects_annotations_and_deletion() {
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     let finalizers = hub.sandbox.get("hub", &format!("{SYNCS}/web"))["metadata"]["finalizers"].clone();
     assert_eq!(finalizers, json!(["finalizers.federate.dev"]));
-    let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
-    let event = &events["items"][0];
-    assert_eq!(
-        (&event["reason"], &event["involvedObject"]["name"]),
-        (&"ReconciliationSucceeded".into(), &"web".into())
-    );
+    // The Event follows the status.
+    until("the Sync has an Event", || {
+        let events = hub.sandbox.get("hub", "/api/v1/namespaces/shop/events");
+        let event = &events["items"][0];
+        event["reason"] == "ReconciliationSucceeded" && event["involvedObject"]["name"] == "web"
+    });
 
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("second");
@@ -382,6 +382,31 @@ fn tenants_reach_what_their_account_may() {
     let ran = hub.once().code(2);
     assert!(ran.out.contains("system:serviceaccount:shop:tenant"), "{ran:#?}");
     assert!(!hub.sandbox.has("m1", WEB));
+}
+
+#[test]
+fn a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file() {
+    let hub = Hub::new();
+    let ran = hub.sandbox.path("ran");
+    let plugin = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch",
+        "args": [ran.display().to_string()], "interactiveMode": "Never"});
+    for (name, field, value) in
+        [("plugin", "exec", plugin), ("file", "tokenFile", json!(hub.sandbox.path("hub.kubeconfig")))]
+    {
+        let mut config: Value = serde_json::from_str(&hub.sandbox.fleet.kubeconfig()).unwrap();
+        for user in config["users"].as_array_mut().unwrap() {
+            user["user"] = json!({field: value});
+        }
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {"value": config.to_string()}});
+        let path = "/api/v1/namespaces/shop/secrets";
+        assert_eq!(hub.sandbox.fleet.cluster("hub").create(path, &secret).status, 201);
+        hub.create(&hub.sync(name, &json!({"kubeConfig": {"secretRef": {"name": name}}})));
+        hub.once().code(2);
+        let said = hub.ready(name)["message"].as_str().unwrap_or_default().to_owned();
+        assert!(said.contains(&format!("the Secret shop/{name}: ")) && said.contains(field), "{said}");
+    }
+    assert!(!ran.exists());
 }
 
 #[test]

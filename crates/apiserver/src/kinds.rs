@@ -5,6 +5,7 @@
 use super::custom::Custom;
 use super::fields::FieldSet;
 use super::schema::{Type, builtin};
+use federate_kubernetes::kinds::{Scope, scope};
 
 /// A kind of object in one version.
 #[derive(Clone, Debug)]
@@ -86,7 +87,7 @@ impl Kind {
                 .filter(|(letter, _)| traits.contains(*letter))
                 .map(|(_, category)| (*category).to_owned())
                 .collect(),
-            namespaced: traits.contains('n'),
+            namespaced: scope(group, kind) == Some(Scope::Namespaced),
             generation: traits.contains('g'),
             status: traits.contains('s'),
             scale: traits.contains('r'),
@@ -131,29 +132,29 @@ impl Kind {
     }
 }
 
-/// Group, version, kind, plural, short names, traits: n namespaced, g generation, s status, r scale,
-/// a in the category `all`, x in `api-extensions`.
+/// Group, version, kind, plural, short names, traits: g counts generations, s has a status, r has a scale,
+/// a is in the category `all`, x in `api-extensions`.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 const KINDS: [Row; 41] = [
-    ("", "v1", "ConfigMap", "configmaps", "cm", "n"),
-    ("", "v1", "Endpoints", "endpoints", "ep", "n"),
-    ("", "v1", "Event", "events", "ev", "n"),
-    ("", "v1", "LimitRange", "limitranges", "limits", "n"),
+    ("", "v1", "ConfigMap", "configmaps", "cm", ""),
+    ("", "v1", "Endpoints", "endpoints", "ep", ""),
+    ("", "v1", "Event", "events", "ev", ""),
+    ("", "v1", "LimitRange", "limitranges", "limits", ""),
     ("", "v1", "Namespace", "namespaces", "ns", "s"),
     ("", "v1", "Node", "nodes", "no", "s"),
     ("", "v1", "PersistentVolume", "persistentvolumes", "pv", "s"),
-    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "ns"),
-    ("", "v1", "Pod", "pods", "po", "ngsa"),
-    ("", "v1", "PodTemplate", "podtemplates", "", "ng"),
-    ("", "v1", "ReplicationController", "replicationcontrollers", "rc", "ngsra"),
-    ("", "v1", "ResourceQuota", "resourcequotas", "quota", "ns"),
-    ("", "v1", "Secret", "secrets", "", "n"),
-    ("", "v1", "Service", "services", "svc", "nsa"),
-    ("", "v1", "ServiceAccount", "serviceaccounts", "sa", "n"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "s"),
+    ("", "v1", "Pod", "pods", "po", "gsa"),
+    ("", "v1", "PodTemplate", "podtemplates", "", "g"),
+    ("", "v1", "ReplicationController", "replicationcontrollers", "rc", "gsra"),
+    ("", "v1", "ResourceQuota", "resourcequotas", "quota", "s"),
+    ("", "v1", "Secret", "secrets", "", ""),
+    ("", "v1", "Service", "services", "svc", "sa"),
+    ("", "v1", "ServiceAccount", "serviceaccounts", "sa", ""),
     (ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", "gx"),
     (ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "gsx"),
     (ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", "gx"),
@@ -166,24 +167,24 @@ const KINDS: [Row; 41] = [
         "crd crds",
         "gsx",
     ),
-    ("apps", "v1", "ControllerRevision", "controllerrevisions", "", "n"),
-    ("apps", "v1", "DaemonSet", "daemonsets", "ds", "ngsa"),
-    ("apps", "v1", "Deployment", "deployments", "deploy", "ngsra"),
-    ("apps", "v1", "ReplicaSet", "replicasets", "rs", "ngsra"),
-    ("apps", "v1", "StatefulSet", "statefulsets", "sts", "ngsra"),
-    ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "nsa"),
-    ("batch", "v1", "CronJob", "cronjobs", "cj", "ngsa"),
-    ("batch", "v1", "Job", "jobs", "", "ngsa"),
-    ("coordination.k8s.io", "v1", "Lease", "leases", "", "n"),
-    ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", "", "ng"),
-    ("networking.k8s.io", "v1", "Ingress", "ingresses", "ing", "ngs"),
+    ("apps", "v1", "ControllerRevision", "controllerrevisions", "", ""),
+    ("apps", "v1", "DaemonSet", "daemonsets", "ds", "gsa"),
+    ("apps", "v1", "Deployment", "deployments", "deploy", "gsra"),
+    ("apps", "v1", "ReplicaSet", "replicasets", "rs", "gsra"),
+    ("apps", "v1", "StatefulSet", "statefulsets", "sts", "gsra"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "sa"),
+    ("batch", "v1", "CronJob", "cronjobs", "cj", "gsa"),
+    ("batch", "v1", "Job", "jobs", "", "gsa"),
+    ("coordination.k8s.io", "v1", "Lease", "leases", "", ""),
+    ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", "", "g"),
+    ("networking.k8s.io", "v1", "Ingress", "ingresses", "ing", "gs"),
     ("networking.k8s.io", "v1", "IngressClass", "ingressclasses", "", "g"),
-    ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol", "ng"),
-    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", "ngs"),
+    ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", "netpol", "g"),
+    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", "gs"),
     (RBAC, "v1", "ClusterRole", "clusterroles", "", ""),
     (RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", "", ""),
-    (RBAC, "v1", "Role", "roles", "", "n"),
-    (RBAC, "v1", "RoleBinding", "rolebindings", "", "n"),
+    (RBAC, "v1", "Role", "roles", "", ""),
+    (RBAC, "v1", "RoleBinding", "rolebindings", "", ""),
     ("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", "pc", "g"),
     ("storage.k8s.io", "v1", "CSIDriver", "csidrivers", "", "g"),
     ("storage.k8s.io", "v1", "StorageClass", "storageclasses", "sc", ""),

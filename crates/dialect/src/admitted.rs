@@ -1,7 +1,8 @@
-//! What of a repo's policies a control plane takes in: its admission refuses an object for its errors.
+//! The objects of a dialect that its control plane admits: an object with errors is refused.
 
 use std::collections::BTreeSet;
 
+use super::Dialect;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Claimed, Repo, Role};
 
@@ -12,17 +13,13 @@ pub struct Admitted<'a> {
 }
 
 impl<'a> Admitted<'a> {
-    /// Checks everything that the dialect claims; with what is to be said of it. The errors of an inventory
-    /// object are told where it is read.
-    pub fn of(
-        repo: &'a Repo,
-        dialect: &str,
-        check: impl Fn(&Claimed) -> Vec<Finding>,
-    ) -> (Self, Vec<Finding>) {
+    /// Validates everything that the dialect claims, and returns the findings with it. Errors of inventory objects
+    /// are not among them: the engine reports those when it reads the inventory.
+    pub fn of(repo: &'a Repo, dialect: &dyn Dialect) -> (Self, Vec<Finding>) {
         let mut admitted = Self { objects: Vec::new(), refused: BTreeSet::new() };
         let mut findings = Vec::new();
-        for claimed in repo.claimed.iter().filter(|claimed| claimed.dialect == dialect) {
-            let found = check(claimed);
+        for claimed in repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name()) {
+            let found = dialect.validate(claimed, &repo.config);
             if found.iter().any(Finding::is_error) {
                 admitted.refused.insert(&claimed.object.id);
             } else {

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
-//! member   what is there ─► create, update (retain), take over, delete
+//! member   live object ─► create, update (retain), adopt, delete
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
-use federate_repo::{Config, Role, Template};
+use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -39,6 +39,7 @@ mod kinds;
 mod manifest;
 mod matching;
 pub mod member;
+mod memory;
 mod overrides;
 mod prune;
 pub mod quota;
@@ -58,6 +59,7 @@ use rebalance::Rebalancers;
 use schedule::Estimator;
 use version::{Behaviour, FEATURE_GATES};
 
+pub use memory::SchedulerMemory;
 pub use version::RELEASES;
 
 const NAME: &str = "karmada";
@@ -90,6 +92,10 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        hub::installed(objects)
+    }
+
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
         Ok(Plan { placements, ..Plan::default() })
@@ -103,7 +109,7 @@ impl Dialect for Karmada {
         Some(import::IMPORTER)
     }
 
-    /// What cannot be reached is tainted; what runs there stays, as nothing is evicted unless that is switched on.
+    /// A cluster that cannot be reached is tainted. Its workloads stay, because eviction is off by default.
     fn lose(&self, cluster: &mut Cluster) {
         const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
         cluster.ready = false;
@@ -117,10 +123,12 @@ impl Dialect for Karmada {
         live.set_label(member::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
-        let found = validate::check(object, &Behaviour::newest());
-        let invalid: Vec<Finding> = found.into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { cluster::read(object, strict).map_err(|one| vec![one]) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
+        validate::check(&claimed.object, &Behaviour::configured(config, NAME))
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read(object, strict)
     }
 
     fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -132,8 +140,7 @@ impl Dialect for Karmada {
     }
 
     fn health(&self, live: &Object, config: &Config) -> Health {
-        let release = RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest());
-        health::health(live, &Behaviour::of(release))
+        health::health(live, &Behaviour::configured(config, NAME))
     }
 
     fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
@@ -150,13 +157,13 @@ struct Karmadas<'a> {
     rebalancers: Rebalancers<'a>,
     interpreter: Interpreter<'a>,
     estimator: Estimator,
-    /// What the release computes that decides.
+    /// The rules of the release.
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
-    standing: bool,
+    implicit: bool,
     findings: Vec<Finding>,
 }
 
@@ -164,8 +171,7 @@ impl<'a> Karmadas<'a> {
     fn new(input: Input<'a>) -> Self {
         let repo = input.repo;
         let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
-        let (admitted, mut findings) =
-            Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object, &behaviour));
+        let (admitted, mut findings) = Admitted::of(repo, &Karmada);
         findings.extend(unknown);
         findings.extend(behaviour.gates(repo, NAME));
         let mut policies = Policies::default();
@@ -191,7 +197,7 @@ impl<'a> Karmadas<'a> {
             served: Served::of(templates, input.clusters),
             live: input.live,
             lists: SharedLists::default(),
-            standing: input.standing,
+            implicit: input.implicit,
             findings,
         }
     }
@@ -202,7 +208,7 @@ impl<'a> Karmadas<'a> {
         self.policies.get(id.namespace.as_deref(), &id.name)
     }
 
-    /// The objects of that name and version that run, as far as it is known.
+    /// The live objects of that name and version, as far as they are known.
     fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
         let (group, namespace) = (id.group(), id.namespace.as_deref());
         let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Object, ObjectRef};
-use federate_repo::{Config, Role, Template};
+use federate_repo::{Claimed, Config, Role, Template};
 
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
@@ -40,6 +40,7 @@ mod keys;
 mod kinds;
 mod manifest;
 mod member;
+mod memory;
 pub mod migration;
 mod namespaces;
 mod overrides;
@@ -107,9 +108,12 @@ impl Dialect for KubeAdmiral {
         live.set_label(keys::MANAGED, "true");
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Vec<Finding>> {
-        let invalid: Vec<Finding> = validate::check(object).into_iter().filter(Finding::is_error).collect();
-        if invalid.is_empty() { Ok(cluster::read(object, strict)) } else { Err(invalid) }
+    fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
+        validate::check(&claimed.object)
+    }
+
+    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read(object, strict))
     }
 
     fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -134,19 +138,19 @@ struct KubeAdmirals<'a> {
     policies: Policies<'a>,
     overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
     namespaces: Namespaces,
-    /// The joined clusters as they are remembered, and their digest.
+    /// The joined clusters for the memory, and their digest.
     snapshot: Clusters,
     snapshot_digest: String,
     served: Served<'a>,
     now: Option<Timestamp>,
-    standing: bool,
+    implicit: bool,
     findings: Vec<Finding>,
 }
 
 impl<'a> KubeAdmirals<'a> {
     fn new(input: Input<'a>) -> Self {
         let Input { repo, clusters, .. } = input;
-        let (admitted, mut findings) = Admitted::of(repo, NAME, |claimed| validate::check(&claimed.object));
+        let (admitted, mut findings) = Admitted::of(repo, &KubeAdmiral);
         let of = |role| admitted.role(role);
         let mut policies = Policies::default();
         for object in of(Role::Placement) {
@@ -186,7 +190,7 @@ impl<'a> KubeAdmirals<'a> {
             snapshot,
             served: Served::of(templates, clusters),
             now: input.now,
-            standing: input.standing,
+            implicit: input.implicit,
             findings,
         }
     }
@@ -207,10 +211,10 @@ impl<'a> KubeAdmirals<'a> {
         policy.is_some_and(|id| self.policies.get(id).is_none_or(|p| !p.spec.disable_follower_scheduling))
     }
 
-    /// Decides about one template, without what depends on others.
+    /// Decides about one template, without dependencies on others.
     fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
-        if !self.standing && !keys::addressed(template) {
+        if !self.implicit && !keys::addressed(template) {
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
@@ -229,7 +233,7 @@ impl<'a> KubeAdmirals<'a> {
                 placement.unschedulable = None;
             }
         }
-        placement.standing = placement.policy.is_none();
+        placement.implicit = placement.policy.is_none();
         if placement.unschedulable.is_none() && !placement.clusters.is_empty() {
             placement.unschedulable = decide::override_problem(self, template, &placement);
         }
@@ -240,11 +244,11 @@ impl<'a> KubeAdmirals<'a> {
 
 fn not_federated(template: &Object, asked: bool) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), None);
-    placement.standing = true;
+    placement.implicit = true;
     let message = if asked {
         format!("it has the annotation {}", keys::NO_FEDERATED)
     } else {
-        format!("no FederatedTypeConfig is for {} {}", template.id.api_version, template.id.kind)
+        format!("no FederatedTypeConfig has the type {} {}", template.id.api_version, template.id.kind)
     };
     placement.unschedulable = Some(Unschedulable { reason: "NotFederated".to_owned(), message });
     placement

@@ -37,6 +37,7 @@ mod gates;
 mod hub;
 pub mod import;
 mod kinds;
+mod kubeconfig;
 mod memory;
 mod order;
 pub mod packed;
@@ -52,6 +53,7 @@ pub use access::{MissingAccess, check_access};
 pub use answer::Refusal;
 pub use hub::Hub;
 pub use kinds::Kinds;
+pub use kubeconfig::Kubeconfig;
 pub use memory::{Recalled, RememberedPlan};
 pub use read::ClusterState;
 pub use survey::{Found, Survey, SurveyedCluster, survey};
@@ -178,6 +180,7 @@ pub struct ClusterOutcome {
 
 /// Why something failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It is not known how to reach the cluster, or the cluster does not admit the user.
     #[error("{0}")]

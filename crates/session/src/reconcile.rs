@@ -1,4 +1,4 @@
-//! The actions in member clusters: decided from dumps, or decided and carried out on API servers.
+//! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
 use federate_apiserver::Kind;
 use federate_engine::actions::cluster::{Decided, Deciding, Desired, Prune, desired};
@@ -19,54 +19,54 @@ pub use servers::ServerOptions;
 #[cfg(feature = "live")]
 pub use survey::Surveyed;
 
-/// The time in predicted objects where no clock is set: API servers write their own.
+/// The creation time of objects in local predictions; API servers set their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";
 
-/// The purpose of a run.
+/// What a run is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Bring the clusters to the rendered objects.
+    /// Apply the rendering.
     Apply {
-        /// When existing objects are adopted; by default as their policies say.
+        /// When to adopt existing objects; by default, what their policies say.
         adopt: Option<Adopt>,
-        /// Whether objects are also adopted from other tools.
+        /// Whether to take over objects that other tools manage.
         force: bool,
-        /// Whether objects with immutable changes are deleted and created again.
+        /// Whether to delete and recreate objects with immutable changes.
         replace: bool,
     },
     /// Delete all managed objects, as if nothing were rendered.
     Remove,
-    /// Report or correct drift.
+    /// Report drift.
     Drift {
-        /// Whether fields that are not rendered are reported, too: defaults, status, additions by others.
+        /// Whether to report fields that are not rendered: defaults, status, additions by others.
         full: bool,
-        /// Whether drift is corrected.
+        /// Whether to revert the drift.
         correct: bool,
     },
 }
 
-/// How member clusters are brought to the objects that a session renders.
+/// How to reconcile member clusters with a session's rendering.
 pub struct ReconcileOptions<'r> {
-    /// The purpose.
+    /// What the run is for.
     pub purpose: Purpose,
-    /// The `ApplySet` of the managed objects.
+    /// The parent of the `ApplySet` in each cluster.
     pub inventory: &'r Inventory,
-    /// The limits of pruning; `None` to delete nothing.
+    /// What may be pruned; by default, nothing.
     pub prune: Option<Prune>,
-    /// Whether actions contain the resulting objects.
+    /// Whether actions include the resulting objects.
     pub results: bool,
-    /// The clusters; all of them if empty.
+    /// The clusters; empty for all.
     pub clusters: &'r [String],
-    /// The key of the digests that replace values of Secrets.
+    /// The key for digests of Secret values.
     pub key: &'r DigestKey,
 }
 
-/// The actions in the clusters.
+/// The actions for clusters, decided or performed.
 #[derive(Default)]
 struct Reconciled {
     actions: Vec<Action>,
     clusters: Vec<ClusterReport>,
-    /// Whether no API server was asked.
+    /// Whether actions are predicted without an API server.
     predicted: bool,
 }
 
@@ -79,13 +79,13 @@ impl Reconciled {
     }
 }
 
-/// Decides about all clusters.
+/// Decides the actions for all clusters.
 pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
-    /// An empty rendering, where everything is deleted.
+    /// An empty rendering, for deleting everything.
     nothing: Option<Rendering>,
     now: String,
     repo: Option<RepoRef>,
@@ -93,8 +93,8 @@ pub struct Reconciler<'r> {
 }
 
 impl<'r> Reconciler<'r> {
-    /// Prepares the decisions about the objects that a session renders. Where its findings have errors, the objects
-    /// concerned are skipped and nothing is deleted.
+    /// Prepares the decisions for a session's rendering. If it has errors, the objects concerned are skipped
+    /// and nothing is pruned.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
@@ -102,7 +102,7 @@ impl<'r> Reconciler<'r> {
         Self { session, options, engine: session.engine(), desired, nothing, now, repo: None, moved: None }
     }
 
-    /// Sets the repo, which the parents of `ApplySet`s record; those of another repo are refused.
+    /// Like `new`, for a known repo: parents of `ApplySets` record it, and those of another repo are refused.
     #[must_use]
     pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
         Self { repo, ..self }
@@ -114,11 +114,11 @@ impl<'r> Reconciler<'r> {
         Self { moved, ..self }
     }
 
-    /// Decides by the observed objects of the session, and changes nothing.
+    /// Decides from the observed objects of the session, and performs nothing.
     pub fn observed(&self) -> Actions {
         self.with(false, |deciding| {
-            let customs = self.customs();
-            let kind = |id: &ObjectRef| kind(id, &customs);
+            let custom_kinds = self.custom_kinds();
+            let kind = |id: &ObjectRef| kind(id, &custom_kinds);
             let live = self.session.observed();
             let mut all = Reconciled { predicted: true, ..Reconciled::default() };
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
@@ -130,12 +130,12 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    /// Runs `work` with everything that decisions need. `server` is whether API servers decide.
+    /// `server`: whether API servers decide what is unknown here.
     fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(Adopt::Never), false, false, false),
-            // Differences are reported whoever manages the object.
+            // Drift is reported whoever manages an object.
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
         let config = &self.session.repo().config;
@@ -174,12 +174,13 @@ impl<'r> Reconciler<'r> {
     /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
         let names = self.options.clusters;
-        let asked = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(asked)
+        let selected =
+            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+        self.session.clusters().iter().filter(selected)
     }
 
-    /// The kinds that definitions among the live and the rendered objects define.
-    fn customs(&self) -> Vec<Kind> {
+    /// The custom resources that CRDs among the live and the rendered objects define.
+    fn custom_kinds(&self) -> Vec<Kind> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &desired.body);
@@ -188,9 +189,10 @@ impl<'r> Reconciler<'r> {
     }
 }
 
-/// The kind of an object; without a schema where it is neither built in nor defined.
-fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
-    let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
+/// What is known about a kind; only its name if no CRD defines it.
+fn kind(id: &ObjectRef, custom_kinds: &[Kind]) -> Kind {
+    let custom =
+        || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
     Kind::builtin(&id.api_version, &id.kind)
         .or_else(custom)
         .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))

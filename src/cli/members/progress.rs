@@ -1,4 +1,4 @@
-//! The progress of clusters: one line per cluster on a terminal, redrawn in place and removed in the end.
+//! Progress per cluster: one line each on a terminal, redrawn in place and removed at the end.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,11 +9,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use federate_kubernetes::ClusterName;
 use federate_live::{Progress, Step};
 
-/// The largest number of lines: those of clusters that are done are removed. More than the clusters that are worked
-/// on at a time.
+/// The largest number of lines. Lines of finished clusters make room for others; more fit than clusters are
+/// processed at a time.
 const MOST: usize = 20;
 
-/// The lines; none where standard error is not a terminal, or with --quiet.
+/// The progress lines; hidden with `--quiet` and if standard error is not a terminal.
 pub(super) struct ProgressLines {
     all: MultiProgress,
     bars: Mutex<BTreeMap<ClusterName, ProgressBar>>,
@@ -27,9 +27,9 @@ impl ProgressLines {
         Self { all: MultiProgress::with_draw_target(target), bars: Mutex::default(), shown }
     }
 
-    /// Removes the lines.
+    /// Removes the lines, so that later output takes their place.
     pub(super) fn clear(&self) {
-        // Errors of a closed terminal do not matter.
+        // A closed terminal is not an error here.
         let _ = self.all.clear();
     }
 

@@ -1,79 +1,113 @@
-//! By what the items of a list are told apart.
+//! The keys that identify the items of a list.
 //!
-//! Facts: the `x-kubernetes-list-map-keys` and `x-kubernetes-list-type` of Kubernetes' own `OpenAPI`
-//! schema (the keys by which server-side apply merges lists). A field is known by its name, where that
-//! is not enough together with the field around it: schemas of custom resources are not at hand, and
-//! they use the same names for the same things.
+//! Facts: the list types of Kubernetes' own schema, by which server-side apply merges lists, as
+//! `federate_apiserver::schema` knows them. Here a field is known by its name, where that is not enough together
+//! with the field around it: schemas of custom resources are not at hand, and they use the same names for the same
+//! things.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use federate_apiserver::Kind;
+use federate_apiserver::schema::{ListType, Struct, Type, Written};
 use serde_json::Value;
 
-/// How items are matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How the items of two lists are matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Matching {
-    /// By the values of these keys; what an item leaves out has the default.
-    Keys(&'static [Key]),
-    /// By their value: order does not count.
+    /// By the values of these keys; a key that an item leaves out has its default.
+    Keys(Vec<Key>),
+    /// By their value, in any order.
     Set,
-    /// By place.
+    /// By position.
     Order,
 }
 
-/// A key of a list's items, with what it is when it is left out.
-pub(super) type Key = (&'static str, Option<&'static str>);
+/// A key of a list's items, with its default.
+pub(super) type Key = (String, Option<String>);
 
-const NAME: &[Key] = &[("name", None)];
-const CONTAINER_PORT: &[Key] = &[("containerPort", None), ("protocol", Some("TCP"))];
-const PORT: &[Key] = &[("port", None), ("protocol", Some("TCP"))];
+static ORDER: Matching = Matching::Order;
+static NAME: LazyLock<Matching> = LazyLock::new(|| Matching::Keys(vec![("name".to_owned(), None)]));
+static LISTS: LazyLock<Lists> = LazyLock::new(Lists::of_builtins);
 
-/// Fields, what they lie in (empty: anything), and the keys of their items.
-const KNOWN: [(&str, &str, Matching); 30] = [
-    ("additionalPrinterColumns", "", Matching::Keys(NAME)),
-    ("claims", "resources", Matching::Keys(&[("name", None), ("request", Some(""))])),
-    ("conditions", "", Matching::Keys(&[("type", None)])),
-    ("containers", "", Matching::Keys(NAME)),
-    ("env", "", Matching::Keys(NAME)),
-    ("ephemeralContainers", "", Matching::Keys(NAME)),
-    ("finalizers", "metadata", Matching::Set),
-    ("hostAliases", "", Matching::Keys(&[("ip", None)])),
-    ("imagePullSecrets", "", Matching::Keys(NAME)),
-    ("initContainers", "", Matching::Keys(NAME)),
-    ("matchConditions", "", Matching::Keys(NAME)),
-    ("ownerReferences", "metadata", Matching::Keys(&[("uid", None)])),
-    ("paramKinds", "", Matching::Keys(NAME)),
-    ("podIPs", "", Matching::Keys(&[("ip", None)])),
-    ("ports", "containers", Matching::Keys(CONTAINER_PORT)),
-    ("ports", "ephemeralContainers", Matching::Keys(CONTAINER_PORT)),
-    ("ports", "initContainers", Matching::Keys(CONTAINER_PORT)),
-    ("ports", "spec", Matching::Keys(PORT)),
-    ("ports", "subsets", Matching::Keys(PORT)),
-    ("resourceClaims", "", Matching::Keys(NAME)),
-    ("schedulingGates", "", Matching::Keys(NAME)),
-    ("secrets", "", Matching::Keys(NAME)),
-    (
-        "topologySpreadConstraints",
-        "",
-        Matching::Keys(&[("topologyKey", None), ("whenUnsatisfiable", Some("DoNotSchedule"))]),
-    ),
-    ("variables", "", Matching::Keys(NAME)),
-    ("versions", "", Matching::Keys(NAME)),
-    ("volumeClaimTemplates", "", Matching::Order),
-    ("volumeDevices", "", Matching::Keys(&[("devicePath", None)])),
-    ("volumeMounts", "", Matching::Keys(&[("mountPath", None)])),
-    ("volumes", "", Matching::Keys(NAME)),
-    ("webhooks", "", Matching::Keys(NAME)),
-];
-
-/// How the items of a list are matched: `field` is its name, `around` that of the field it lies in.
-/// A rule that these items do not keep (a key missing, or given twice) gives way to the next; lists of
-/// objects that all have a `name` of their own are matched by it, all others by place.
-pub(super) fn matching(field: &str, around: &str, lists: [&[Value]; 2]) -> Matching {
-    let known = KNOWN.iter().find(|(name, within, _)| *name == field && ["", around].contains(within));
-    let known = known.map(|(_, _, matching)| *matching);
-    let fits = |matching: &Matching| lists.iter().all(|items| is_kept(*matching, items));
-    known.filter(fits).or(Some(Matching::Keys(NAME)).filter(fits)).unwrap_or(Matching::Order)
+/// The lists of the built-in kinds: by field, then by the field around it. `Order` is for lists that are replaced as
+/// a whole.
+#[derive(Default)]
+struct Lists {
+    by_field: BTreeMap<String, BTreeMap<String, Matching>>,
+    seen: BTreeSet<(&'static str, String)>,
 }
 
-fn is_kept(matching: Matching, items: &[Value]) -> bool {
+impl Lists {
+    fn of_builtins() -> Self {
+        let mut lists = Self::default();
+        for kind in Kind::builtins() {
+            lists.visit(&kind.schema, "");
+        }
+        lists
+    }
+
+    fn visit(&mut self, ty: &Type, around: &str) {
+        match ty {
+            Type::Named(name) if !self.seen.insert((name, around.to_owned())) => {}
+            Type::Named(_) => {
+                if let Type::Struct(structure) = ty.resolve() {
+                    self.fields(structure, around);
+                }
+            }
+            Type::Struct(structure) => self.fields(structure, around),
+            Type::Map { value, .. } => self.visit(value, around),
+            Type::List { item, .. } => self.visit(item, around),
+            _ => {}
+        }
+    }
+
+    fn fields(&mut self, structure: &Struct, around: &str) {
+        for (name, field) in &structure.fields {
+            if let Type::List { item, relation } = field.ty.resolve() {
+                let matching = of_type(relation, item);
+                self.by_field.entry(name.clone()).or_default().insert(around.to_owned(), matching);
+            }
+            self.visit(&field.ty, name);
+        }
+    }
+
+    /// The rule for a field within another: its own where there is one, else the one that the field has everywhere.
+    fn rule(&self, field: &str, around: &str) -> Option<&Matching> {
+        let rules = self.by_field.get(field)?;
+        let everywhere = || {
+            let mut all = rules.values();
+            let first = all.next()?;
+            all.all(|other| other == first).then_some(first)
+        };
+        rules.get(around).or_else(everywhere).filter(|rule| **rule != Matching::Order)
+    }
+}
+
+fn of_type(list: &ListType, item: &Type) -> Matching {
+    let fields = match item.resolve() {
+        Type::Struct(structure) => Some(&structure.fields),
+        _ => None,
+    };
+    // The empty text of a field that is always written identifies nothing.
+    let optional = |key: &String| fields?.get(key).filter(|field| field.written != Written::Always);
+    let default = |key: &String| optional(key)?.default.as_ref()?.as_str().map(str::to_owned);
+    match list {
+        ListType::Atomic => Matching::Order,
+        ListType::Set => Matching::Set,
+        ListType::Keys(keys) => Matching::Keys(keys.iter().map(|key| (key.clone(), default(key))).collect()),
+    }
+}
+
+/// How the items of a list are matched: `field` is its name, `around` that of the field it lies in.
+/// A rule that these items do not keep (a key is missing or given twice) gives way to the next; lists of
+/// objects that all have a `name` of their own are matched by it, all others by position.
+pub(super) fn matching(field: &str, around: &str, lists: [&[Value]; 2]) -> &'static Matching {
+    let fits = |matching: &&Matching| lists.iter().all(|items| is_kept(matching, items));
+    LISTS.rule(field, around).filter(fits).or(Some(&*NAME).filter(fits)).unwrap_or(&ORDER)
+}
+
+fn is_kept(matching: &Matching, items: &[Value]) -> bool {
     let mut ids: Vec<String> = match matching {
         Matching::Order => return true,
         Matching::Set if items.iter().all(Value::is_string) => {
@@ -89,11 +123,11 @@ fn is_kept(matching: Matching, items: &[Value]) -> bool {
     ids.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` where a key is missing.
+/// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` if a key is missing.
 pub(super) fn identity(item: &Value, keys: &[Key]) -> Option<String> {
     let item = item.as_object()?;
     let word = |(key, default): &Key| {
-        let value = match (item.get(*key), default) {
+        let value = match (item.get(key), default) {
             (Some(Value::String(text)), _) => plain(text),
             (Some(Value::Number(number)), _) => number.to_string(),
             (None | Some(Value::Null), Some(default)) => plain(default),
@@ -117,8 +151,38 @@ pub(super) fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn rule(field: &str, around: &str) -> Option<String> {
+        LISTS.rule(field, around).map(|rule| match rule {
+            Matching::Keys(keys) => keys
+                .iter()
+                .map(|(key, default)| {
+                    default.as_ref().map_or(key.clone(), |default| format!("{key}={default}"))
+                })
+                .collect::<Vec<_>>()
+                .join(","),
+            Matching::Set => "set".to_owned(),
+            Matching::Order => "order".to_owned(),
+        })
+    }
+
     #[test]
-    fn the_table_is_sorted() {
-        assert!(KNOWN.windows(2).all(|pair| (pair[0].0, pair[0].1) < (pair[1].0, pair[1].1)));
+    fn lists_are_known_by_the_schema() {
+        for (field, around, expected) in [
+            ("containers", "spec", Some("name")),
+            ("conditions", "anything", Some("type")),
+            ("ports", "containers", Some("containerPort,protocol=TCP")),
+            ("ports", "spec", Some("port,protocol=TCP")),
+            // Containers and Services differ, so that elsewhere the items decide.
+            ("ports", "anything", None),
+            ("finalizers", "metadata", Some("set")),
+            ("finalizers", "spec", None),
+            ("ownerReferences", "metadata", Some("uid")),
+            ("topologySpreadConstraints", "spec", Some("topologyKey,whenUnsatisfiable")),
+            ("volumeClaimTemplates", "spec", None),
+            ("volumeMounts", "containers", Some("mountPath")),
+            ("claims", "resources", Some("name")),
+        ] {
+            assert_eq!(rule(field, around).as_deref(), expected, "{field} in {around}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Reconciles clusters through their API servers.
+//! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,31 +18,32 @@ use super::{Purpose, Reconciled, Reconciler};
 
 /// How API servers are reconciled.
 pub struct ServerOptions<'s> {
-    /// How far a dry run goes; `None` where changes are made.
+    /// Where a dry run is decided; `None` to make writes.
     pub dry_run: Option<DryRun>,
-    /// How long to wait until everything is healthy; `None` to not wait.
+    /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
     /// Whether the clusters are to remember the plan, after this survey of what they remember.
     pub remember: Option<&'s Surveyed>,
-    /// Whether only rights are checked.
+    /// Whether only permissions are checked.
     pub check_access: bool,
-    /// Receives the progress of clusters.
+    /// Receives the progress of each cluster.
     pub progress: &'s dyn Progress,
 }
 
 impl Reconciler<'_> {
-    /// Reads every cluster, decides, and carries the decisions out. Only what keeps all clusters from being reached
-    /// is an error.
+    /// Reads every cluster, decides the actions and performs them. Returns an error only if no cluster can be
+    /// reached.
     pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
-        let jobs = self.jobs();
+        let desired_states = self.desired_states();
         if options.check_access {
-            return self.check_access(access, &jobs);
+            return self.check_access(access, &desired_states);
         }
-        // A dry run that sends nothing predicts. Drift compares with the answers of the API server.
+        // A local dry run predicts the server's answers. Drift does not, because a correction would get those
+        // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
         let asked = drift || options.dry_run != Some(DryRun::Client);
         self.with(asked, |deciding| {
-            // Correcting drift does not change which commit runs.
+            // Correcting drift does not deploy the commit.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
             let remember = options.remember.filter(|_| !drift);
@@ -59,7 +60,7 @@ impl Reconciler<'_> {
             };
             let decider = SessionDecider::of(self, deciding);
             let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
-            for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
+            for outcome in federate_live::apply(access, &desired_states, &decider, &how)? {
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
@@ -69,11 +70,12 @@ impl Reconciler<'_> {
         })
     }
 
-    /// The missing rights, as the error of each cluster.
-    fn check_access(&self, access: &Access, jobs: &[DesiredState<'_>]) -> Result<Actions, Error> {
+    /// The missing permissions, as the error of each cluster.
+    fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
         let mut all = Reconciled::default();
-        for missing in federate_live::check_access(access, jobs, self.options.inventory, &deletes)? {
+        for missing in federate_live::check_access(access, desired_states, self.options.inventory, &deletes)?
+        {
             let error = match missing.rights {
                 Ok(rights) if rights.is_empty() => None,
                 Ok(rights) => Some(rights.join("; ")),
@@ -84,7 +86,7 @@ impl Reconciler<'_> {
         Ok(Actions::of(all.actions, all.clusters))
     }
 
-    fn jobs(&self) -> Vec<DesiredState<'_>> {
+    fn desired_states(&self) -> Vec<DesiredState<'_>> {
         let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {
@@ -99,7 +101,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// The session's decisions, as clusters ask for them.
+/// The session's decisions, as the clusters request them.
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
     deciding: &'s Deciding<'s>,
@@ -151,7 +153,8 @@ impl Decider for SessionDecider<'_> {
     }
 }
 
-/// The kind of an object in a cluster; without a schema where the cluster does not serve it.
+/// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
+/// sent.
 fn kind(seen: &ClusterState, object: &ObjectRef) -> Kind {
     let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
     seen.kinds.of(object).cloned().unwrap_or_else(unserved)
