@@ -58,11 +58,10 @@ pub(super) struct Apply {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     move_from: Option<Inventory>,
 
-    /// Keep the plan in each cluster, beside the parent of the `ApplySet`, and decide by the newest one that is kept
-    /// there
+    /// Decide by the newest plan that the clusters hold, and store the new plan in them
     ///
-    /// The next apply with --remember decides by that plan as by --previous, from whatever machine it runs.
-    /// --previous and --fresh take precedence over the plan that is kept.
+    /// The plan is stored beside the parent of the `ApplySet` in each cluster, so that the next apply with --remember
+    /// uses it like --previous, on any machine. --previous and --fresh take precedence over it.
     #[arg(long)]
     remember: bool,
 

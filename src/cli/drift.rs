@@ -42,7 +42,7 @@ pub(super) struct Drift {
     #[arg(long, conflicts_with = "full")]
     correct: bool,
 
-    /// Decide by the newest plan that `apply --remember` has kept in the clusters
+    /// Decide by the newest plan that `apply --remember` has stored in the clusters
     #[arg(long)]
     remember: bool,
 

@@ -223,8 +223,8 @@ impl Members<'_> {
 }
 
 /// Why `--remember` and `--observed` exclude each other.
-const DUMPS_REMEMBER_NOTHING: &str = "--remember reads and keeps the plan in the clusters, and --observed reaches none: leave out one of \
-                                      them";
+const DUMPS_REMEMBER_NOTHING: &str =
+    "--remember keeps the plan in the clusters, and --observed connects to none: leave out one of them";
 
 fn stopped(purpose: Purpose) -> &'static str {
     match purpose {

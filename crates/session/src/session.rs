@@ -190,8 +190,8 @@ impl Session {
         self.engine().cluster_reads()
     }
 
-    /// Decides by what runs in the member clusters from now on; free resources that the inventory does not state are
-    /// those of the nodes and pods there.
+    /// Decides by these objects of the member clusters from now on. Free resources that the inventory does not state
+    /// are those of the nodes and pods among them.
     pub fn observe(&mut self, observed: Live) {
         self.settings.live = observed;
         (self.clusters, _) = federate_engine::inventory(self.dialects, &self.repo, &self.settings);
