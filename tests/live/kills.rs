@@ -8,7 +8,7 @@ use crate::sandbox::{Sandbox, config, deployment};
 /// One state of the repo after another: objects change, come and go.
 fn change(sandbox: &Sandbox, at: u32) {
     sandbox.write("web.yaml", &deployment(&format!("nginx:1.{at}")));
-    let present = (0..20).filter(|name| (name + at) % 4 != 0);
+    let present = (0..20).filter(|name| !(name + at).is_multiple_of(4));
     let configs: Vec<String> =
         present.map(|name| config(&format!("c{name}"), &(at + name).to_string())).collect();
     sandbox.write("many.yaml", &configs.join("---\n"));

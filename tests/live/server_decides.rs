@@ -194,7 +194,7 @@ fn what_waits_for_a_deletion_is_not_asked_about() {
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/services/old"));
 }
 
-/// The OpenAPI document of an aggregated API server, whose probes are merged by their names.
+/// The `OpenAPI` document of an aggregated API server, whose probes are merged by their names.
 fn gauges() -> Value {
     let probe =
         json!({"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}});

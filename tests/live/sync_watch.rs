@@ -14,7 +14,7 @@ use crate::sandbox::{Sandbox, WEB, config};
 const REPORTED: Duration = Duration::from_secs(2);
 const PUT_BACK: Duration = Duration::from_secs(3);
 /// Tests run beside others on few cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 

@@ -1,4 +1,4 @@
-//! Types of kinds by the OpenAPI documents that an API server publishes.
+//! Types of kinds by the `OpenAPI` documents that an API server publishes.
 //!
 //! Facts: `/openapi/v3/apis/GROUP/VERSION` has the types of one version below `components/schemas`, `/openapi/v2`
 //! those of all versions below `definitions`. `x-kubernetes-group-version-kind` names the kinds of a type; `$ref`,
@@ -13,7 +13,7 @@ use super::Kind;
 use super::schema::{Field, ListType, Struct, Type, Written};
 
 impl Kind {
-    /// The kind with the types of an OpenAPI document, where that has them. What the API server fills in stays unknown.
+    /// The kind with the types of an `OpenAPI` document, where that has them. What the API server fills in stays unknown.
     #[must_use]
     pub fn with_openapi(self, document: &Value) -> Self {
         let schemas = document.pointer("/components/schemas").or_else(|| document.get("definitions"));

@@ -2,7 +2,7 @@
 //!
 //! Facts: the `OpenAPI` document of Kubernetes (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`) and which
 //! fields its Go types write when they are empty; `types.txt` has them for the built-in kinds. Custom resources have
-//! them in their definition (`custom`), other kinds in the OpenAPI documents of the cluster (`openapi`).
+//! them in their definition (`custom`), other kinds in the `OpenAPI` documents of the cluster (`openapi`).
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

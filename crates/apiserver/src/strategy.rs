@@ -201,7 +201,7 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The QoS class of a pod, by the requests and limits of its containers.
+/// The `QoS` class of a pod, by the requests and limits of its containers.
 fn quality(pod: &Value) -> &'static str {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let containers: Vec<&Value> = containers.into_iter().flatten().collect();

@@ -3,7 +3,7 @@
 //! Built-in kinds are known. Others are looked up: API discovery has their paths and scopes, and their
 //! `CustomResourceDefinition` has the schema. A definition that is about to be applied takes precedence over the one
 //! in the cluster, because it is established before its objects are applied. Kinds of aggregated API servers have no
-//! definition; the cluster's OpenAPI documents say how their lists are merged.
+//! definition; the cluster's `OpenAPI` documents say how their lists are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,7 +161,7 @@ pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Va
     }
 }
 
-/// A kind with its types by the OpenAPI documents of the cluster, as far as it publishes them.
+/// A kind with its types by the `OpenAPI` documents of the cluster, as far as it publishes them.
 async fn typed(client: &Client, kind: Kind) -> Result<Kind, Error> {
     for path in [format!("/openapi/v3{}", version_path(&kind.api_version())), "/openapi/v2".to_owned()] {
         match client.find(&Call::get(path)).await {

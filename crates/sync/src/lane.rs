@@ -134,12 +134,9 @@ impl Lane<'_> {
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
         let spec = &loaded.sync.spec;
-        let until = match memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) {
-            Some(due) => Some(due.min(Instant::now() + spec.interval.0)),
-            None => {
-                let pause = pause(spec, outcome.as_ref(), memory.failures);
-                pause.map(|pause| Instant::now() + jittered(pause))
-            }
+        let until = if let Some(due) = memory.sessions.clusters.next_due().filter(|_| outcome.is_some()) { Some(due.min(Instant::now() + spec.interval.0)) } else {
+            let pause = pause(spec, outcome.as_ref(), memory.failures);
+            pause.map(|pause| Instant::now() + jittered(pause))
         };
         memory.reported = Some(outcome);
         let resume = memory.sessions.resume.take();

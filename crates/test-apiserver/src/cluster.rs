@@ -21,7 +21,7 @@ pub struct Cluster {
     pub name: String,
     pub(super) store: Store,
     pub(super) kinds: Vec<Arc<Kind>>,
-    /// OpenAPI documents by their path.
+    /// `OpenAPI` documents by their path.
     pub(super) openapi: BTreeMap<String, Value>,
     pub(super) tokens: BTreeMap<String, User>,
     pub(super) faults: Faults,
@@ -126,7 +126,7 @@ impl Cluster {
         self
     }
 
-    /// Serves the kind of an aggregated API server, with an OpenAPI v3 document that describes its types.
+    /// Serves the kind of an aggregated API server, with an `OpenAPI` v3 document that describes its types.
     #[must_use]
     pub fn aggregating(mut self, api_version: &str, kind: &str, document: Value) -> Self {
         let kind = Kind::unknown(api_version, kind, true).with_openapi(&document);

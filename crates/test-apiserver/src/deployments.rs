@@ -1,4 +1,4 @@
-//! The Deployment controller: it creates and scales ReplicaSets, and writes the status. Pods are counted, not
+//! The Deployment controller: it creates and scales `ReplicaSets`, and writes the status. Pods are counted, not
 //! created; they become ready only with [`Cluster::nodes`].
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const APPS: &str = "apps";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 impl Cluster {
-    /// Reconciles every Deployment and its ReplicaSets.
+    /// Reconciles every Deployment and its `ReplicaSets`.
     pub(super) fn roll_out(&mut self) {
         let deployments: Vec<Value> =
             self.store.list(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
@@ -146,7 +146,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes a Deployment that waits for its ReplicaSets to be deleted or orphaned.
+    /// Deletes a Deployment that waits for its `ReplicaSets` to be deleted or orphaned.
     fn dismantle(&mut self, deployment: &Value) {
         let finalizers = deployment["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
@@ -166,7 +166,7 @@ impl Cluster {
         self.ask("PUT", &format!("{root}/deployments/{}", text(deployment, "/metadata/name")), &free);
     }
 
-    /// Deletes ReplicaSets whose Deployment is deleted.
+    /// Deletes `ReplicaSets` whose Deployment is deleted.
     fn collect_garbage(&mut self) {
         let orphaned: Vec<Value> = self
             .store

@@ -1,4 +1,4 @@
-//! Discovery (plain and aggregated), OpenAPI documents, version and readiness.
+//! Discovery (plain and aggregated), `OpenAPI` documents, version and readiness.
 
 use std::collections::BTreeSet;
 

@@ -56,7 +56,7 @@ pub(super) fn daemon_set(object: &mut Value) {
     default(spec, "revisionHistoryLimit", || json!(10));
 }
 
-/// ReplicaSets and ReplicationControllers; the selector of the latter defaults to the labels of the template.
+/// `ReplicaSets` and `ReplicationControllers`; the selector of the latter defaults to the labels of the template.
 pub(super) fn replica_set(object: &mut Value) {
     let spec = below(object, "spec");
     pods::template(below(spec, "template"));

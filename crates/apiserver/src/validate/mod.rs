@@ -184,7 +184,7 @@ fn frozen(live: &Value, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The errors of a PersistentVolumeClaim.
+/// The errors of a `PersistentVolumeClaim`.
 fn claim(object: &Value) -> Vec<Cause> {
     const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let mut causes = Vec::new();

@@ -1,4 +1,4 @@
-//! Ingresses and NetworkPolicies.
+//! Ingresses and `NetworkPolicies`.
 
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ fn backend(backend: &Value, at: &str) -> Option<Cause> {
     }
 }
 
-/// The errors of a NetworkPolicy.
+/// The errors of a `NetworkPolicy`.
 pub(super) fn policy(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {

@@ -38,7 +38,7 @@ fn causes(rule: &Value, at: &str, namespaced: bool) -> Vec<Cause> {
     causes
 }
 
-/// The errors of a RoleBinding or ClusterRoleBinding.
+/// The errors of a `RoleBinding` or `ClusterRoleBinding`.
 pub(super) fn binding(kind: &str, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kinds: &[&str] = if kind == "RoleBinding" { &["Role", "ClusterRole"] } else { &["ClusterRole"] };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::failure::Cause;
 use super::text;
 
-/// The errors of a HorizontalPodAutoscaler.
+/// The errors of a `HorizontalPodAutoscaler`.
 pub(super) fn autoscaler(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let number = |key: &str| object.pointer(&format!("/spec/{key}")).and_then(Value::as_i64);
@@ -29,7 +29,7 @@ pub(super) fn autoscaler(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The errors of a PodDisruptionBudget.
+/// The errors of a `PodDisruptionBudget`.
 pub(super) fn budget(object: &Value) -> Vec<Cause> {
     let field = |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| !value.is_null());
     let keys = ["minAvailable", "maxUnavailable"];

@@ -1,4 +1,4 @@
-//! Schedules of CronJobs.
+//! Schedules of `CronJobs`.
 //!
 //! Facts: five fields (minute, hour, day of the month, month, day of the week), each a list of `*`, `?`, numbers, names or
 //! ranges with an optional step; or a descriptor such as `@daily`. The messages are those of a real API server.

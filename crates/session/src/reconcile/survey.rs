@@ -60,7 +60,7 @@ impl Session {
                     }
                 }
                 Err(why) => {
-                    surveyed.warnings.push(format!("{cluster}: decided without what is there: {why}"))
+                    surveyed.warnings.push(format!("{cluster}: decided without what is there: {why}"));
                 }
             }
         }
