@@ -142,7 +142,7 @@ fn packed() -> Option<Vec<u8>> {
     let mut seed = format!("file refs/heads/main\n{tip}\n{BETWEEN}rev main~1").into_bytes();
     for entry in fs::read_dir(packs).ok()?.filter_map(Result::ok) {
         let name = entry.file_name().into_string().ok()?;
-        if name.ends_with(".pack") || name.ends_with(".idx") {
+        if name.rsplit_once('.').is_some_and(|(_, kind)| ["pack", "idx"].contains(&kind)) {
             seed.extend_from_slice(format!("{BETWEEN}file objects/pack/{name}\n").as_bytes());
             seed.extend_from_slice(&fs::read(entry.path()).ok()?);
         }

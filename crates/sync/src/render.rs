@@ -29,7 +29,7 @@ impl Round<'_> {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
-                sessions.put(opened, session, None);
+                sessions.put(opened, session);
                 Err(stop)
             }
         }

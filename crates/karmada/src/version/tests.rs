@@ -76,7 +76,8 @@ fn backports_count() {
 #[test]
 fn each_row_begins_with_its_release() {
     type Holds = fn(&Behaviour) -> bool;
-    let rows: [(u8, &[(&str, &str)], Holds); 21] = [
+    type Row = (u8, &'static [(&'static str, &'static str)], Holds);
+    let rows: [Row; 21] = [
         (1, &[("1.15.9", "1.16.0")], |b| b.division == Division::Webster),
         (2, &[("1.17.5", "1.18.0")], |b| b.model_estimate == ModelEstimate::ByNode),
         (3, &[("1.15.9", "1.16.0")], |b| b.zero_replicas == ZeroReplicas::Nowhere),

@@ -100,7 +100,9 @@ impl<'h> Memory<'h> {
     /// The names of all parts.
     fn all_parts(&self) -> BTreeSet<String> {
         let data = self.index["data"].as_object().into_iter().flatten();
-        let listed = data.filter(|(key, _)| *key == "parts" || key.ends_with(".parts"));
+        let listed = data.filter(|(key, _)| {
+            *key == "parts" || key.rsplit_once('.').is_some_and(|(_, last)| last == "parts")
+        });
         let names = listed.filter_map(|(_, names)| names.as_str()).flat_map(str::split_whitespace);
         names.map(str::to_owned).collect()
     }
