@@ -10,8 +10,10 @@ use crate::sandbox::Sandbox;
 const TWO_SCREENS: usize = 80;
 
 /// Examples that the test does not run, with the reason.
-const NOT_RUN: [(&str, &str); 1] =
-    [("federate sync --context hub --namespace platform", "it runs until it is stopped")];
+const NOT_RUN: [(&str, &str); 2] = [
+    ("federate sync --context hub --namespace platform", "it runs until it is stopped"),
+    ("federate install --context hub", "`tests/live` runs it"),
+];
 
 /// The standard output of a command.
 fn output(arguments: &[&str]) -> String {

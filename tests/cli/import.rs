@@ -258,7 +258,7 @@ fn invalid_options_are_refused() {
         ("import -f live.yaml --policy p --as karmada", "Karmada's policies select objects by themselves"),
         ("import -f live.yaml --cluster m1 --as kubefleet", "KubeFleet's placements select objects"),
         ("import -f live.yaml --policy p --enable", "add --as kubefed"),
-        ("import -f live.yaml --policy p --as kubefed", "holds its own placement"),
+        ("import -f live.yaml --policy p --as kubefed", "a federated object contains its placement"),
         ("import -f live.yaml --as kubefed -i", "leave out --in-place"),
         ("import -f - --policy p -i", "cannot write back to standard input"),
         ("import -f absent.yaml --policy p", "absent.yaml: No such file"),
