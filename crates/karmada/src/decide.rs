@@ -133,7 +133,8 @@ pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster])
         return Vec::new();
     }
     let eligibility = policy.eligibility(clusters);
-    let unknown = clusters.iter().enumerate().filter(|(at, c)| c.capacity.is_none() && eligibility.selects(*at));
+    let unknown =
+        clusters.iter().enumerate().filter(|(at, c)| c.capacity.is_none() && eligibility.selects(*at));
     unknown.map(|(_, cluster)| cluster).collect()
 }
 

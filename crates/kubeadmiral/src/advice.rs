@@ -36,7 +36,9 @@ pub(super) fn without_capacity<'c>(policy: &Policy<'_>, clusters: &'c [Cluster])
     let spec = &policy.spec;
     let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.cluster_preferences.weights;
     let unknown = clusters.iter().enumerate().filter(|(at, c)| {
-        c.joined && c.capacity.is_none() && (!policy.cluster_preferences.names || policy.cluster_preferences.named[*at])
+        c.joined
+            && c.capacity.is_none()
+            && (!policy.cluster_preferences.names || policy.cluster_preferences.named[*at])
     });
     if weighs { unknown.map(|(_, cluster)| cluster).collect() } else { Vec::new() }
 }
