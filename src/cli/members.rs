@@ -22,7 +22,7 @@ mod progress;
 /// What a survey found; nothing where no cluster is reached.
 #[cfg(not(feature = "live"))]
 #[derive(Default)]
-pub(super) struct Surveyed;
+pub(super) struct Surveyed {}
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -216,9 +216,9 @@ impl Members<'_> {
     }
 
     #[cfg(not(feature = "live"))]
-    #[expect(clippy::unused_self, reason = "no cluster is reached")]
+    #[expect(clippy::unnecessary_wraps, reason = "it stands for one that can fail")]
     fn survey(&self, _: &Servers<'_>, _: &mut Session, _: &Inventory) -> Result<Surveyed, Fault> {
-        Ok(Surveyed)
+        Ok(Surveyed {})
     }
 }
 

@@ -163,7 +163,8 @@ impl RepoArgs {
         }
     }
 
-    /// Whether it is said which plan is the scheduler's memory, or that there is none.
+    /// Whether an option selects the scheduler's memory.
+    #[cfg(feature = "live")]
     pub(super) fn names_memory(&self) -> bool {
         self.fresh || self.previous.is_some()
     }
