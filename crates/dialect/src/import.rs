@@ -24,8 +24,11 @@ pub struct Importer {
     pub note: Option<&'static str>,
     /// What is sent in place of an object of the repo (the first one), given the live object: with the fields
     /// that stay as they run. `None` where nothing stays.
-    pub retain: Option<fn(&Repo, &Object, &Object) -> Option<Value>>,
+    pub retain: Option<Retain>,
 }
+
+/// The object that a control plane sends in place of one of the repo (the first), given the live object.
+pub type Retain = fn(&Repo, &Object, &Object) -> Option<Value>;
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
