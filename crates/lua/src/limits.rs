@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Steps of one run. A script of a hundred lines over a large object takes some thousands.
-const STEPS: u64 = 10_000_000;
+const STEPS: u64 = 5_000_000;
 
 /// Bytes of one machine.
 pub(crate) const MEMORY: usize = 32 << 20;
