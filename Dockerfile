@@ -1,12 +1,14 @@
-# Builds the binary, then leaves everything but the binary and git behind.
+# Builds the binary, then keeps only the binary and git.
 FROM rust:1.95-slim-bookworm AS build
+# The binary names the crates that it was built from; docs/security.md says how to read them.
+RUN cargo install cargo-auditable --version 0.7.7 --locked
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY src src
 # Tests and benchmarks are not built here, so the manifest must not ask for their files.
 RUN sed -i '/^\[\[\(bench\|example\|test\)]]/,/^$/d' Cargo.toml \
-    && cargo build --profile dist --locked --bin federate \
+    && cargo auditable build --profile dist --locked --bin federate \
     && strip target/dist/federate
 
 FROM debian:bookworm-slim

@@ -1,6 +1,6 @@
-# How to work here; `.ci/run` runs the same steps.
+# Recipes for development; `.ci/run` runs the same steps.
 
-# All that CI checks; `.ci/run STEP…` runs some of it.
+# All checks of CI; `.ci/run STEP…` runs some of them.
 all: format lint test deny example action
 
 format:
@@ -15,7 +15,7 @@ test:
 deny:
     cargo deny check licenses bans sources
 
-# The example, as the README renders it.
+# Renders the example of the README and compares the result.
 example:
     rm -rf out
     cargo run --release --locked -- render examples/repo --out out
@@ -33,7 +33,7 @@ conformance part="":
 case id folder="":
     cargo test --quiet --test conformance -- --case {{id}} {{folder}}
 
-# Random requests to a real API server and to the one of the tests; shows where the answers differ.
+# Sends random requests to a real API server and to the one for tests, and shows where the answers differ.
 compare-apiserver kubeconfig *arguments="":
     cargo run --quiet -p federate-test-apiserver --example compare -- {{kubeconfig}} {{arguments}}
 
@@ -41,7 +41,7 @@ compare-apiserver kubeconfig *arguments="":
 readable-diffs:
     git config diff.recorded-cases.textconv "gzip -dc"
 
-# Writes generated files anew: schemas and rendered examples.
+# Updates generated files: schemas, rendered examples and the outputs in documents.
 update:
     UPDATE_SCHEMAS=1 cargo test --test schemas
     UPDATE_EXAMPLES=1 cargo test --test cli examples
@@ -50,7 +50,7 @@ update:
 bench:
     cargo bench
 
-# Runs every fuzz target for so many seconds each: `just fuzz`, and `just fuzz-long` for hours.
+# Runs every fuzz target for this number of seconds: `just fuzz`, and `just fuzz-long` for hours.
 fuzz seconds="60" *targets="":
     fuzz/run {{seconds}} {{targets}}
 

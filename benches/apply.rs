@@ -1,8 +1,8 @@
 //! Applying 1,000 objects to each of 10 clusters, and again with nothing changed, as whole processes.
 //!
-//! The yardstick is `kubectl apply --server-side` of the same objects against the same server, where kubectl
-//! is installed (without its validation, for which the servers have no schemas). The servers run in this
-//! process; `FEDERATE_BENCH_RUNS` says how often each is measured.
+//! The baseline is `kubectl apply --server-side` of the same objects against the same server, if kubectl is
+//! installed (without its validation, because the servers have no schemas). The servers run in this process;
+//! `FEDERATE_BENCH_RUNS` sets the number of runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use federate_test_apiserver::Fleet;
 
-// As in the binary, whose rules the servers follow.
+// As in the binary; the servers use the same rules.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const CLUSTERS: usize = 10;
-/// A Deployment, a Service and a `ConfigMap` each; with their namespaces 1,000 objects in a cluster.
+/// A Deployment, a Service and a `ConfigMap` each; with their namespaces, 1,000 objects per cluster.
 const APPS: usize = 330;
 const NAMESPACES: usize = 10;
 
@@ -58,7 +58,7 @@ fn names() -> Vec<String> {
     (0..CLUSTERS).map(|number| format!("member-{number}")).collect()
 }
 
-/// Empty clusters, and the way to them.
+/// Empty clusters, and a kubeconfig for them.
 fn serve(folder: &Path) -> Fleet {
     let names = names();
     let fleet = Fleet::start(&names.iter().map(String::as_str).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 //! Committing a rendered tree to a branch: 100 clusters of 3,000 objects, 300,000 files of 1.2 KB.
 //!
-//! The yardstick is `git add -A && git commit` of the same files, for 90,000 of them.
-//! `FEDERATE_BENCH_DIR` says where to write (default: the folder for temporary files).
+//! The baseline is `git add -A && git commit` of the same files, for 90,000 of them. `FEDERATE_BENCH_DIR`
+//! sets the folder for files (default: the folder for temporary files).
 
 #![allow(clippy::unwrap_used)] // A benchmark that cannot set up its input has nothing better to do.
 
@@ -23,7 +23,7 @@ fn main() {
     divan::main();
 }
 
-/// A tenth of the objects differs by region, of which there are five. `edit` is in the text of one.
+/// A tenth of the objects differs between five regions. `edit` is part of the text of one object.
 fn rendered(objects: usize, edit: &str) -> (Plan, Tree) {
     let clusters: Vec<ClusterName> = (0..100).map(|c| format!("member-{c:03}").into()).collect();
     let mut plan = Plan::default();
@@ -73,7 +73,7 @@ fn repository() -> TempDir {
     scratch
 }
 
-/// What the command does, but for rendering.
+/// What the command does, except rendering.
 fn commit(folder: &Path, (plan, tree): &(Plan, Tree)) -> bool {
     let repository = Repository::open(folder).unwrap();
     let layout = Layout::parse("rendered", Folder::default()).unwrap();

@@ -1,7 +1,7 @@
-//! How long comparing takes: `cargo bench --bench diff`.
+//! Measures comparisons: `cargo bench --bench diff`.
 //!
-//! Two renderings of 1,000 Deployments in five versions for 100 clusters, with one of them changed or all;
-//! and the fields in which two manifests differ.
+//! Two renderings of 1,000 Deployments in five versions for 100 clusters, with one or all of them changed;
+//! and the changed fields of two manifests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark fails loudly")]
 
@@ -27,7 +27,7 @@ fn deployment(app: usize, registry: usize, tag: &str) -> Value {
     ]}}}})
 }
 
-/// What is rendered; the first `changed` apps have another tag.
+/// The rendered objects; the first `changed` apps have another tag.
 fn manifests(changed: usize) -> Vec<Manifest> {
     let one = |app: usize, registry: usize| {
         let mut text = String::new();

@@ -1,5 +1,5 @@
-//! How fast scripts of a `ResourceInterpreterCustomization` answer: five operations about each of a thousand
-//! objects, one after the other.
+//! Measures scripts of a `ResourceInterpreterCustomization`: five operations on each of a thousand objects,
+//! one after the other.
 
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 

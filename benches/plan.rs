@@ -1,7 +1,7 @@
-//! How long decisions take: `cargo bench --bench plan`.
+//! Measures decisions: `cargo bench --bench plan`.
 //!
-//! One workload over 1,000 clusters for each way of dividing, policies compiled beforehand; and
-//! reading a repo of 1,000 objects.
+//! One workload over 1,000 clusters for each way to divide replicas, with compiled policies; and reading a
+//! repo of 1,000 objects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark fails loudly")]
 
@@ -63,7 +63,7 @@ fn fleet(scheduling: &str, apps: usize) -> Session {
     Session::of_files(files, Config::default(), Options::default())
 }
 
-/// The only decision of a dialect, policies compiled beforehand.
+/// The only decision of a dialect, with compiled policies.
 fn decide(bencher: Bencher<'_, '_>, dialect: &str, session: &Session) {
     assert!(!session.plan().placements[0].clusters.is_empty());
     let engine = session.engine();
@@ -150,14 +150,14 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), Options::default()));
 }
 
-/// Everything but reading files: compile policies and decide about 1,000 workloads on 1,000 clusters.
+/// Everything except reading files: compiles policies and decides about 1,000 workloads on 1,000 clusters.
 #[divan::bench]
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
     let session = fleet(SCHEDULING[2].1, 1000);
     bencher.bench_local(|| session.engine().plan());
 }
 
-/// One template of 10,000 edited, 1,000 clusters: the new plan.
+/// Plans again after an edit of one template of 10,000, with 1,000 clusters.
 #[divan::bench(sample_count = 20)]
 fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
     let mut session = fleet(SCHEDULING[2].1, 10_000);
@@ -169,7 +169,7 @@ fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A source of which one file is read again, with other replicas each time.
+/// A source that returns other replicas for one file each time.
 struct Edited(usize);
 
 impl Source for Edited {

@@ -1,7 +1,7 @@
 //! Publishing a rendered tree to a folder: 100 clusters of 900 objects, 90,000 files of 1.2 KB.
 //!
-//! `cp -r` of the result is the yardstick. `FEDERATE_BENCH_DIR` says where to write (default: the
-//! folder for temporary files), so that a RAM disk can be compared with a real one.
+//! The baseline is `cp -r` of the result. `FEDERATE_BENCH_DIR` sets the folder for files (default: the folder
+//! for temporary files), to compare a RAM disk with a real one.
 
 #![allow(clippy::unwrap_used)] // A benchmark that cannot set up its input has nothing better to do.
 
@@ -23,8 +23,8 @@ fn main() {
     divan::main();
 }
 
-/// Nine tenths of the objects are the same everywhere, the others differ by cluster. `edit` is in the
-/// text of every hundredth object.
+/// Nine tenths of the objects are the same in all clusters. `edit` is part of the text of every hundredth
+/// object.
 fn tree(edit: &str) -> Tree {
     let clusters: Vec<ClusterName> = (0..CLUSTERS).map(|c| format!("member-{c:03}").into()).collect();
     let mut plan = Plan::default();
@@ -75,7 +75,7 @@ fn open(dir: &Path) -> Folder {
     Folder::open(dir, &[], || {}).unwrap()
 }
 
-/// A scratch folder with the tree published to the folder returned beside it.
+/// A temporary folder with the tree published to the returned folder in it.
 fn published() -> (TempDir, PathBuf) {
     let scratch = scratch();
     let out = scratch.path().join("out");

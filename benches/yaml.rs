@@ -1,4 +1,4 @@
-//! How fast YAML is read and written, in bytes of Kubernetes manifests a second on one core.
+//! Measures reading and writing of YAML, in bytes of Kubernetes manifests per second on one core.
 
 use divan::Bencher;
 use divan::counter::BytesCount;

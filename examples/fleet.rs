@@ -1,12 +1,12 @@
-//! Writes a made-up repo of N apps for M clusters, to measure with.
+//! Generates a repo of N apps for M clusters, for measurements.
 //!
 //! ```text
 //! cargo run --release --example fleet -- 300 100 /tmp/fleet            # all on every cluster
 //! cargo run --release --example fleet -- 10000 1000 /tmp/fleet divided  # replicas by free resources
 //! ```
 //!
-//! Every app has a Deployment, a Service and a `ConfigMap` (with `divided` the Deployment alone), and
-//! each region its own image registry.
+//! Every app has a Deployment, a Service and a `ConfigMap` (with `divided` only the Deployment), and each
+//! region has its own image registry.
 
 use std::fmt::Write as _;
 use std::path::Path;

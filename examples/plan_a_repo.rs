@@ -1,4 +1,4 @@
-//! Where everything in a repo goes: `cargo run --example plan_a_repo -- examples/repo`.
+//! Prints where each object of a repo is placed: `cargo run --example plan_a_repo -- examples/repo`.
 
 use std::{env, path::Path};
 

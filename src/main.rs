@@ -1,8 +1,8 @@
-//! The `federate` command: one call, one exit code.
+//! The `federate` command.
 
 use std::process::ExitCode;
 
-// Objects are many small pieces, made and dropped by all cores.
+// Objects consist of many small allocations, made and freed by all cores.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,7 @@
-//! What the documents show is what the binary prints. Below `<!-- output: federate … -->` stands a
-//! fenced block with the output of that command, run at the project's root. Below
-//! `<!-- output: FILE: OLD → NEW; federate … -->` the examples are a git repository on its branch `main`, and
-//! FILE says NEW in place of OLD.
-//! `UPDATE_DOCUMENTATION=1 cargo test --test documentation` writes the blocks anew.
+//! Documents show the output of the binary. `<!-- output: federate … -->` is followed by a fenced block with
+//! the output of that command, run at the project's root. With `<!-- output: FILE: OLD → NEW; federate … -->`,
+//! the examples are a git repository on its branch `main`, and OLD is replaced by NEW in FILE.
+//! `UPDATE_DOCUMENTATION=1 cargo test --test documentation` updates the blocks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -10,14 +9,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Folders of documents, besides those of `DOCUMENTS`.
+/// Folders of documents, in addition to `DOCUMENTS`.
 const FOLDERS: [&str; 3] = ["docs", "docs/guides", "docs/reference"];
 const DOCUMENTS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "examples/repo/README.md"];
 const MARK: &str = "<!-- output: ";
 const OPEN: &str = "\n```text\n";
 const CLOSE: &str = "```\n";
 
-/// Runs a command in a folder that has nothing but the examples, and returns all it prints.
+/// Runs a command in a folder that contains only the examples, and returns all its output.
 fn output(command: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -37,7 +36,7 @@ fn output(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }
 
-/// Makes a git repository of the examples, and changes a file of it.
+/// Creates a git repository with the examples, and changes a file in it.
 fn change(examples: &Path, folder: &Path, edit: &str) {
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -58,7 +57,7 @@ fn change(examples: &Path, folder: &Path, edit: &str) {
     fs::write(folder.join(file), text.replace(old, new)).unwrap();
 }
 
-/// The document with every block as it should be, and the number of blocks.
+/// The document with updated blocks, and the number of blocks.
 fn current(text: &str) -> (String, usize) {
     let mut parts = text.split(MARK);
     let mut fresh = parts.next().unwrap_or_default().to_owned();
@@ -122,7 +121,7 @@ fn links(text: &str) -> Vec<String> {
     targets.filter(|target| !target.contains("://")).collect()
 }
 
-/// The anchor that a heading gets.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars()

@@ -1,13 +1,13 @@
-//! The layers: a crate depends only on crates of lower layers, the core on nothing that reads or writes. The
-//! compiler holds the code to the manifests; this holds the manifests to `docs/architecture.md`. And what no
-//! compiler says: files stay short, every module says what it is for, and nothing is called util.
+//! The layers: a crate only depends on crates of lower layers, and the core does no IO. The compiler checks
+//! the code against the crates' manifests; this test checks the manifests against `docs/architecture.md`. It
+//! also checks that files are short, that every module has a description, and that no module is called util.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates by layer, the lowest first. Those of one layer do not depend on each other.
+/// The crates by layer, from the lowest. Crates of one layer do not depend on each other.
 const LAYERS: [&[&str]; 11] = [
     &["yaml"],
     &["kubernetes"],
@@ -22,14 +22,14 @@ const LAYERS: [&[&str]; 11] = [
     &["federate"],
 ];
 
-/// The first layer that may read, write, or look at the clock: below it are pure functions.
+/// The first layer that may do IO or read the clock; lower layers are pure functions.
 const CORE: usize = 6;
 
-/// What nothing in the core may depend on.
+/// Crates that the core must not depend on.
 const IMPURE: [&str; 9] =
     ["clap", "git2", "hyper", "indicatif", "kube", "notify", "rustix", "tempfile", "tokio"];
 
-/// Lines a file may have, tests included.
+/// The largest number of lines in a file, including tests.
 const LONGEST: usize = 500;
 
 fn root() -> &'static Path {
@@ -46,7 +46,7 @@ fn crates() -> Vec<(String, PathBuf)> {
     all
 }
 
-/// The names below `[dependencies]`.
+/// The names in `[dependencies]`.
 fn dependencies(folder: &Path) -> Vec<String> {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
     let lines = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);

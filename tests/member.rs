@@ -1,4 +1,4 @@
-//! What is done in a member cluster, through the engine: each dialect's whole way from a repo to a deed.
+//! Actions in member clusters, through the engine: for each dialect, from a repo to the action.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,12 +14,12 @@ use federate_repo::{Config, File};
 use federate_session::{Options, Session};
 use serde_json::{Value, json};
 
-/// What is done in `cluster` about the object of `kind`, of which `live` is there.
+/// The action in `cluster` about the object of `kind`, given the live one.
 fn reconcile(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Action> {
-    act_among(repo, kind, cluster, live, Live::default())
+    reconcile_among(repo, kind, cluster, live, Live::default())
 }
 
-fn act_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
+fn reconcile_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
     let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
     let options = Options { observed: all, ..Options::default() };
     let session = Session::of_files(vec![file], Config::default(), options);
@@ -67,11 +67,11 @@ fn karmada_creates_updates_and_deletes_its_own() {
     let mut drifted = sent.clone();
     drifted["data"]["k"] = json!("w");
     drifted["metadata"]["labels"]["own"] = json!("1");
-    let Some(SyncOp::Update(mended)) = reconcile(KARMADA, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
+    let Some(SyncOp::Update(fixed)) = reconcile(KARMADA, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
     else {
         panic!("not updated")
     };
-    assert_eq!((&mended["data"]["k"], &mended["metadata"]["labels"]["own"]), (&json!("v"), &json!("1")));
+    assert_eq!((&fixed["data"]["k"], &fixed["metadata"]["labels"]["own"]), (&json!("v"), &json!("1")));
     let gone = reconcile(KARMADA, "ConfigMap", "m2", Some(&sent)).unwrap();
     assert!(matches!(gone.op, SyncOp::Delete(options) if options["propagationPolicy"] == "Background"));
 }
@@ -119,11 +119,11 @@ fn kubefleet_applies_and_leaves_what_others_added() {
     assert_eq!(reconcile(KUBEFLEET, "ConfigMap", "m1", Some(&sent)).unwrap().op, SyncOp::Nothing);
     let mut drifted = sent.clone();
     drifted["data"] = json!({"k": "w", "own": "1"});
-    let Some(SyncOp::Update(mended)) = reconcile(KUBEFLEET, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
+    let Some(SyncOp::Update(fixed)) = reconcile(KUBEFLEET, "ConfigMap", "m1", Some(&drifted)).map(|a| a.op)
     else {
         panic!("not updated")
     };
-    assert_eq!(mended["data"], json!({"k": "v", "own": "1"}));
+    assert_eq!(fixed["data"], json!({"k": "v", "own": "1"}));
     let server_side = KUBEFLEET.replace("ClientSideApply", "ServerSideApply");
     let applied = reconcile(&server_side, "ConfigMap", "m1", Some(&drifted)).unwrap();
     assert!(matches!(applied.op, SyncOp::Apply { manager: "work-api-agent", force: true, .. }));
@@ -137,7 +137,7 @@ fn kubefleet_names_its_owner_where_the_member_has_one() {
     let among = |body: Option<&Value>| {
         let mut live = Live::default();
         live.insert("m1".into(), vec![Object::of(work.clone(), "live")]);
-        act_among(KUBEFLEET, "ConfigMap", "m1", body, live)
+        reconcile_among(KUBEFLEET, "ConfigMap", "m1", body, live)
     };
     let sent = created(among(None));
     assert_eq!(sent["metadata"]["ownerReferences"][0]["uid"], "u");
@@ -146,6 +146,58 @@ fn kubefleet_names_its_owner_where_the_member_has_one() {
         json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}]);
     let refused = among(Some(&owned)).unwrap();
     assert_eq!((refused.op, refused.status), (SyncOp::Nothing, "CoOwnershipDisallowed"));
+}
+
+/// The repo above with one more placement, for the cluster that has the label with the name `m2`, and an override
+/// that writes the label into the object.
+const BY_MEMBER_NAME: &str = "
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: named}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: named}, stringData: {cluster: none}}
+---
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterResourcePlacement
+metadata: {name: named}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: Namespace, name: named}]
+  policy:
+    placementType: PickAll
+    affinity:
+      clusterAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          clusterSelectorTerms: [{labelSelector: {matchLabels: {kubernetes-fleet.io/member-name: m2}}}]
+---
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ResourceOverride
+metadata: {name: o, namespace: named}
+spec:
+  resourceSelectors: [{group: '', version: v1, kind: Secret, name: s}]
+  policy:
+    overrideRules:
+      - clusterSelector: {clusterSelectorTerms: []}
+        jsonPatchOverrides:
+          - op: add
+            path: /metadata/labels
+            value: {name: '${MEMBER-CLUSTER-LABEL-KEY-kubernetes-fleet.io/member-name}'}
+";
+
+#[test]
+fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
+    let repo = format!("{KUBEFLEET}{BY_MEMBER_NAME}");
+    let secret = |release: &str| {
+        let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+        let mut config = Config::default();
+        let settings = [("version".to_owned(), json!(release))].into_iter().collect();
+        config.dialects.insert("kubefleet".to_owned(), settings);
+        let session = Session::of_files(vec![file], config, Options::default());
+        let manifests = &session.rendering().manifests;
+        let of = manifests.iter().find(|manifest| manifest.object.kind == "Secret")?;
+        Some((of.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), of.text.to_string()))
+    };
+    assert_eq!(secret("0.3.0"), None);
+    let (clusters, text) = secret("0.3.1").expect("a manifest");
+    assert!(clusters == ["m2"] && text.contains("name: m2"), "{clusters:?} {text}");
 }
 
 const FEDERATION: &str = "

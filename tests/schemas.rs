@@ -1,5 +1,4 @@
-//! The schemas in `schemas/` are those of the Rust types. `UPDATE_SCHEMAS=1 cargo test --test schemas`
-//! writes them anew.
+//! The schemas in `schemas/` match the Rust types. `UPDATE_SCHEMAS=1 cargo test --test schemas` updates them.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +17,7 @@ fn current<T: JsonSchema>(name: &str) {
     kept(&format!("schemas/{name}"), &(serde_json::to_string_pretty(&schema_for!(T)).unwrap() + "\n"));
 }
 
-/// Checks that a file says just that, or lets it.
+/// Checks the content of a file, or updates it.
 fn kept(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {

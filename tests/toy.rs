@@ -1,7 +1,8 @@
-//! A control plane of our own, in one file and without a word of it anywhere else, is planned, rendered, explained
-//! and compared through the library's public types: what it takes to add a dialect.
+//! What it takes to add a dialect: a control plane in one file, which nothing else knows, is planned, rendered,
+//! explained and compared through the public types of the library.
 //!
-//! It has clusters (`Place`) and no policies: a template goes to the clusters whose name its label `to` begins.
+//! It has clusters (`Place`) and no policies: a template goes to the clusters whose names start with its label
+//! `to`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
@@ -93,6 +94,8 @@ impl ControlPlane for Toys<'_> {
             clusters: self.0.clusters.iter().map(verdict).collect(),
             placement: placed?.clone(),
             rewritten: None,
+            deletion_progress: None,
+            rollout: None,
         })
     }
 }

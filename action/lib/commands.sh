@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# One function a stage: it runs federate for one path and leaves its results in $results/<number>.
+# One function per stage: each runs federate for one path and writes its results to $results/<number>.
 
-# Sees that there is a federate: that of the PATH, or one built in the action's own folder.
+# Makes sure that federate is installed: uses the one in the PATH, or builds it in the action's folder.
 find_binary() {
   command -v federate >/dev/null 2>&1 && return 0
   echo "::group::building federate"
-  # From its own folder, where rust-toolchain.toml names the toolchain.
-  (cd "$GITHUB_ACTION_PATH" && cargo install --quiet --locked --path .) || fail "federate cannot be built"
+  # In the action's folder, whose rust-toolchain.toml selects the toolchain.
+  (cd "$GITHUB_ACTION_PATH" && cargo install --quiet --locked --path .) || fail "federate could not be built"
   export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
   echo "::endgroup::"
 }
 
-# run OUT COMMAND…: sets code; what federate says of errors goes to $scratch/errors and to the log.
+# run OUT COMMAND…: sets code; error messages go to $scratch/errors and to the log.
 run() {
   local result=$1
   shift
@@ -26,7 +26,7 @@ unexplained() {
   tell error "$1 failed for $path: $(head -c 2000 "$scratch/errors")"
 }
 
-# Findings; sets checked to the exit code and explained to whether the errors are among them.
+# Checks for findings; sets checked to the exit code, and explained to whether the findings include the errors.
 stage_check() {
   run "$mine/check.json" check ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
   raise "$code"
@@ -42,13 +42,13 @@ stage_check() {
     quote "$mine/findings.txt"
   elif [ "$code" -gt 1 ]; then
     unexplained check
-    say "cannot be checked"
+    say "could not be checked"
     return 0
   fi
   say "$(jq -s -r -f "$here/lib/verdict.jq" "$mine/findings")"
 }
 
-# The plan, for later steps; and as a table for people when it is asked for.
+# Writes the plan for later steps, and prints it as a table if requested.
 stage_plan() {
   run "$mine/plan.json" plan ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} ${head:+"--rev=$head"} -o json -- "$path"
   raise "$code"
@@ -62,14 +62,14 @@ stage_plan() {
   quote "$mine/plan.txt"
 }
 
-# The differences from the base; sets differences to none, some or unknown.
+# Compares with the base; sets differences to none, some or unknown.
 stage_diff() {
   local arguments
   differences=none
   find_base
   [ -n "$base" ] || return 0
   arguments=(diff ${more[@]+"${more[@]}"} ${memory[@]+"${memory[@]}"} "--from=$base" ${head:+"--to=$head"} -o markdown)
-  # What can be shown in spite of errors helps to review.
+  # A partial diff still helps reviewers.
   case " ${more[*]-} " in
     *" --keep-going "*) ;;
     *) arguments+=(--keep-going) ;;
@@ -88,19 +88,19 @@ stage_diff() {
       ;;
     *)
       differences=unknown
-      say "not wholly comparable with ${base:0:10}"
+      say "only partly comparable with ${base:0:10}"
       unexplained diff
       ;;
   esac
   diffs=$diffs${diffs:+$'\n'}$mine/diff.md
 }
 
-# What the differences come to, as their heading says it.
+# The summary of the differences from their heading.
 headline() {
   awk 'sub(/^### federate: /, ": ") { print; exit }' "$mine/diff.md"
 }
 
-# Renders into a folder; what changed is read from the folder, not from what is said about it.
+# Renders to a folder; changes are read from the folder, not from the output.
 stage_render() {
   local folder before=$scratch/before
   folder=$(own_place "$out" "$path")
@@ -122,7 +122,7 @@ stage_render() {
   fi
 }
 
-# Commits to the branch. Nothing is, when check has found errors and is not told to go on.
+# Commits to the branch, unless check found errors and --keep-going is not set.
 stage_commit() {
   local folder arguments
   folder=$(own_place "$branch_path" "$path")
@@ -154,7 +154,7 @@ stage_commit() {
   say "$(jq -s -r -f "$here/lib/committed.jq" "$mine/branches")"
 }
 
-# Runners have no name to commit by: the one GitHub gives its own.
+# Runners have no committer: use the identity of GitHub's own actions.
 author() {
   checkout_git config user.email >/dev/null 2>&1 && return 0
   export GIT_AUTHOR_NAME=${GIT_AUTHOR_NAME:-github-actions[bot]}

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The comment on the pull request: created once, then updated in place.
 
-# Waits longer than this are not worth a runner's time.
+# The longest wait in seconds.
 longest_wait=60
 
 # header NAME: of the last answer, without the line end.
@@ -16,7 +16,7 @@ request() {
   [ -z "${3:-}" ] || body=(--header 'Content-Type: application/json' --data-binary "@$3")
   : >"$scratch/headers"
   : >"$scratch/answer"
-  # The token goes by a file: arguments can be read by everyone on the machine.
+  # The token is passed in a file, because all users of the machine can read arguments.
   status=$(curl --silent --show-error --connect-timeout 10 --max-time 60 --request "$1" \
     --header "@$scratch/authorization" --header 'Accept: application/vnd.github+json' \
     --header 'X-GitHub-Api-Version: 2022-11-28' ${body[@]+"${body[@]}"} \
@@ -34,7 +34,7 @@ pause() {
   [ "${#seconds}" -lt 6 ] && [ "$seconds" -le "$longest_wait" ] && sleep "$seconds"
 }
 
-# Whether the last answer says "not now" rather than "no". GitHub's secondary limits are a 403 with Retry-After.
+# Whether the last answer asks to retry. GitHub's secondary rate limits return 403 with Retry-After.
 busy() {
   case $status in
     429 | 5?? | 000) return 0 ;;
@@ -57,8 +57,8 @@ api() {
   done
 }
 
-# Sets comment_id to our comment on the pull request, empty when there is none; fails when that cannot be known.
-# A stranger's comment is not ours, whatever it says: its author could change what stands there.
+# Sets comment_id to the action's comment on the pull request, empty if there is none; fails if that is unknown.
+# Comments of people without write access do not count, because their authors could change them.
 find_comment() {
   local page=1 count
   comment_id=
@@ -104,7 +104,7 @@ upsert() {
 # Prints the comment's text, below its marker.
 comment_text() {
   echo "$marker"
-  # Of several comments each says which it is.
+  # With several comments, each names its path.
   if [ "${#paths[@]}" -gt 1 ] || [ -n "$comment_key" ]; then
     printf '%s\n\n' "$(code "$path")${comment_key:+ $comment_key}"
   fi
@@ -115,7 +115,7 @@ comment_text() {
   else
     echo "federate: $(code "$path") has no differences from ${base:0:10}."
   fi
-  # New warnings are among the differences, old ones are not this pull request's.
+  # New warnings are part of the diff; old ones do not belong to this pull request.
   if [ "$checked" -gt 1 ] && [ -s "$mine/findings.txt" ]; then
     printf '\nfederate check: %s\n\n' "$(jq -s -r -f "$here/lib/verdict.jq" "$mine/findings")"
     indent 12 "$mine/findings.txt"
@@ -127,7 +127,7 @@ stage_comment() {
   local new=true api_url=${GITHUB_API_URL:-https://api.github.com} comments marker body said
   [ -n "$pull_request" ] && [ "$comment" = true ] && [ -n "$base" ] || return 0
   if [ -z "$token" ]; then
-    tell warning "there is no token to comment with"
+    tell warning "no comment: the input \`token\` is empty"
     return 0
   fi
   command -v curl >/dev/null 2>&1 || fail "curl is not installed on this runner, and comments need it"

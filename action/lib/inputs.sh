@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Inputs and event, read once into variables. Nothing of them is ever evaluated.
+# Reads the inputs and the event into variables. They are never evaluated as code.
 
 # boolean NAME VALUE: fails unless it is one.
 boolean() {
@@ -14,7 +14,7 @@ event() {
   jq -r "$1 // empty" "$event_file"
 }
 
-# Sets paths: one a line, without the blanks around them and without a closing slash.
+# Sets paths: one per line, without surrounding spaces and trailing slashes.
 read_paths() {
   local line
   paths=()
@@ -36,11 +36,11 @@ separate_paths() {
   [ "${#paths[@]}" -gt 1 ] || return 0
   for one in "${paths[@]}"; do
     case /$one/ in
-      //* | */../* | */./*) fail "of several \`paths\` each must be plain and relative to be written: $one" ;;
+      //* | */../* | */./*) fail "with several \`paths\`, each must be a plain relative path: $one" ;;
     esac
     for other in "${paths[@]}"; do
       case $other in
-        "$one"/*) fail "of several \`paths\` none may lie in another to be written: $other lies in $one" ;;
+        "$one"/*) fail "with several \`paths\`, none may be inside another: $other is inside $one" ;;
       esac
     done
   done
@@ -55,7 +55,7 @@ own_place() {
   fi
 }
 
-# Sets what the one who wrote the workflow asked for.
+# Sets the variables from the inputs of the workflow.
 read_inputs() {
   command=${INPUT_COMMAND:-auto}
   base_wanted=${INPUT_BASE:-}
@@ -66,7 +66,7 @@ read_inputs() {
   out=${INPUT_OUT:-rendered}
   comment=${INPUT_COMMENT:-true}
   comment_key=${INPUT_COMMENT_KEY:-}
-  # Not exported: neither federate nor a build of it need know it.
+  # Not exported, so that neither federate nor its build can read it.
   token=${INPUT_TOKEN:-}
   unset INPUT_TOKEN
   # Blanks and line ends separate; `read` reports the end of its input as a failure.
@@ -77,7 +77,7 @@ read_inputs() {
   read_paths
 }
 
-# Sets what the event is about.
+# Sets the variables from the event.
 read_event() {
   event_name=${GITHUB_EVENT_NAME:-}
   event_file=${GITHUB_EVENT_PATH:-}

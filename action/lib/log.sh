@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What goes to the log. Text of the repo may be a stranger's: the runner must find no commands in it.
+# Output to the log. Text from the repo is untrusted: the runner must not find commands in it.
 
-# A word that no text can have foreseen.
+# A word that no text can predict.
 random_word() {
   od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
@@ -13,7 +13,7 @@ quote() {
   word=federate-$(random_word)
   echo "::stop-commands::$word"
   cat "$1"
-  # A last line without its end would swallow the word.
+  # A last line without a line break would hide the word.
   [ -z "$(tail -c 1 "$1")" ] || echo
   echo "::$word::"
 }
@@ -31,14 +31,14 @@ tell() {
   printf '::%s title=federate::%s\n' "$1" "$(data "$2")"
 }
 
-# fail MESSAGE: what the one who wrote the workflow must put right.
+# fail MESSAGE: an error that the author of the workflow must fix.
 fail() {
   tell error "$1"
   output exit-code 2
   exit 2
 }
 
-# raise CODE: the highest exit code is the step's.
+# raise CODE: the step ends with the highest exit code.
 raise() {
   [ "$1" -le "$worst" ] || worst=$1
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the step leaves behind: the job summary, the outputs, and the Markdown that comments share with them.
+# The results of the step: the job summary, the outputs, and the Markdown that comments share with them.
 
-# say WORDS: adds to what came out for this path.
+# say WORDS: adds to the result of this path.
 say() {
   words=$words${words:+; }$1
 }
@@ -15,7 +15,7 @@ indent() {
     | (.[:$lines][] | "    " + (visible | .[0:300])), (.[$lines:][] | "    … (more in the log)")' "$2"
 }
 
-# A function of jq for text that is not ours.
+# A jq function for untrusted text.
 visible='
   def visible: gsub("[\u0001-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]"; "�");
   def references: visible
@@ -63,7 +63,7 @@ summarize() {
   local part=$scratch/part
   describe >"$part"
   if [ "$(($(wc -c <"$summary_file") + $(wc -c <"$part")))" -gt 1000000 ]; then
-    printf '%s\n\n' "## federate: $(code "$path")" "$(words_of "$words"); too long to be shown here." >"$part"
+    printf '%s\n\n' "## federate: $(code "$path")" "$(words_of "$words"); too long to show here." >"$part"
   fi
   cat "$part" >>"$summary_file"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Which revisions are compared, and how they come into a clone that is only as deep as the last commit.
+# The revisions to compare, and fetching them into a shallow clone.
 
 # Sets repository to the folder of the checkout around this path, empty when there is none, and prefix to the path in
 # it. Only `.git` makes a checkout: what else looks like a repository (HEAD, objects, refs, config) may be files of a
@@ -9,7 +9,7 @@ find_place() {
   prefix=$path/
   # A path that is only in the head revision is no folder here.
   [ ! -d "$path" ] || folder=$path
-  real=$(cd -- "$folder" && pwd -P) || fail "the folder $path cannot be opened"
+  real=$(cd -- "$folder" && pwd -P) || fail "cannot open the folder $path"
   repository=$real
   while [ ! -e "$repository/.git" ]; do
     [ "$repository" != / ] || { repository= && break; }
@@ -39,7 +39,7 @@ stays_inside() {
       esac
       ;;
   esac
-  fail "the path $path is a link that leads out of the checkout"
+  fail "the path $path is a link that points outside of the checkout"
 }
 
 # checkout_git ARGUMENT…: git in the checkout. Its config is the one of the workflow's checkout step; hooks, daemons and
@@ -63,7 +63,7 @@ origin() {
   esac
 }
 
-# What is said of a revision that is neither here nor to be had.
+# The message for a revision that is not in the clone and cannot be fetched.
 missing="is not in this clone and cannot be fetched from origin: check out with \`fetch-depth: 0\`"
 
 # resolve REV: sets found to the commit's id, fetching it when the clone lacks it.
@@ -136,7 +136,7 @@ push_base() {
   if resolve "$before"; then
     base=$found
   else
-    tell warning "nothing is compared: $before, which this push replaced, is neither in this clone nor at origin any more"
+    tell warning "nothing to compare with: $before, the commit before this push, is neither in this clone nor at origin"
   fi
 }
 
@@ -148,8 +148,8 @@ find_head() {
   head=$found
 }
 
-# Sets memory to the arguments for the plan on the rendered branch: with it a pull request shows what the next commit
-# will change. A branch that is not there yet remembers nothing; what the workflow itself says counts more.
+# Sets memory to the arguments for the plan on the rendered branch, so that a pull request shows what the next commit
+# will change. A missing branch has no plan; arguments of the workflow take precedence.
 find_memory() {
   local home=${branch//'{cluster}'/hub} tip folder
   memory=()
@@ -159,7 +159,7 @@ find_memory() {
   if [ "$push" = true ]; then
     tip=$(origin ls-remote "refs/heads/$home" 2>"$scratch/git") || {
       quote "$scratch/git"
-      fail "the branch $home cannot be looked up at origin"
+      fail "cannot look up the branch $home at origin"
     }
     resolve "${tip%%$'\t'*}" || return 0
   else
@@ -172,7 +172,7 @@ find_memory() {
   fi
 }
 
-# Sets base, empty when there is nothing to compare with.
+# Sets base, empty if there is nothing to compare with.
 find_base() {
   base=
   if [ -n "$base_wanted" ]; then

@@ -41,7 +41,7 @@ play
 plays check 2 '' $'error: cannot open the repo:\nno such folder'
 run 2 INPUT_COMMAND=check INPUT_PATHS=gone
 line log '::error title=federate::check failed for gone: error: cannot open the repo:%0Ano such folder'
-output summary "gone: cannot be checked"
+output summary "gone: could not be checked"
 output exit-code 2
 
 # Text of the repo is no command for the runner, and cannot leave its block in the summary.

@@ -60,7 +60,7 @@ run 0 INPUT_COMMENT=false
 requests ""
 run 0 INPUT_TOKEN=
 requests ""
-has log "::warning title=federate::there is no token to comment with"
+has log "::warning title=federate::no comment: the input \`token\` is empty"
 
 # The token of a fork's pull request only reads: that is no failure.
 fresh_api

@@ -20,7 +20,7 @@ for text in texts:
     assert all(line.startswith("    ") for line in text.split("\n") if re.search("Owned|e.vil", line)), repr(text)
 PYTHON
 
-# So must names of branches, which hold names of clusters.
+# The same for names of branches, which contain names of clusters.
 checkout refs/heads/main
 on_push "$old"
 play
@@ -53,7 +53,39 @@ plan --previous=$rendered:placements.yaml -o json -- deploy
 diff --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- deploy"
 [ ! -e "$ran" ] || wrong "a program of the pull request ran" log
 
-# What the checkout's own config says of the remote, besides where it is, is not followed; its hooks do not run.
+# Titles, names of branches and names of people are not used: nothing in them runs or is shown. Nor do names of files run.
+checkout refs/pull/7/merge
+evil="\$(touch $ran)\`touch $ran\`;touch $ran;<img src=x>@team --upload-pack=$program"
+on pull_request "$(jq -n --arg base "$base" --arg head "$head" --arg evil "$evil" \
+  '{action: "synchronize", number: 7, sender: {login: $evil}, pull_request: {number: 7, title: $evil, body: $evil, user: {login: $evil},
+    base: {ref: "main", sha: $base}, head: {ref: $evil, label: $evil, sha: $head, repo: {full_name: $evil, clone_url: ("ext::" + $evil)}}}}')"
+mkdir -p "deploy/--output=x" "deploy/\$(touch ran)"
+printf 'kind: Odd\n' >$'deploy/a\n::error::b\r@team.yaml'
+printf 'kind: Odd\n' >"deploy/--output=x/\`touch ran\`.yaml"
+play
+plays check 1 "$(jq -n --arg file $'a\n::error::b\r@team.yaml' '{findings: [{severity: "warning", code: "x", file: $file, line: 1, message: "m"}]}')"
+run 0 INPUT_PATHS=deploy INPUT_BRANCH=env/rendered GITHUB_HEAD_REF="$evil" GITHUB_REF_NAME="$evil" GITHUB_ACTOR="$evil"
+called "check --previous=$rendered:placements.yaml -o json -- deploy
+plan --previous=$rendered:placements.yaml -o json -- deploy
+diff --previous=$rendered:placements.yaml --from=$base -o markdown --keep-going -- deploy"
+line log '::warning file=deploy/a%0A%3A%3Aerror%3A%3Ab%0D@team.yaml,line=1,title=x::m'
+for file in log summary output api/comments.json; do
+  has_not "$file" '<img'
+done
+for file in "$ran" ran deploy/ran; do
+  [ ! -e "$file" ] || wrong "a name of the pull request ran" log
+done
+for base_sha in "--upload-pack=$program" "ext::$program" "main:refs/heads/main"; do
+  on pull_request "$(jq -n --arg base "$base_sha" '{number: 7, pull_request: {number: 7, base: {ref: $base, sha: $base}, head: {ref: "x", sha: "y"}}}')"
+  git_ commit --quiet --allow-empty --message own
+  play
+  run 2 INPUT_COMMAND=diff INPUT_PATHS=deploy
+  has log "is not in this clone and cannot be fetched from origin"
+done
+[ ! -e "$ran" ] || wrong "a revision of the event ran" log
+on_pull_request
+
+# Of the checkout's own config for the remote only the address is used; its hooks do not run.
 checkout refs/pull/7/merge
 git config remote.origin.uploadpack "$program"
 git config remote.origin.vcs ext
@@ -76,14 +108,14 @@ play
 run 0 INPUT_BRANCH=env/rendered GIT_SSH_COMMAND='ssh -i /other'
 line play/ssh 'ssh -i /other'
 
-# A link leads nowhere else.
+# Links out of the checkout are refused.
 mkdir -p "$work/elsewhere/in"
 ln -s "$work/elsewhere" out
 ln -s .git dot
 for path in out out/in dot .git; do
   play
   run 2 INPUT_COMMAND=check INPUT_PATHS="$path"
-  has log "the path $path is a link that leads out of the checkout"
+  has log "the path $path is a link that points outside of the checkout"
   called ""
 done
 ln -s deploy within

@@ -1,47 +1,48 @@
-//! Arguments about the ways to member clusters, shared by every command that reaches them.
+//! Arguments that say how to reach member clusters, shared by every command that connects to them.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-/// How clusters are reached.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
+/// How to reach member clusters.
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster access options")]
 pub(super) struct AccessArgs {
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Reach clusters as their control plane does: by the inventory objects and Secrets on its host
+    /// Reach member clusters through the hub that this context leads to
     ///
-    /// The context of the kubeconfig that leads to the host. Addresses and Secrets are those that the host's own
-    /// inventory objects name; a repo that names others is refused. Clusters that `contexts` in federate.yaml names
-    /// are reached by those contexts all the same.
+    /// federate reads the inventory objects and Secrets on the hub for addresses and credentials, as the
+    /// control plane does. A repo whose inventory names other addresses or Secrets is refused. Clusters
+    /// listed under `contexts` in federate.yaml are still reached through those contexts.
     #[arg(long, value_name = "CONTEXT")]
     hub_context: Option<String>,
 
-    /// Give up a cluster after that long (90s, 5m); the others are not held up
+    /// Give up on a cluster after this time (90s, 5m); other clusters are not affected
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 
-    /// Act as this user in the clusters
+    /// Impersonate this user in the clusters
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,
 
-    /// Act as a member of this group
+    /// Impersonate a member of this group
     #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     groups: Vec<String>,
 }
 
 #[cfg(feature = "live")]
 impl AccessArgs {
-    /// The kubeconfig, if one is named.
+    /// The path given with `--kubeconfig`.
     pub(super) fn kubeconfig(&self) -> Option<&std::path::Path> {
         self.kubeconfig.as_deref()
     }
 
-    /// How clusters are reached, with the contexts that federate.yaml names and with what the inventory knows.
+    /// The connection details: the flags, the contexts in federate.yaml, and the repo's inventory.
     pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
         let hub = |context: &String| federate_live::Hub {
             context: context.clone(),
@@ -49,6 +50,7 @@ impl AccessArgs {
         };
         federate_live::Access {
             kubeconfig: self.kubeconfig.clone(),
+            given: None,
             contexts: session.repo().config.contexts.clone(),
             hub: self.hub_context.as_ref().map(hub),
             user: self.user.clone(),
@@ -58,8 +60,8 @@ impl AccessArgs {
     }
 }
 
-/// A time as people write it: `90s`, `5m`.
+/// Parses a duration such as `90s` or `5m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
-    Duration::try_from(parsed).map_err(|_| "it is negative".to_owned())
+    Duration::try_from(parsed).map_err(|_| "a duration cannot be negative".to_owned())
 }

@@ -5,92 +5,85 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::{AccessArgs, duration};
-use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers, inventory};
+use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, look, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::actions::{self, Actions, Inventory};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
-/// Apply what is rendered to the member clusters
+/// Apply the rendered manifests to the member clusters
 ///
-/// Every cluster is read, everything is decided, and only what differs is applied: server-side, in order
-/// (namespaces and definitions first, webhooks last). Objects that run already are taken over where their
-/// policies or --adopt say so; fields that others own are left to them. What federate applied and what is
-/// no longer wanted is deleted. A cluster that fails or cannot be reached holds up no other.
+/// federate reads every cluster, decides what differs, and applies only that, with server-side apply and in
+/// order: namespaces and CRDs first, webhooks last. It adopts running objects where their policies or --adopt
+/// allow it, and leaves fields that other managers own unchanged. It prunes objects that it applied earlier
+/// and that are no longer rendered. A cluster that fails does not delay the others.
 ///
-/// A cluster is reached by the kubeconfig's context of its name, or the one that `contexts` in federate.yaml
-/// names. With --observed DIR no cluster is reached: --dry-run=client then shows what would be done.
-///
-/// Example: federate apply deploy --dry-run=client
+/// A cluster is reached through the kubeconfig context with its name, or the one listed under `contexts` in
+/// federate.yaml. With --observed DIR and --dry-run=client, federate reads a dump and connects to no cluster.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Apply {
     #[command(flatten)]
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: Inventoried,
+    inventory: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,
 
-    /// Show what would be done, and do nothing: decided here, or also tried on the API servers
+    /// Show what would be done without doing it: decided locally, or dry-run on the API servers
     #[arg(long, value_enum, value_name = "WHERE")]
-    dry_run: Option<Try>,
+    dry_run: Option<DryRun>,
 
-    /// Take over objects that are there already [default: what their policies say]
+    /// When to adopt objects that already exist [default: what their policies say]
     #[arg(long, value_enum, value_name = "WHEN")]
     adopt: Option<Adopt>,
 
-    /// Take objects from other tools, too
+    /// Also take over objects that other tools manage
     #[arg(long)]
     force: bool,
 
-    /// Delete and create anew what cannot be changed, such as a Job's template, a binding's `roleRef`, or an
-    /// immutable `ConfigMap` (Jobs, `ConfigMaps`, Secrets, bindings; `StatefulSets`, whose pods stay)
+    /// Delete and recreate objects whose immutable fields change
+    ///
+    /// Applies to Jobs, ConfigMaps, Secrets, role bindings and StatefulSets. The pods of a StatefulSet keep
+    /// running.
     #[arg(long)]
     replace: bool,
 
-    /// Take over the objects of another `ApplySet`, which is gone afterwards; with the name of this one, confirm
-    /// that the repo has moved
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+    /// Take over the objects of another `ApplySet`, which is then deleted
+    ///
+    /// With the name of the current `ApplySet`, confirms that the repo has moved to another remote or folder.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     move_from: Option<Inventory>,
 
     #[command(flatten)]
     prune: PruneArgs,
 
-    /// Wait that long until everything is healthy (30s, 5m)
+    /// Wait up to this time until every object is healthy (30s, 5m)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
-    /// Only ask the clusters whether they allow what apply needs, and list what they do not
+    /// Only check whether the clusters grant the required permissions, and list missing ones
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
     check_access: bool,
 
-    /// How to print what was done
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
 
-/// Where a dry run is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Try {
-    /// Nothing is sent.
-    Client,
-    /// API servers judge everything and store nothing.
-    Server,
-}
-
-/// When objects that are there already are taken over.
+/// When to adopt objects that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Adopt {
-    /// They are left.
+    /// Never
     Never,
-    /// Where nothing changes.
+    /// If nothing changes
     IfNoDiff,
-    /// Where no pod is replaced.
+    /// If no pod restarts
     IfNoRestart,
-    /// Whatever changes.
+    /// Whatever changes
     Always,
 }
 
@@ -104,6 +97,12 @@ impl Adopt {
         }
     }
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate apply examples/repo --dry-run=server
+  federate apply examples/repo --wait 5m
+  federate apply examples/kubefed --observed examples/kubefed/live --dry-run=client";
 
 impl Apply {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -122,7 +121,7 @@ impl Apply {
         };
         let Some(done) = members.run()? else { return Ok(Exit::Error) };
         if self.check_access && self.output == Format::Table {
-            let all = "every cluster allows what apply needs\n";
+            let all = "every cluster grants the permissions that apply needs\n";
             return print(if done.failed { "" } else { all }).map(|()| done.exit());
         }
         self.show(&done.actions)?;
@@ -131,16 +130,13 @@ impl Apply {
 
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         match (self.args.observed_folder(), self.dry_run) {
-            (Some(_), Some(Try::Client)) => Ok(Reader::Dump),
+            (Some(_), Some(DryRun::Client)) => Ok(Reader::Dump),
             (Some(_), _) => Err(Fault::Failed(
-                "--observed reaches no cluster, so that only --dry-run=client can be done with it".to_owned(),
+                "--observed reads a dump and connects to no cluster: add --dry-run=client, or leave out --observed".to_owned(),
             )),
             (None, dry_run) => Ok(Reader::Servers(Servers {
                 access: &self.access,
-                dry_run: dry_run.map(|dry_run| match dry_run {
-                    Try::Client => DryRun::Client,
-                    Try::Server => DryRun::Server,
-                }),
+                dry_run,
                 wait: self.wait,
                 check_access: self.check_access,
                 quiet: self.args.quiet,
@@ -152,6 +148,6 @@ impl Apply {
         if self.output != Format::Table {
             return print_value(actions, self.output);
         }
-        print(&report::table(actions, look(self.args.verbose)))
+        print(&report::table(actions, text_style(self.args.verbose)))
     }
 }

@@ -4,30 +4,42 @@ use clap::Args;
 use serde_json::json;
 
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value, styled};
+use super::{Exit, Fault, print, print_value, use_color};
 use federate_kubernetes::Finding;
 use federate_report::findings;
 use federate_report::table::counted;
 
-/// Find everything that is wrong or useless in a repo
+/// Report every error and likely mistake in a repo
 ///
-/// Unreadable files, invalid policies, policies that decide about nothing, templates that nothing
-/// places, overrides that fail or change nothing, and objects that two dialects claim. Exits with 0
-/// when clean, 1 with warnings, 2 with errors.
-///
-/// Example: federate check -o json | jq '.findings[].message'
+/// Reports unreadable files, invalid policies, policies that match nothing, templates that no policy matches,
+/// overrides that fail or change nothing, and objects claimed by two dialects. Exits with 0 if the repo is
+/// clean, 1 with warnings, 2 with errors. --explain CODE prints the cause and the fix of a finding.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Check {
     #[command(flatten)]
     args: RepoArgs,
 
-    /// How to print it
+    /// Print the cause and the fix of a finding, by its code
+    #[arg(long, value_name = "CODE")]
+    explain: Option<String>,
+
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  federate check examples/repo
+  federate check examples/repo -o json
+  federate check --explain unmatched";
+
 impl Check {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
+        if let Some(code) = &self.explain {
+            return print(&explanation(code)?).map(|()| Exit::Clean);
+        }
         let session = self.args.session(None, None)?;
         let mut found = session.check();
         if self.args.quiet {
@@ -35,7 +47,7 @@ impl Check {
         }
         let repo = session.repo();
         if self.output == Format::Table {
-            print(&findings::text(repo, &found, session.dialects(), styled(&std::io::stdout())))?;
+            print(&findings::text(repo, &found, session.dialects(), use_color(&std::io::stdout())))?;
             print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
         } else {
             let document = json!({
@@ -51,6 +63,22 @@ impl Check {
             (false, false) => Exit::Findings,
         })
     }
+}
+
+/// The page of the book about findings.
+const FINDINGS: &str = include_str!("../../docs/reference/findings.md");
+
+/// The section of the page about findings with this code.
+fn explanation(code: &str) -> Result<String, Fault> {
+    let mut lines = FINDINGS.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
+    let Some(heading) = lines.next() else {
+        return Err(Fault::Failed(format!(
+            "no finding has the code `{code}`; {} lists all codes",
+            findings::PAGE
+        )));
+    };
+    let section: Vec<&str> = lines.take_while(|line| !line.starts_with("##")).collect();
+    Ok(format!("{}\n\n{}\n", heading.trim_start_matches("### "), section.join("\n").trim()))
 }
 
 fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {

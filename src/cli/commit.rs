@@ -10,43 +10,42 @@ use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
 use federate_session::commit::{self as session, Branch, Committed, Error};
 use federate_source::git::{self, Place};
 
-/// Commit every cluster's manifests to a branch
+/// Commit the rendered manifests to a branch
 ///
-/// Blobs and trees go straight into the object database: neither work tree nor index is touched, and
-/// what stays the same is not written again. The branch's placements.yaml is the scheduler's memory
-/// for the next run. Nothing to commit is success, and no commit. A branch that holds anything
-/// federate did not write is refused, unless it lies outside --path.
+/// federate writes blobs and trees directly to the object database and leaves the work tree and the index
+/// unchanged. The placements.yaml on the branch is the scheduler's memory for the next run. If nothing
+/// changed, no commit is created and the command succeeds. A branch that contains files that federate did not
+/// write is refused, unless they are outside --path.
 ///
-/// With {cluster} in the name, every cluster has a branch of its own, and the plan as a whole lies in
-/// the one of `hub`. Commits are signed when git's commit.gpgSign says so.
-///
-/// Example: federate commit examples/repo --branch rendered --push
+/// With {cluster} in the branch name, each cluster gets its own branch, and the whole plan is on the branch
+/// of `hub`. Commits are signed if git's commit.gpgSign is set.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Commit {
     #[command(flatten)]
     args: RepoArgs,
 
-    /// The branch, of the repository that REPO is in; `{cluster}` stands for a cluster's name
+    /// The branch to commit to; `{cluster}` stands for the name of each cluster
     #[arg(long, short, value_name = "BRANCH")]
     branch: String,
 
-    /// The folder of the branch to write; other files of the branch stay as they are
+    /// The folder on the branch to write; files outside it stay unchanged
     #[arg(long, value_name = "DIR", default_value = "")]
     path: String,
 
-    /// Push to this remote; where it moved meanwhile, the commit is made anew on top of that
+    /// Push to this remote; if the remote branch has moved, commit again on top of it
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, default_missing_value = "origin")]
     push: Option<String>,
 
-    /// The commit's message; trailers are added to it
+    /// The commit message; federate appends trailers
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
 
-    /// The commit's author, as `Name <address>` [default: git's]
+    /// The commit author, as `Name <address>` [default: git's]
     #[arg(long, value_name = "WHO", value_parser = author)]
     author: Option<String>,
 
-    /// How to print what was committed
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
@@ -59,12 +58,17 @@ fn author(text: &str) -> Result<String, &'static str> {
     }
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  federate commit examples/repo --branch rendered --push
+  federate commit examples/repo --branch 'clusters/{cluster}'";
+
 impl Commit {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let layout = Layout::parse(&self.branch, Folder::parse(&self.path)?)?;
         if !self.args.clusters.is_empty() && !layout.is_spread() {
             return Err(Fault::Failed(
-                "--cluster would take the other clusters off the branch: give every cluster a branch of its own, \
+                "--cluster would remove the other clusters from the branch: use one branch per cluster, \
                  for example --branch 'rendered/{cluster}'"
                     .to_owned(),
             ));
@@ -120,18 +124,18 @@ impl Commit {
     }
 }
 
-/// What was committed, for machines.
+/// The machine-readable result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CommitResult<'c> {
     api_version: &'static str,
     kind: &'static str,
-    /// Whether any commit was made.
+    /// Whether any branch got a commit.
     changed: bool,
     branches: &'c [Branch],
 }
 
-/// One branch, for people.
+/// The result for one branch, as a line for the terminal.
 fn line(branch: &Branch, remote: Option<&str>) -> String {
     let pushed = match remote.filter(|_| branch.pushed) {
         Some(remote) => format!(", pushed to {}", git::program::without_credentials(remote)),

@@ -5,15 +5,18 @@ use clap_complete::Shell;
 
 use super::{Exit, Fault, print};
 
-/// Print a completion script for a shell
-///
-/// Example: federate completions bash > /`etc/bash_completion.d/federate`
+/// Print a shell completion script
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Completions {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate completions bash > federate.bash";
 
 impl Completions {
     pub(super) fn run(&self, command: &mut Command) -> Result<Exit, Fault> {

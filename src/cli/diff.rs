@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::release::{self, Release};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, look, print, print_value, say};
+use super::{Exit, Fault, print, print_value, say, text_style};
 use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::Finding;
@@ -15,21 +15,17 @@ use federate_session::{Comparison, Session};
 
 /// Show what a change of the repo changes in the clusters
 ///
-/// Renders the repo as it is in one revision, then as it is in another (or in the work tree) with the
-/// first plan as the scheduler's memory, and compares: where things run, which fields of which objects
-/// differ in which clusters, and what would be pruned. Values of Secrets are never shown, only
-/// whether they differ, as digests under the key in `FEDERATE_DIGEST_KEY` or a random one. A folder that the
-/// first revision does not have yet is as if it were empty there.
+/// Renders the repo at one revision, then at another revision (or from the work tree) with the first plan as
+/// the scheduler's memory, and compares the results: which objects move, which fields change in which
+/// clusters, and what would be pruned. Values of Secrets are never shown; digests show whether they differ
+/// (keyed with `FEDERATE_DIGEST_KEY`, or a random key). If the folder does not exist in the first revision,
+/// it counts as empty.
 ///
-/// With --from-version and --to-version, the same state is rendered by the rules of two releases of a control
-/// plane: what an upgrade moves. What is placed already moves only where the newer release schedules it
-/// again; with --fresh both decide everything anew, which is what later changes would lead to.
-///
-/// Example: federate diff examples/repo --from main -o markdown
-///
-/// Example: federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18
+/// With --from-version and --to-version, federate renders the same revision by the rules of two releases of a
+/// control plane, to show what an upgrade moves. Objects that are already placed move only if the newer
+/// release reschedules them; with --fresh, both releases schedule everything from scratch.
 #[derive(Debug, Args)]
-#[command(mut_arg("rev", |arg| arg.hide(true)))]
+#[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)))]
 pub(super) struct Diff {
     #[command(flatten)]
     args: RepoArgs,
@@ -38,35 +34,42 @@ pub(super) struct Diff {
     #[arg(long, value_name = "REV", required_unless_present_any = ["from_version", "to_version"])]
     from: Option<String>,
 
-    /// The git revision that is compared [default: the work tree]
+    /// The git revision to compare [default: the work tree]
     #[arg(long, value_name = "REV", conflicts_with = "rev")]
     to: Option<String>,
 
-    /// The release of a control plane that decides the earlier side, such as karmada=1.15
+    /// The control plane release for the earlier side, such as karmada=1.15
     ///
-    /// Without --from both sides are the same state of the repo.
+    /// Without --from, both sides render the same revision.
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
     from_version: Vec<Release>,
 
-    /// The release of a control plane that decides the later side, such as karmada=1.18
+    /// The control plane release for the later side, such as karmada=1.18
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
     to_version: Vec<Release>,
 
-    /// How to print it
-    #[arg(long, short, value_enum, default_value = "text")]
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
 }
 
-/// How a difference is written.
+/// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For a terminal.
-    Text,
-    /// For a comment on a pull request: details folded, below 60,000 characters.
+    /// For a terminal
+    #[value(alias = "text")]
+    Table,
+    /// For a comment on a pull request: details folded, at most 60,000 characters
     Markdown,
-    /// For machines.
+    /// For scripts
     Json,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate diff examples/repo --from main
+  federate diff examples/repo --from main -o markdown > comment.md
+  federate diff examples/repo --from-version karmada=1.15 --to-version karmada=1.18";
 
 impl Diff {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -82,13 +85,14 @@ impl Diff {
         };
         let memory = self.args.memory(None)?;
         let from = self.args.session_by(earlier, None, memory, &self.from_version)?;
-        let memory = if self.decides_anew() { Plan::default() } else { from.rendering().plan.clone() };
+        let memory =
+            if self.schedules_from_scratch() { Plan::default() } else { from.rendering().plan.clone() };
         let to = self.args.session_by(later.source(), None, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
-        self.tell(&from, &to);
+        self.report_errors(&from, &to);
         let failed = federate_engine::any_error(&to.findings());
         if failed && !self.args.keep_going {
-            say("nothing was compared; --keep-going leaves out what is in error and compares the rest\n");
+            say("nothing was compared; --keep-going skips the objects with errors and compares the rest\n");
             return Ok(Exit::Error);
         }
         let comparison = Comparison { from: &from, to: &to };
@@ -98,7 +102,9 @@ impl Diff {
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
         match self.output {
-            Output::Text => print(&text::text(&report, text::Detail::Manifests, look(self.args.verbose)))?,
+            Output::Table => {
+                print(&text::text(&report, text::Detail::Manifests, text_style(self.args.verbose)))?
+            }
             Output::Markdown => print(&markdown::markdown(&report, &self.command()))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
@@ -109,9 +115,9 @@ impl Diff {
         })
     }
 
-    /// Errors of both sides: the later one's in full, because they are to be mended here; the earlier one's
-    /// in a line each, because this change may be what mends them.
-    fn tell(&self, from: &Session, to: &Session) {
+    /// Reports the errors of both sides: those of the later side in full, because they must be fixed now;
+    /// those of the earlier side in one line each, because this change may fix them.
+    fn report_errors(&self, from: &Session, to: &Session) {
         let errors = |session: &Session| -> Vec<Finding> {
             session.findings().into_iter().filter(Finding::is_error).collect()
         };
@@ -124,19 +130,19 @@ impl Diff {
         self.args.report(to, &later);
     }
 
-    /// Whether both sides decide as if for the first time: releases are compared, not states of the repo.
-    fn decides_anew(&self) -> bool {
+    /// Whether both sides schedule from scratch: they differ in releases, not in revisions.
+    fn schedules_from_scratch(&self) -> bool {
         self.args.fresh && self.from.is_none()
     }
 
-    /// What the two sides are called.
+    /// The names of the two sides.
     fn names(&self) -> (String, String) {
         let later = self.to.as_deref().unwrap_or(WORK_TREE);
         let earlier = self.from.as_deref().unwrap_or(later);
-        (release::called(earlier, &self.from_version), release::called(later, &self.to_version))
+        (release::side_name(earlier, &self.from_version), release::side_name(later, &self.to_version))
     }
 
-    /// The command that shows everything.
+    /// The command that prints the whole diff.
     fn command(&self) -> String {
         let mut command = format!("federate diff {}", self.args.repo.display());
         for (name, value) in [("--from", &self.from), ("--to", &self.to)] {
@@ -149,15 +155,17 @@ impl Diff {
     }
 }
 
-/// What the work tree is called beside revisions.
+/// The name of the work tree, where a revision would be named.
 const WORK_TREE: &str = "work tree";
 
-/// The key of digests: one that is given, so that runs can be compared, or a random one.
+/// The key for digests of Secret values: `FEDERATE_DIGEST_KEY`, so that runs can be compared, or a random
+/// one.
 pub(super) fn digest_key() -> Result<DigestKey, Fault> {
     if let Some(key) = std::env::var_os("FEDERATE_DIGEST_KEY").filter(|key| !key.is_empty()) {
         return Ok(DigestKey::new(key.as_encoded_bytes()));
     }
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|e| Fault::Failed(format!("no random numbers: {e}")))?;
+    getrandom::fill(&mut key)
+        .map_err(|e| Fault::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
     Ok(DigestKey::new(&key))
 }

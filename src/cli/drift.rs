@@ -3,72 +3,78 @@
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
-use super::members::{DryRun, Inventoried, Members, PruneArgs, Reader, Servers};
+use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers};
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, look, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::actions::{Action, ActionKind, Actions};
 use federate_report::actions;
 use federate_session::Purpose;
 
-/// Say what runs otherwise than it is rendered, who changed it, and when
+/// Show differences between live and rendered objects, with who changed them and when
 ///
-/// Compares what the repo renders with what runs in the member clusters, field by field. What servers
-/// fill in and what other controllers own (replicas under an autoscaler, sidecars, status) is no drift;
-/// objects that are missing, or there though no longer wanted, are. `drift.ignore` in federate.yaml
-/// leaves out more, by kind, name, path and field manager.
+/// Compares each rendered object with the live object, field by field. Defaults set by API servers and fields
+/// that other controllers own (replicas under an autoscaler, sidecars, status) are not drift. Missing
+/// objects, and objects that are no longer rendered, are. `drift.ignore` in federate.yaml excludes more by
+/// kind, name, path and field manager.
 ///
-/// Clusters are reached as `apply` reaches them, and only read; with --observed DIR none is reached. A cluster
-/// that cannot be read is told, the others are compared, and the exit code is 2.
+/// Clusters are reached as with `apply`, and only read. With --observed DIR, federate reads a dump and
+/// connects to no cluster. If a cluster cannot be read, federate reports it, compares the others, and exits
+/// with 2.
 ///
-/// With --correct exactly what is told is put back: the fields that drifted, with the values that are
-/// rendered; all others stay as they are, and with whom they are. What is missing is created. What is no
-/// longer wanted is deleted as `apply` would, within --prune-limit, --prune-kinds and --no-prune. Objects
-/// that are not ours are told and left: `apply` takes them over. The exit code is then 0 when everything
-/// was put back, 1 when something was left as it is, and 2 when something failed.
-///
-/// Example: federate drift deploy --observed dump -o markdown
+/// With --correct, federate reverts exactly the reported drift: it sets drifted fields to the rendered
+/// values, creates missing objects, and deletes objects that are no longer rendered, within --prune-limit,
+/// --prune-kinds and --no-prune. Objects that federate does not manage are reported and left unchanged;
+/// `apply` adopts them. The exit code is 0 if all drift was corrected, 1 if some remains, and 2 if something
+/// failed.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Drift {
     #[command(flatten)]
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: Inventoried,
+    inventory: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,
 
-    /// Put back what drifted, and nothing else
+    /// Revert the drift that is found
     #[arg(long, conflicts_with = "full")]
     correct: bool,
 
     #[command(flatten)]
     prune: PruneArgs,
 
-    /// Also tell of everything that nobody rendered: defaults, status, replicas under an autoscaler, what
-    /// webhooks and people have added
+    /// Also show fields that are not rendered: defaults, status, autoscaled replicas, additions by webhooks
+    /// and people
     #[arg(long)]
     full: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
 }
 
-/// How drift is written.
+/// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For a terminal.
+    /// For a terminal
     Table,
-    /// For machines.
+    /// For scripts
     Json,
-    /// For machines and people.
+    /// For scripts and people
     Yaml,
-    /// For a comment or a summary.
+    /// For a comment or a job summary
     Markdown,
-    /// For a test report.
+    /// For a test report
     Junit,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate drift examples/repo
+  federate drift examples/repo --correct
+  federate drift examples/kubefed --observed examples/kubefed/live -o markdown";
 
 impl Drift {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -92,11 +98,11 @@ impl Drift {
     fn reader(&self) -> Result<Reader<'_>, Fault> {
         let failed = |why: &str| Err(Fault::Failed(why.to_owned()));
         if self.prune.any() && !self.correct {
-            return failed("nothing is deleted without --correct, so that there is nothing to prune");
+            return failed("prune flags need --correct: without it, drift deletes nothing");
         }
         match (self.args.observed_folder(), self.correct) {
             (Some(_), true) => failed(
-                "--observed is a dump and reaches no cluster, so that nothing can be put back: leave out --observed, or --correct",
+                "--observed reads a dump, so --correct has no cluster to write to: leave out one of them",
             ),
             (Some(_), false) => Ok(Reader::Dump),
             (None, correct) => Ok(Reader::Servers(Servers {
@@ -109,7 +115,7 @@ impl Drift {
         }
     }
 
-    /// Whether there is drift when the run is over.
+    /// Whether drift remains at the end of the run.
     fn remains(&self, actions: &[Action]) -> bool {
         let stays = |action: &Action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
         !actions.is_empty() && (!self.correct || actions.iter().any(stays))
@@ -118,7 +124,7 @@ impl Drift {
     fn show(&self, drifted: &Actions) -> Result<(), Fault> {
         match self.output {
             Output::Table if drifted.actions.is_empty() => print(&actions::no_drift(drifted)),
-            Output::Table => print(&actions::table(drifted, look(self.args.verbose))),
+            Output::Table => print(&actions::table(drifted, text_style(self.args.verbose))),
             Output::Markdown => print(&actions::markdown(drifted)),
             Output::Junit => print(&actions::junit(drifted)),
             Output::Json => print_value(drifted, Format::Json),

@@ -1,4 +1,4 @@
-//! How a run ends: the three exit codes, and the two ways not to get there.
+//! Exit codes, and the errors that end a command.
 
 use std::process::ExitCode;
 use std::{fmt, io};
@@ -6,11 +6,11 @@ use std::{fmt, io};
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, nothing to report.
+    /// Success, nothing to report.
     Clean = 0,
-    /// Done, and there are findings or differences.
+    /// Success, with findings or differences.
     Findings = 1,
-    /// Not done, or not all of it.
+    /// An error: some or all of the work was not done.
     Error = 2,
 }
 
@@ -23,16 +23,16 @@ impl From<Exit> for ExitCode {
 /// Why a command stopped.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The reader of the output has gone, which is no error.
+    /// The reader of the output closed the pipe, which is not an error.
     BrokenPipe,
-    /// It could not be done; the message is for the person at the terminal.
+    /// The command failed; the message is for the user.
     Failed(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BrokenPipe => "the reader of the output has gone",
+            Self::BrokenPipe => "the reader of the output closed the pipe",
             Self::Failed(message) => message,
         })
     }

@@ -3,31 +3,35 @@
 use clap::Args;
 
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, look, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_report::explanation;
 
-/// Say why an object is where it is, and why it is not elsewhere
+/// Explain where an object is placed, and why not elsewhere
 ///
-/// For each cluster: the filter that refused it, its score, its replicas with the arithmetic behind
-/// them, and the overrides with the paths they changed.
-///
-/// Example: federate explain deployment/web -n shop examples/repo
+/// Shows, for each cluster, the filter that excluded it, its score, its replicas with the arithmetic, and the
+/// overrides with the paths that they changed.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Explain {
-    /// The object, or the policy that places it, as KIND/NAME; the case of the kind does not matter
+    /// The object, or the policy that places it, as KIND/NAME; KIND is case-insensitive
     object: String,
 
     #[command(flatten)]
     args: RepoArgs,
 
-    /// Its namespace, when several have an object of that name
+    /// The namespace, if several namespaces have an object of that name
     #[arg(long, short)]
     namespace: Option<String>,
 
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate explain deployment/worker -n data examples/repo
+  federate explain propagationpolicy/checkout -n shop examples/repo";
 
 impl Explain {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -45,7 +49,7 @@ impl Explain {
         };
         explained.explanation.clusters.retain(|row| self.args.wants(&row.cluster));
         if self.output == Format::Table {
-            print(&explanation::text(&explained, look(self.args.verbose)))?;
+            print(&explanation::text(&explained, text_style(self.args.verbose)))?;
         } else {
             print_value(&explained, self.output)?;
         }

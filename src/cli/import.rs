@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::settings::{Format, outcome};
-use super::{Exit, Fault, print, print_value, say, styled};
+use super::{Exit, Fault, print, print_value, say, use_color};
 use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
 use federate_engine::any_error;
 use federate_engine::import::{self, Taken, TakenObject};
@@ -21,26 +21,27 @@ mod args;
 #[cfg(feature = "live")]
 mod live;
 
-/// The name that stands for standard input.
+/// The file name that stands for standard input.
 const STDIN: &str = "-";
 
-/// Take live objects into the repo, as templates that are adopted without a restart
+/// Import live objects into the repo as templates, for adoption without a restart
 ///
-/// With --context objects are read from that cluster and written into the repo; with -f from files, which
-/// hold what `kubectl get -o yaml` prints. What servers and controllers wrote goes (status, uid,
-/// resourceVersion, a Service's clusterIP, …), what adoption needs comes: for KubeAdmiral the policy's
-/// label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod template stays as it
-/// is, so that no pod restarts. For KubeFed the federated objects are made that hold the objects.
+/// With --context, federate reads objects from that cluster and writes them into the repo. With -f, it reads
+/// files that hold the output of `kubectl get -o yaml`. It removes what servers and controllers wrote
+/// (status, uid, resourceVersion, the clusterIP of a Service, …) and adds what adoption needs: for
+/// KubeAdmiral the policy label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod
+/// template stays unchanged, so no pod restarts. For KubeFed, federate generates the federated objects
+/// instead.
 ///
-/// From a cluster: each object gets a file of its own, `KIND_NAME.yaml`, in the folder where the repo has
-/// objects of the same kind and namespace, or else of the same namespace, or else in a folder of the
-/// namespace's name. No other file is touched, and an object that the repo has already stays as it is
-/// there (--update makes it what runs). Objects that others make or manage (owners, Helm, Argo CD, Flux,
-/// apply sets, the cluster itself) are left out with a warning, or refused where they are named. Secrets
-/// are taken in by name only. Nothing is written when anything is in error.
+/// From a cluster, each object gets its own file, `KIND_NAME.yaml`, in the folder that holds objects of the
+/// same kind and namespace, or else of the same namespace, or else in a folder named after the namespace. No
+/// other file changes. An object that is already in the repo stays unchanged; with --update, it is set to the
+/// live state. Objects that other tools create or manage (owner references, Helm, Argo CD, Flux, ApplySets,
+/// the cluster itself) are skipped with a warning, or refused if you name them. Secrets are imported only by
+/// name. If there is any error, nothing is written.
 ///
-/// From files: each object keeps its text, comments and order included, and is printed, or written back
-/// with --in-place. Importing twice changes nothing.
+/// From files, each object keeps its text, including comments and order, and is printed, or written back with
+/// --in-place. A second import changes nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Import {
@@ -48,33 +49,34 @@ pub(super) struct Import {
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "context")]
     files: Vec<PathBuf>,
 
-    /// The control plane that is to take them in
+    /// The control plane that will adopt the objects
     #[arg(long = "as", value_name = "DIALECT", default_value = "kubeadmiral")]
     dialect: String,
 
-    /// The propagation policy that is to place them: one in the namespace of each object, or for
-    /// cluster-scoped objects a cluster propagation policy
+    /// The propagation policy that places them, in the namespace of each object
+    ///
+    /// For cluster-scoped objects, it is a cluster propagation policy.
     #[arg(long, value_name = "NAME", conflicts_with = "cluster_policy")]
     policy: Option<String>,
 
-    /// The cluster propagation policy that is to place them, namespaced objects too
+    /// The cluster propagation policy that places them, namespaced objects included
     #[arg(long, value_name = "NAME")]
     cluster_policy: Option<String>,
 
-    /// The clusters where objects that run already are adopted [default: the one of --context; with -f all]
+    /// The clusters that adopt running objects [default: that of --context; with -f all]
     #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
     clusters: Vec<String>,
 
-    /// Write each file back in place of printing it
+    /// Write each file back instead of printing it
     #[arg(long, short, conflicts_with = "context")]
     in_place: bool,
 
-    /// Make federated types of `CustomResourceDefinition`s (KubeFed), in place of federating the objects
+    /// Generate federated types from CRDs instead of federating the objects (KubeFed)
     #[arg(long)]
     enable: bool,
 
-    /// What to print: the objects as YAML, or what was done as JSON [default: with -f YAML, with
-    /// --context the files that were written]; with --context YAML writes no files
+    /// Print objects as YAML (and write no files), or a summary as JSON [default: with -f YAML, with
+    /// --context the list of written files]
     #[arg(long, short, value_enum)]
     output: Option<Show>,
 
@@ -88,31 +90,32 @@ pub(super) struct Import {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate import deploy/web svc/web -n shop --context eu-1 --policy web --repo deploy
-  federate import deploy,svc,cm -l app=web -A --context eu-1 --policy web --dry-run
-  federate import deploy,svc/web --context eu-1 --as karmada --minimal -o yaml
-  kubectl get deploy,svc web -o yaml | federate import -f - --policy web > web.yaml
-  federate import -f web.yaml --policy web --cluster member1 member2
-  federate import -f deploy/*.yaml --policy web --in-place
-  federate import -f roles.yaml --cluster-policy everywhere -o json
-  federate import -f web.yaml --as kubefed
-  federate import -f crds.yaml --as kubefed --enable";
+  federate import deploy,svc -n shop --context eu-1 --policy checkout --repo examples/repo
+  federate import deploy/checkout -n shop --context eu-1 --as karmada --minimal -o yaml
+  kubectl get deploy,svc -n shop -o yaml | federate import -f - --policy checkout > live.yaml
+  federate import -f live.yaml --policy checkout --cluster eu-1 eu-2 --in-place
+  federate import -f live.yaml --as kubefed
+  federate import -f examples/repo/apps/platform/feature-flags.yaml --as kubefed --enable";
 
-/// What standard output gets.
+/// What goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Show {
-    /// The files, or the objects made.
+    /// The files, or the generated objects
     Yaml,
-    /// What became of each object.
+    /// A summary of what was done with each object
     Json,
 }
 
 impl Import {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let importer = import::importer(DIALECTS, &self.dialect).map_err(|known| {
-            Fault::Failed(format!("`{}` takes no objects in; --as can be {}", self.dialect, known.join(", ")))
+            Fault::Failed(format!(
+                "`{}` cannot import objects; --as can be {}",
+                self.dialect,
+                known.join(", ")
+            ))
         })?;
-        self.fits(&importer)?;
+        self.validate(&importer)?;
         if let Some(context) = &self.live.context {
             return self.live(context, &importer);
         }
@@ -137,12 +140,12 @@ impl Import {
     #[cfg(not(feature = "live"))]
     fn live(&self, _: &str, _: &Importer) -> Result<Exit, Fault> {
         Err(Fault::Failed(
-            "this federate was built without the feature `live` and reaches no cluster".to_owned(),
+            "this binary was built without the feature `live` and cannot connect to clusters".to_owned(),
         ))
     }
 
-    /// Options of one dialect with another are a misunderstanding.
-    fn fits(&self, importer: &Importer) -> Result<(), Fault> {
+    /// Refuses options that do not apply to the dialect.
+    fn validate(&self, importer: &Importer) -> Result<(), Fault> {
         let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
         let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
@@ -151,32 +154,30 @@ impl Import {
         }
         if wraps && self.in_place {
             return failed(
-                "KubeFed makes other objects, so there is no file to change: leave out --in-place",
+                "KubeFed imports generate new objects, so there is no file to change: leave out --in-place",
             );
         }
         if !wraps && self.enable {
-            return failed("only KubeFed enables types: add --as kubefed");
+            return failed("--enable works only for KubeFed: add --as kubefed");
         }
         if importer.unnamed.is_none() && self.policy.is_none() && self.cluster_policy.is_none() {
-            return failed(
-                "no policy is named that is to place the objects: give --policy NAME, or --cluster-policy NAME",
-            );
+            return failed("name the policy that places the objects: --policy NAME or --cluster-policy NAME");
         }
         for name in self.policy.iter().chain(&self.cluster_policy) {
             if !is_label_value(name) {
                 return Err(Fault::Failed(format!(
-                    "`{name}` cannot be the name of a policy: a label holds it, so it has at most 63 letters, \
-                     digits, `-`, `_` and `.`, with a letter or digit at both ends"
+                    "`{name}` is not a valid policy name: it becomes a label value, so it can have at most 63 letters, \
+                     digits, `-`, `_` and `.`, and must start and end with a letter or digit"
                 )));
             }
         }
         if self.in_place && self.files.iter().any(|path| path == Path::new(STDIN)) {
-            return failed("standard input cannot be written back: leave out --in-place");
+            return failed("federate cannot write back to standard input: leave out --in-place");
         }
         Ok(())
     }
 
-    /// What adoption takes besides.
+    /// Prints what else adoption needs.
     fn note(&self, importer: &Importer) {
         if let Some(note) = importer.note.filter(|_| !self.quiet) {
             say(&format!("note: {note}\n"));
@@ -196,10 +197,10 @@ impl Import {
         if self.quiet && !any_error(&taken.findings) {
             return;
         }
-        say(&findings::text(&repo, &taken.findings, DIALECTS, styled(&std::io::stderr())));
+        say(&findings::text(&repo, &taken.findings, DIALECTS, use_color(&std::io::stderr())));
     }
 
-    /// Writes back the files that changed.
+    /// Writes the changed files back.
     fn write(&self, files: &[File], taken: &Taken) -> Result<(), Fault> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
@@ -221,7 +222,7 @@ pub(super) fn read(path: &Path) -> Result<File, Fault> {
     Ok(File { path: name.as_ref().into(), bytes: bytes.into() })
 }
 
-/// Whether a label can have this value.
+/// Whether the text is a valid label value.
 fn is_label_value(text: &str) -> bool {
     let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric());
     text.len() <= 63
@@ -230,7 +231,7 @@ fn is_label_value(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// All files in a row, or all objects made of them, as documents.
+/// All files, or all generated objects, as one YAML stream.
 fn text(taken: &Taken) -> String {
     let mut out = String::new();
     let mut append = |document: &str| {
@@ -259,7 +260,7 @@ fn text(taken: &Taken) -> String {
     out
 }
 
-/// What was done, for machines.
+/// The machine-readable summary.
 fn summary(taken: &Taken) -> Value {
     let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
     json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})

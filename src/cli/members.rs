@@ -1,9 +1,9 @@
-//! The way of every command about member clusters: the repo is loaded and rendered, what runs is read (from
-//! a dump or from API servers), and everything is decided by the same code.
+//! The common steps of `apply` and `drift`: load and render the repo, read the live objects from a dump or
+//! from API servers, and decide the actions.
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
@@ -19,17 +19,20 @@ use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 #[cfg(feature = "live")]
 mod progress;
 
-/// Arguments about what we own in the clusters.
+/// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
-pub(super) struct Inventoried {
-    /// The `ConfigMap` that keeps what is ours in each cluster, as NAMESPACE/NAME [default: one in `default`, named
-    /// after the repository's remote `origin` and the folder; `default/federate` without a remote]
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = inventory)]
+#[command(next_help_heading = "ApplySet and prune options")]
+pub(super) struct ApplySetArgs {
+    /// The parent `ConfigMap` of the `ApplySet` that tracks managed objects in each cluster
+    ///
+    /// By default it is in the namespace `default` and named after the git remote `origin` and the folder;
+    /// without a remote it is `default/federate`.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset)]
     applyset: Option<Inventory>,
 }
 
-impl Inventoried {
-    /// The one that is named, or that of the repo.
+impl ApplySetArgs {
+    /// The `ApplySet` named with `--applyset`, or the default one of the repo.
     pub(super) fn inventory(&self, repo: Option<&RepoRef>) -> Inventory {
         let of_repo = || Inventory {
             namespace: "default".to_owned(),
@@ -39,8 +42,8 @@ impl Inventoried {
     }
 }
 
-/// An `ApplySet` by the name of its parent.
-pub(super) fn inventory(text: &str) -> Result<Inventory, &'static str> {
+/// Parses NAMESPACE/NAME, the name of an `ApplySet`'s parent.
+pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(Inventory { namespace: namespace.to_owned(), name: name.to_owned() })
@@ -51,12 +54,14 @@ pub(super) fn inventory(text: &str) -> Result<Inventory, &'static str> {
 
 /// Arguments about what may be deleted.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "ApplySet and prune options")]
 pub(super) struct PruneArgs {
-    /// Do nothing in a cluster where more of our objects would be deleted [default: 30]
+    /// Leave a cluster unchanged if pruning would delete more than this share of its managed objects
+    /// [default: 30]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     prune_limit: Option<u8>,
 
-    /// Also delete objects of these kinds, which hold what cannot be made again
+    /// Also prune objects of these kinds, which may hold data that cannot be recreated
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     prune_kinds: Vec<String>,
 
@@ -66,7 +71,7 @@ pub(super) struct PruneArgs {
 }
 
 impl PruneArgs {
-    /// Whether anything is said.
+    /// Whether any prune flag is set.
     pub(super) fn any(&self) -> bool {
         self.no_prune || self.prune_limit.is_some() || !self.prune_kinds.is_empty()
     }
@@ -80,65 +85,65 @@ impl PruneArgs {
 /// A run over member clusters.
 pub(super) struct Members<'m> {
     pub(super) args: &'m RepoArgs,
-    pub(super) inventory: &'m Inventoried,
-    /// The `ApplySet` whose members become ours.
+    pub(super) inventory: &'m ApplySetArgs,
+    /// The `ApplySet` whose members are taken over.
     pub(super) moved: Option<&'m Inventory>,
     pub(super) prune: &'m PruneArgs,
     pub(super) purpose: Purpose,
-    /// Whether actions say what objects will be.
+    /// Whether actions include the resulting objects.
     pub(super) results: bool,
     pub(super) reader: Reader<'m>,
 }
 
-/// Where what runs is read.
+/// Where live objects are read from.
 pub(super) enum Reader<'m> {
-    /// From the folder of `--observed`.
+    /// The folder given with `--observed`.
     Dump,
-    /// From the API servers, where it may be acted upon, too.
+    /// The API servers, which are also written to where the command allows it.
     Servers(Servers<'m>),
 }
 
 /// How API servers are used.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
 pub(super) struct Servers<'s> {
     pub(super) access: &'s AccessArgs,
-    /// How far a dry run goes; `None` where everything is done.
+    /// Where a dry run is decided; `None` if writes are made.
     pub(super) dry_run: Option<DryRun>,
-    /// How long to wait until everything is healthy.
+    /// How long to wait until every object is healthy.
     pub(super) wait: Option<Duration>,
-    /// Whether it is only asked whether everything is allowed.
+    /// Whether only permissions are checked.
     pub(super) check_access: bool,
-    /// Whether no progress is shown.
+    /// Whether to hide progress.
     pub(super) quiet: bool,
 }
 
-/// How far a dry run goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a dry run is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DryRun {
-    /// Clusters are read, and nothing is sent.
+    /// Decide locally; send no writes
     Client,
-    /// Everything is sent, and nothing stored.
+    /// Dry-run every write on the API servers
     Server,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) struct Done {
-    /// The actions, and the clusters that they are about.
+    /// The actions, and the clusters they are for.
     pub(super) actions: Actions,
-    /// Whether anything went wrong; it has been reported.
+    /// Whether anything failed; the errors are already reported.
     pub(super) failed: bool,
 }
 
 impl Done {
-    /// An error if anything went wrong.
+    /// `Exit::Error` if anything failed.
     pub(super) fn exit(&self) -> Exit {
         if self.failed { Exit::Error } else { Exit::Clean }
     }
 }
 
 impl Members<'_> {
-    /// Decides about every cluster, and has it done where API servers are reached. `None` where errors stop
-    /// the run; they are reported.
+    /// Decides the actions for every cluster, and performs them where API servers are used. Returns `None` if
+    /// errors in the repo, which are already reported, stop the run.
     pub(super) fn run(&self) -> Result<Option<Done>, Fault> {
         let session = self.args.session(None, None)?;
         let findings = session.findings();
@@ -168,8 +173,8 @@ impl Members<'_> {
         };
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::errors(&actions, everything);
-        tell("error", &errors);
-        tell("warning", &report::notes(&actions));
+        print_lines("error", &errors);
+        print_lines("warning", &report::notes(&actions));
         Ok(Some(Done { failed: incomplete || !errors.is_empty(), actions }))
     }
 }
@@ -177,11 +182,11 @@ impl Members<'_> {
 fn stopped(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Apply { .. } => {
-            "nothing was applied; --keep-going leaves out what is in error, applies the rest and deletes nothing\n"
+            "nothing was applied; --keep-going skips the objects with errors, applies the rest and deletes nothing\n"
         }
         Purpose::Remove => "nothing was deleted\n",
         Purpose::Drift { .. } => {
-            "nothing was compared; --keep-going leaves out what is in error and compares the rest\n"
+            "nothing was compared; --keep-going skips the objects with errors and compares the rest\n"
         }
     }
 }
@@ -206,13 +211,14 @@ impl Servers<'_> {
 
     #[cfg(not(feature = "live"))]
     fn reconcile(&self, _: &Session, _: &Reconciler<'_>) -> Result<Actions, Fault> {
-        let why = "this federate was built without the feature `live` and reaches no cluster: name a dump with --observed";
+        let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
         Err(Fault::Failed(why.to_owned()))
     }
 }
 
-/// Says on standard error what went wrong. What servers answer must not command a terminal.
-fn tell(word: &str, lines: &[String]) {
+/// Prints errors or warnings to standard error, without control characters: a server's answer must not
+/// control the terminal.
+fn print_lines(word: &str, lines: &[String]) {
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         say(&format!("{word}: {line}\n"));

@@ -1,13 +1,15 @@
-//! The command line: arguments to calls, results to streams, outcomes to exit codes.
+//! The command line: parses arguments, calls the library, prints results, and maps outcomes to exit codes.
 //!
-//! Standard output carries the result, standard error everything else.
+//! Results go to standard output, everything else to standard error.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use anstream::AutoStream;
+use anstream::stream::RawStream;
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use federate_report::table::Look;
+use federate_report::table::TextStyle;
 
 mod access;
 mod apply;
@@ -35,35 +37,42 @@ mod whatif;
 pub use exit::Exit;
 use exit::Fault;
 
-/// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline.
+/// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline
 ///
-/// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and
-/// override policies, in the dialects of Karmada, KubeAdmiral, KubeFleet and KubeFed. federate
-/// decides what each cluster receives exactly as the control plane would, without one.
+/// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and override
+/// policies, in the dialect of Karmada, KubeAdmiral, KubeFleet or KubeFed. federate decides what each cluster
+/// receives as the control plane would, but without a control plane.
 #[derive(Debug, Parser)]
 #[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
+    /// When to use colour
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
+    color: ColorChoice,
+
     #[command(subcommand)]
     command: Command,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  federate plan                          who goes where in this folder, and why not
-  federate render --out out              write every cluster's manifests below out/
-  federate explain deployment/web -n shop
-  federate diff --from main              what a change causes in the clusters
-  federate whatif --each cluster         what the loss of each cluster would cause
-  federate commit --branch rendered --push
-                                         put the result on a branch
-  federate apply --dry-run=client        what applying to the clusters would do
-  federate check -o json                 every finding, for scripts
-  federate import -f web.yaml --policy web -i
-                                         make templates of live objects
-  federate sync --once -f sync.yaml --state state
-                                         bring branches and clusters to what a repository renders
+  federate plan examples/repo                             # where each object is placed
+  federate explain deployment/worker examples/repo        # why it is placed there
+  federate check examples/repo -o json                    # errors and likely mistakes
+  federate render examples/repo --out out                 # the manifests of every cluster
+  federate diff examples/repo --from main                 # what a change causes
+  federate whatif examples/repo --each cluster            # what the loss of a cluster causes
+  federate commit examples/repo --branch rendered --push  # publish the manifests with git
+  federate apply examples/repo --dry-run=server           # what applying would do
+  federate drift examples/repo                            # what differs in the clusters
 
-Exit codes: 0 done, nothing to report · 1 done, with findings or differences · 2 error";
+Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -92,11 +101,12 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Error } else { Exit::Clean };
-            // Nothing can be said when even this cannot be printed.
+            // If printing fails, there is no other way to report it.
             let _ = error.print();
             return exit;
         }
     };
+    choose_color(cli.color);
     let outcome = match cli.command {
         Command::Render(command) => command.run(),
         Command::Commit(command) => command.run(),
@@ -125,14 +135,14 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Writes the result.
+/// Prints the result to standard output.
 fn print(text: &str) -> Result<(), Fault> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Writes the result as JSON or YAML.
+/// Prints the result as JSON or YAML.
 fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Result<(), Fault> {
     if format == settings::Format::Json {
         let mut out = io::BufWriter::new(io::stdout().lock());
@@ -146,21 +156,30 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::Format) -> Resu
     print(&text)
 }
 
-/// Writes to standard error; a closed one is nobody's fault.
+/// Prints to standard error, and ignores that it may be closed.
 fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// How tables look on standard output.
-fn look(full: bool) -> Look {
+/// The style of text for standard output.
+fn text_style(full: bool) -> TextStyle {
     let terminal = io::stdout().is_terminal();
     let width = terminal_size::terminal_size().filter(|_| terminal).map_or(120, |(w, _)| usize::from(w.0));
-    Look { width: width.max(60), styled: styled(&io::stdout()), full }
+    TextStyle { width: width.max(60), color: use_color(&io::stdout()), full }
 }
 
-/// Colour only on terminals, and not when `NO_COLOR` is set.
-fn styled(stream: &impl IsTerminal) -> bool {
-    let asked_not = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-    stream.is_terminal() && !asked_not && !dumb
+/// Makes the choice of `--color` that of all streams.
+fn choose_color(choice: ColorChoice) {
+    match choice {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+/// Whether to use colour on this stream: only on terminals, unless `--color`, `NO_COLOR` or
+/// `CLICOLOR_FORCE` say otherwise.
+fn use_color(stream: &impl RawStream) -> bool {
+    AutoStream::choice(stream) != anstream::ColorChoice::Never
 }

@@ -1,18 +1,18 @@
-//! Releases of control planes as arguments name them.
+//! Control plane releases as given on the command line.
 
 use std::str::FromStr;
 
 use federate_dialect::release::Releases;
 
-/// The control planes whose releases differ, by dialect.
+/// The dialects whose releases differ.
 const KNOWN: [(&str, &Releases); 2] =
     [("karmada", &federate_karmada::RELEASES), ("kubefleet", &federate_kubefleet::RELEASES)];
 
-/// A release of a control plane: `karmada=1.16`.
+/// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Release {
     pub(super) dialect: &'static str,
-    /// As it is written in full.
+    /// The full version.
     pub(super) version: String,
 }
 
@@ -22,25 +22,23 @@ impl FromStr for Release {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || KNOWN.map(|(dialect, _)| dialect).join(" and ");
         let (name, version) = text.split_once('=').ok_or_else(|| {
-            format!(
-                "it is not of the form NAME=VERSION, such as karmada=1.16; there are releases of {}",
-                known()
-            )
+            format!("expected NAME=VERSION, such as karmada=1.16, where NAME is {}", known())
         })?;
         let found = KNOWN.into_iter().find(|(dialect, _)| *dialect == name);
-        let (dialect, releases) =
-            found.ok_or_else(|| format!("there are no releases of `{name}`, but of {}", known()))?;
+        let (dialect, releases) = found.ok_or_else(|| {
+            format!("unknown control plane `{name}`; releases can be chosen for {}", known())
+        })?;
         Ok(Self { dialect, version: releases.read(version)?.to_string() })
     }
 }
 
-/// A release of Karmada that is known, as it is written in full.
+/// Parses a known release of Karmada, and returns its full version.
 pub(super) fn karmada(text: &str) -> Result<String, String> {
     federate_karmada::RELEASES.read(text).map(|release| release.to_string())
 }
 
-/// What a side of a comparison is called whose releases are named.
-pub(super) fn called(place: &str, releases: &[Release]) -> String {
+/// The name of one side of a comparison, with the releases chosen for it.
+pub(super) fn side_name(place: &str, releases: &[Release]) -> String {
     let releases = releases.iter().map(|one| format!("{} {}", one.dialect, one.version));
     std::iter::once(place.to_owned()).chain(releases).collect::<Vec<_>>().join(", ")
 }

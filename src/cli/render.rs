@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::diff::digest_key;
 use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, look, print, print_value, say};
+use super::{Exit, Fault, print, print_value, say, text_style};
 use federate_dialect::Plan;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
@@ -19,15 +19,13 @@ use federate_session::{RenderedState, Session, Update};
 
 mod watch;
 
-/// Write every cluster's manifests
+/// Write the manifests of every cluster to a folder
 ///
-/// Writes DIR/<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml and
-/// DIR/placements.yaml, the plan, which is the scheduler's memory for the next run. The folder is
-/// replaced in one atomic step; files that stay the same are not touched; a folder that holds
-/// anything federate did not write is refused.
-///
-/// Example: federate render examples/repo --out out
+/// Writes DIR/<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml and DIR/placements.yaml, the
+/// plan, which is the scheduler's memory for the next run. The folder is replaced in one atomic step, and
+/// unchanged files are not rewritten. A folder that contains files that federate did not write is refused.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Render {
     #[command(flatten)]
     args: RepoArgs,
@@ -36,21 +34,26 @@ pub(super) struct Render {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Render again on every change of the repo's files, and say what it changes; errors do not end it
+    /// Render again whenever a file of the repo changes, and print what changed; errors do not stop it
     #[arg(long, short, conflicts_with = "rev")]
     watch: bool,
 
-    /// How to print what changed
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate render examples/repo --out out
+  federate render examples/repo --rev main --out out -o json";
 
 impl Render {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         if self.watch { self.keep_rendering() } else { Ok(self.once(&mut None, None)?.0) }
     }
 
-    /// Renders whenever files change; ends only with an error that no edit mends.
+    /// Renders whenever files change. Returns only on an error that editing the repo cannot fix.
     fn keep_rendering(&self) -> Result<Exit, Fault> {
         let real = |path: &Path| {
             std::fs::canonicalize(path)
@@ -76,7 +79,7 @@ impl Render {
         Ok(Exit::Clean)
     }
 
-    /// What a save changes, field by field.
+    /// Prints what the last edit changed, field by field.
     fn show_changes(&self, before: Option<&RenderedState>, now: Option<&RenderedState>) -> Result<(), Fault> {
         let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
         let changes = before.compare(now, &digest_key()?);
@@ -84,18 +87,18 @@ impl Render {
             return Ok(());
         }
         let report = Report::new("the last good state", "now", &changes);
-        print(&text::text(&report, text::Detail::Fields, look(self.args.verbose)))
+        print(&text::text(&report, text::Detail::Fields, text_style(self.args.verbose)))
     }
 
-    /// Renders once. Returns what was written, if anything could be; a watch compares the next state with it.
-    /// `kept` is the session of the time before, which only has to read what `changed` since.
+    /// Renders once. Returns what was written, for comparison with the next run. `kept` is the session of the
+    /// previous run, which only reads the files that `changed`.
     fn once(
         &self,
         kept: &mut Option<Session>,
         changed: Option<BTreeSet<PathBuf>>,
     ) -> Result<(Exit, Option<RenderedState>), Fault> {
         let here = std::env::current_dir()?;
-        let waiting = || say("waiting for another federate that writes to the same folder\n");
+        let waiting = || say("waiting for another federate process that writes to the same folder\n");
         let folder = Folder::open(&self.out, &[&self.args.repo, &here], waiting)
             .map_err(|e| Fault::Failed(e.to_string()))?
             .with_cache(cache());
@@ -108,7 +111,7 @@ impl Render {
         let findings = session.findings();
         self.args.report(session, &findings);
         if federate_engine::any_error(&findings) && !self.args.keep_going {
-            say("nothing was written; --keep-going leaves out what is in error and writes the rest\n");
+            say("nothing was written; --keep-going skips the objects with errors and writes the rest\n");
             return Ok((Exit::Error, None));
         }
         let manifests = self.files(session.rendering(), &folder);
@@ -120,7 +123,7 @@ impl Render {
         Ok((outcome(&findings), state))
     }
 
-    /// A session after files have changed.
+    /// Updates a session after files have changed.
     fn updated(
         &self,
         mut session: Session,
@@ -130,24 +133,24 @@ impl Render {
         let opened = self.args.open()?;
         let changed: Option<Vec<String>> = changed.iter().map(|path| opened.relative(path)).collect();
         let Some(changed) = changed else {
-            // Something outside the repo, such as the observed objects.
+            // A file outside the repo changed, such as one of the observed objects.
             return self.args.session(Some(&self.out), previous);
         };
         session.remember(self.args.memory(previous)?);
-        if let Update::Everything(anew) = session.update(opened.source(), &changed)
+        if let Update::Everything(reason) = session.update(opened.source(), &changed)
             && self.args.verbose
         {
-            say(&format!("read everything again: {anew}\n"));
+            say(&format!("read everything again: {reason}\n"));
         }
         Ok(session)
     }
 
-    /// The folder is replaced as a whole, so narrowing to some clusters would take the others away.
+    /// Refuses `--cluster` for a folder that holds other clusters: replacing the folder would remove them.
     fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
         let there = |c: &&Cluster| !self.args.wants(&c.name) && self.out.join(c.name.as_ref()).is_dir();
         match clusters.iter().find(there) {
             Some(other) => Err(Fault::Failed(format!(
-                "{} holds cluster `{}` too, which --cluster would remove: choose another folder",
+                "{} also contains cluster `{}`, which --cluster would remove: choose another folder",
                 self.out.display(),
                 other.name
             ))),
@@ -155,9 +158,9 @@ impl Render {
         }
     }
 
-    /// What goes to the clusters that are wanted.
+    /// The manifests for the selected clusters.
     fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
-        let mut manifests = rendering.standing(|object, cluster| folder.earlier(object, cluster));
+        let mut manifests = rendering.with_retained(|object, cluster| folder.earlier(object, cluster));
         for manifest in &mut manifests {
             manifest.narrow(|cluster| self.args.wants(cluster));
         }
@@ -175,14 +178,14 @@ impl Render {
     }
 }
 
-/// The user's cache, if the environment names one.
+/// The folder of the index in the user's cache, if the environment names one.
 fn cache() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
     Some(cache.join("federate/index"))
 }
 
-/// What changed, for machines.
+/// The machine-readable result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Changes<'s> {

@@ -1,4 +1,4 @@
-//! Which state of the repo is read: the work tree, or a revision of git.
+//! Which state of the repo is read: the work tree, or a git revision.
 
 use std::path::{Path, PathBuf};
 
@@ -12,33 +12,34 @@ use federate_source::git::{self, Place, Resolved, Revision, verify};
 
 /// Arguments that choose a revision.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Repo options")]
 pub(super) struct RevisionArgs {
-    /// Read a git revision (branch, tag, hash, HEAD~3) rather than the work tree; nothing is checked out
+    /// Read a git revision (branch, tag, hash, HEAD~3) instead of the work tree; nothing is checked out
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
 
-    /// Refuse revisions whose commit or tag has no good SSH signature by a key of the allowed signers
+    /// Refuse revisions without a valid SSH signature by an allowed signer
     #[arg(long)]
     verify_signatures: bool,
 
-    /// The keys that may sign, in OpenSSH's format [default: git's `gpg.ssh.allowedSignersFile`]
+    /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", requires = "verify_signatures")]
     allowed_signers: Option<PathBuf>,
 }
 
-/// A state of the repo, to be read.
+/// An opened state of the repo.
 pub(super) enum Opened {
     WorkTree(WorkTree),
     Revision(Box<Revision>),
 }
 
 impl RevisionArgs {
-    /// The work tree, or the revision that is named.
+    /// Opens the work tree, or the revision given with `--rev`.
     pub(super) fn open(&self, repo: &Path) -> Result<Opened, Fault> {
         match &self.rev {
             Some(rev) => self.open_at(repo, rev),
             None if self.verify_signatures => Err(Fault::Failed(
-                "--verify-signatures needs a revision: a work tree is not signed; name one, for example \
+                "--verify-signatures needs a revision, because a work tree is not signed: add one, for example \
                  --rev HEAD"
                     .to_owned(),
             )),
@@ -46,12 +47,12 @@ impl RevisionArgs {
         }
     }
 
-    /// The repo at a revision.
+    /// Opens the repo at a revision.
     pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
         self.revision(repo, rev)?.map_err(|e| failed(&e))
     }
 
-    /// The repo at an earlier revision; `None` where that does not have the repo's folder yet.
+    /// Opens the repo at an earlier revision; `None` if the repo's folder does not exist there yet.
     pub(super) fn open_before(&self, repo: &Path, rev: &str) -> Result<Option<Opened>, Fault> {
         match self.revision(repo, rev)? {
             Ok(opened) => Ok(Some(opened)),
@@ -60,8 +61,7 @@ impl RevisionArgs {
         }
     }
 
-    /// The contents of `REV:PATH`, which is verified like any other revision; `None` where that is no
-    /// such name, but a file's.
+    /// The contents of `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
     pub(super) fn file(&self, repo: &Path, spec: &str) -> Result<Option<Vec<u8>>, Fault> {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
         let (place, resolved) = self.resolve(repo, rev)?;
@@ -73,7 +73,7 @@ impl RevisionArgs {
         Ok(Revision::open(place, &resolved).map(|revision| Opened::Revision(Box::new(revision))))
     }
 
-    /// Resolves a revision, once, and verifies it where that is asked for.
+    /// Resolves a revision once, and verifies it with `--verify-signatures`.
     fn resolve(&self, repo: &Path, rev: &str) -> Result<(Place, Resolved), Fault> {
         let place = Place::of(repo).map_err(|e| failed(&e))?;
         let repository = place.open().map_err(|e| failed(&e))?;
@@ -85,8 +85,8 @@ impl RevisionArgs {
     }
 }
 
-/// Whether a name with a colon in it is a file's all the same. What a file is called in the working
-/// directory does not decide that: a repo could bring one that is called like a revision.
+/// Whether a name with a colon is a file path. Existing files do not decide this: otherwise a repo could
+/// contain a file that shadows a revision.
 fn is_path(spec: &str) -> bool {
     spec.starts_with('/') || spec.starts_with("./") || spec.starts_with("../")
 }
@@ -96,7 +96,7 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
 }
 
 impl Opened {
-    /// What is read, for those who look at the result.
+    /// Where the source comes from: the commit, or the state of the work tree.
     pub(super) fn provenance(&self, place: &Place) -> Provenance {
         match self {
             Self::WorkTree(_) => Provenance::of_work_tree(place),
@@ -104,7 +104,7 @@ impl Opened {
         }
     }
 
-    /// Its files.
+    /// The source to read files from.
     pub(super) fn source(&self) -> &dyn Source {
         match self {
             Self::WorkTree(tree) => tree,
@@ -112,14 +112,14 @@ impl Opened {
         }
     }
 
-    /// A place of the file system as a path within the repo, if it is one.
+    /// A file system path relative to the repo, if it is inside it.
     pub(super) fn relative(&self, path: &Path) -> Option<String> {
         match self {
             Self::WorkTree(tree) => tree.relative(path),
             Self::Revision(revision) => {
                 let place = revision.place();
                 let root = place.work_tree.as_ref()?.join(&place.prefix);
-                // What the work tree does not have, it has no output folder in.
+                // If the work tree does not have the folder, the output folder cannot be inside it.
                 WorkTree::open(&root).ok()?.relative(path)
             }
         }

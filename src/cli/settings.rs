@@ -1,4 +1,4 @@
-//! The arguments that every command over a repo takes, resolved into a loaded repo before any work.
+//! The arguments that all commands over a repo share, and opening the repo with them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::release::{self, Release};
 use super::revision::{Opened, RevisionArgs};
-use super::{Exit, Fault, say, styled};
+use super::{Exit, Fault, say, use_color};
 use federate_dialect::{HOST, Hosts, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
@@ -21,23 +21,23 @@ use federate_session::{Options, Session};
 use federate_source::WorkTree;
 use federate_source::git::Place;
 
-/// How a result is written.
+/// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// For people.
+    /// For a terminal
     Table,
-    /// For machines.
+    /// For scripts
     Json,
-    /// For machines and people.
+    /// For scripts and people
     Yaml,
 }
 
-/// What a warning may be made an error by.
+/// The warnings that can count as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FailOn {
-    /// A template that no cluster can take.
+    /// A template that no cluster can take
     Unschedulable,
-    /// A template that no policy places.
+    /// A template that no policy matches
     Unmatched,
 }
 
@@ -50,107 +50,111 @@ impl FailOn {
     }
 }
 
-/// Arguments of every command over a repo.
+/// The heading of options that have the same meaning in most commands.
+pub(super) const COMMON: &str = "Common options";
+
+/// The arguments of every command over a repo.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Repo options")]
 pub(super) struct RepoArgs {
-    /// The folder to read
-    #[arg(default_value = ".")]
+    /// The folder of the repo
+    #[arg(default_value = ".", help_heading = None::<&str>)]
     pub(super) repo: PathBuf,
 
     #[command(flatten)]
     revision: RevisionArgs,
 
-    /// Take a cluster without `status` for what its control plane would take it for
+    /// Take a cluster without `status` as its control plane would
     ///
-    /// Without this, such a cluster counts as joined, ready and serving every API, with unknown
-    /// capacity: that suits an inventory kept in git.
+    /// Otherwise such a cluster counts as joined, ready and serving every API, with unknown capacity, which
+    /// suits an inventory kept in git.
     #[arg(long)]
     strict_inventory: bool,
 
-    /// The release of Karmada that decides, such as 1.16 (its newest patch) or 1.16.2
+    /// The Karmada release whose rules apply: 1.16 (newest patch) or 1.16.2
     ///
-    /// It takes the place of `dialects.karmada.version` in federate.yaml; without both it is the newest one known.
+    /// Overrides `dialects.karmada.version` in federate.yaml. The default is the newest known release.
     #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
     karmada_version: Option<String>,
 
-    /// The clock for rules about age (RFC 3339, e.g. 2026-11-20T10:00:00Z); without it they do not apply
+    /// The time for rules about age (RFC 3339); without it, they do not apply
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
 
-    /// A plan of an earlier run (`plan -o json`, placements.yaml): the scheduler's memory
+    /// A plan of an earlier run: the scheduler's memory
     ///
-    /// REV:PATH reads it from a git revision, for example `rendered:placements.yaml`; write `./` before the name
-    /// of a file with a colon in it.
+    /// PLAN is a placements.yaml or the output of `plan -o json`. REV:PATH reads it from a git revision, for
+    /// example `rendered:placements.yaml`. For a file with a colon in its name, write `./` before the name.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
 
-    /// Forget where things were: schedule everything as if for the first time
+    /// Forget earlier placements and schedule everything from scratch
     #[arg(long)]
     pub(super) fresh: bool,
 
-    /// What runs in the clusters, as DIR/<cluster>/*.yaml (what `kubectl get -o yaml` prints)
+    /// Live objects, as DIR/<cluster>/*.yaml (the output of `kubectl get -o yaml`)
     ///
-    /// Some control planes decide by it: ready replicas, pods without room, load balancers.
+    /// Some control planes depend on live state: ready replicas, unschedulable pods, load balancers.
     #[arg(long, value_name = "DIR")]
     observed: Option<PathBuf>,
 
-    /// What host names resolve to, as YAML (`HOST: [ADDRESS, …]`); nothing is looked up
+    /// The addresses of host names, as YAML (`HOST: [ADDRESS, …]`), instead of DNS
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
 
-    /// Show or write only these clusters (scheduling still looks at all)
-    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append)]
+    /// Show or write only these clusters; scheduling still considers all
+    #[arg(long = "cluster", value_name = "NAME", num_args = 1.., action = clap::ArgAction::Append, help_heading = COMMON)]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    #[arg(long, value_name = "WARNING", value_delimiter = ',', help_heading = COMMON)]
     fail_on: Vec<FailOn>,
 
-    /// Leave out what is in error, do the rest, and still exit with 2
-    #[arg(long)]
+    /// Skip the objects with errors, process the rest, and still exit with 2
+    #[arg(long, help_heading = COMMON)]
     pub(super) keep_going: bool,
 
     /// Print no warnings and no summary
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = COMMON)]
     pub(super) quiet: bool,
 
-    /// Say more: every cluster by name
-    #[arg(long, short)]
+    /// Print more, such as every cluster by name
+    #[arg(long, short, help_heading = COMMON)]
     pub(super) verbose: bool,
 }
 
 impl RepoArgs {
-    /// Reads the repo. `out` is the folder the result will go to, which is not read as a part of the
-    /// repo; `kept` is the plan it holds, the scheduler's memory unless another is named.
+    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `kept` is the plan
+    /// in it, which is the scheduler's memory unless `--previous` names another.
     pub(super) fn session(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Session, Fault> {
         let opened = self.open()?;
         let output = out.and_then(|out| opened.relative(out));
         self.session_of(opened.source(), output, self.memory(kept)?)
     }
 
-    /// The repo as its clones have it in common, with the revision that is read; `None` outside of git, and where
-    /// there is no remote.
+    /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
+    /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
         let place = Place::of(&self.repo).ok()?;
         self.open().ok()?.provenance(&place).repo(&place)
     }
 
-    /// The work tree, or the revision that `--rev` names.
+    /// Opens the work tree, or the revision given with `--rev`.
     pub(super) fn open(&self) -> Result<Opened, Fault> {
         self.revision.open(&self.repo)
     }
 
-    /// The repo as it is in another revision.
+    /// Opens the repo at another revision.
     pub(super) fn open_at(&self, rev: &str) -> Result<Opened, Fault> {
         self.revision.open_at(&self.repo, rev)
     }
 
-    /// The same, with `None` where that revision does not have the repo's folder yet.
+    /// Like `open_at`, but returns `None` if the repo's folder does not exist in that revision yet.
     pub(super) fn open_before(&self, rev: &str) -> Result<Option<Opened>, Fault> {
         self.revision.open_before(&self.repo, rev)
     }
 
-    /// The scheduler's memory: the plan that is named, or else `kept`.
+    /// The scheduler's memory: the plan given with `--previous`, or else `kept`.
     pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
         match &self.previous {
             _ if self.fresh => Ok(Plan::default()),
@@ -171,7 +175,7 @@ impl RepoArgs {
         Ok(session)
     }
 
-    /// The same, whether or not there are the clusters that `--cluster` names.
+    /// Like `session_of`, but accepts unknown names in `--cluster`.
     pub(super) fn any_session_of(
         &self,
         source: &dyn Source,
@@ -181,7 +185,7 @@ impl RepoArgs {
         self.session_by(source, output, previous, &[])
     }
 
-    /// The same by the rules of some releases, whatever else names them.
+    /// Like `any_session_of`, but by the rules of these releases, which override all other settings.
     pub(super) fn session_by(
         &self,
         source: &dyn Source,
@@ -212,8 +216,9 @@ impl RepoArgs {
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
-        let failed =
-            |why: &dyn std::fmt::Display| Fault::Failed(format!("the plan {}: {why}", path.display()));
+        let failed = |why: &dyn std::fmt::Display| {
+            Fault::Failed(format!("cannot read the plan {}: {why}", path.display()))
+        };
         let spec = path.to_str().unwrap_or_default();
         let bytes = match self.revision.file(&self.repo, spec) {
             Ok(Some(bytes)) => bytes,
@@ -224,22 +229,22 @@ impl RepoArgs {
         previous::read(&bytes).map_err(|e| failed(&e))
     }
 
-    /// The folder of what runs, if one is named.
+    /// The folder given with `--observed`.
     pub(super) fn observed_folder(&self) -> Option<&Path> {
         self.observed.as_deref()
     }
 
     fn observed(&self) -> Result<(Live, Vec<Finding>), Fault> {
         let Some(path) = &self.observed else { return Ok(Default::default()) };
-        let tree = WorkTree::open(path).map_err(|_| {
-            Fault::Failed(format!("--observed: {} is not a folder that can be read", path.display()))
-        })?;
+        let tree = WorkTree::open(path)
+            .map_err(|_| Fault::Failed(format!("--observed: {} is not a readable folder", path.display())))?;
         Ok(federate_repo::live(&tree, &path.to_string_lossy()))
     }
 
     fn hosts(&self) -> Result<Hosts, Fault> {
         let Some(path) = &self.hosts else { return Ok(Hosts::new()) };
-        let failed = |why: String| Fault::Failed(format!("the hosts {}: {why}", path.display()));
+        let failed =
+            |why: String| Fault::Failed(format!("cannot read the hosts file {}: {why}", path.display()));
         let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
         let mut stream = federate_yaml::read(&bytes);
         if let Some(error) = stream.errors.first() {
@@ -250,7 +255,7 @@ impl RepoArgs {
             .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
     }
 
-    /// Refuses names of `--cluster` that are none of these.
+    /// Refuses names in `--cluster` that no cluster has.
     pub(super) fn known_clusters<'c>(
         &self,
         clusters: impl Iterator<Item = &'c Cluster>,
@@ -261,19 +266,19 @@ impl RepoArgs {
                 let known: Vec<&str> = known.iter().copied().collect();
                 let known = federate_kubernetes::finding::list(&known, 10);
                 return Err(Fault::Failed(format!(
-                    "no cluster `{name}` in the inventory (there are: {known})"
+                    "no cluster `{name}` in the inventory, which has: {known}"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Whether `--cluster` keeps this one.
+    /// Whether `--cluster` includes this cluster.
     pub(super) fn wants(&self, cluster: &str) -> bool {
         self.clusters.is_empty() || self.clusters.iter().any(|name| name == cluster)
     }
 
-    /// The plan as far as it is about the clusters of `--cluster`.
+    /// The plan, reduced to the clusters given with `--cluster`.
     pub(super) fn narrowed<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
         if self.clusters.is_empty() {
             return Cow::Borrowed(plan);
@@ -287,14 +292,14 @@ impl RepoArgs {
         Cow::Owned(plan)
     }
 
-    /// Shows findings on standard error: errors always, warnings unless quiet.
+    /// Prints findings to standard error: errors always, warnings unless `--quiet`.
     pub(super) fn report(&self, session: &Session, found: &[Finding]) {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        say(&findings::text(session.repo(), &shown, session.dialects(), styled(&std::io::stderr())));
+        say(&findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr())));
     }
 }
 
-/// Clean, or an error if there is any.
+/// `Exit::Error` if there is an error, `Exit::Clean` otherwise.
 pub(super) fn outcome(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
 }

@@ -8,24 +8,25 @@ use jiff::Timestamp;
 
 use super::import::read;
 use super::settings::outcome;
-use super::{Exit, Fault, say, styled};
+use super::{Exit, Fault, say, use_color};
 use federate_engine::any_error;
-use federate_engine::snapshot::{self, Counts, DESCRIPTION};
+use federate_engine::snapshot::{self, Contents, DESCRIPTION};
 use federate_repo::{File, Repo};
 use federate_report::findings;
 use federate_session::DIALECTS;
 
-/// Keep what a control plane knows, as an inventory and as a plan's memory
+/// Save the state of a control plane as an inventory and a scheduler memory
 ///
-/// -f reads what `kubectl get -o yaml` prints on the control plane's API server: inventory objects (`Cluster`,
-/// `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers (`ResourceBinding` and
-/// `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed; bindings, placements and policy
-/// snapshots of KubeFleet). Objects of other kinds are ignored.
+/// -f reads the output of `kubectl get -o yaml` from the control plane's API server: inventory objects
+/// (`Cluster`, `FederatedCluster`, `MemberCluster`, `KubeFedCluster`) and what the scheduler remembers
+/// (`ResourceBinding` and `ClusterResourceBinding` of Karmada; federated objects of KubeAdmiral and KubeFed;
+/// bindings, placements and policy snapshots of KubeFleet). The Deployments of Karmada's scheduler and controller
+/// manager, or the `Karmada` object of its operator, name the release. Objects of other kinds are ignored.
 ///
-/// DIR gets `clusters/<control plane>/<cluster>.yaml`, `placements.yaml`, and `snapshot.yaml`, which says what the
-/// snapshot holds. `--previous DIR/placements.yaml` makes a plan go on from there: it decides what the live control
-/// plane would decide next. A folder that holds another snapshot is replaced; any other folder that is not empty is
-/// refused.
+/// federate writes DIR/clusters/<control plane>/<cluster>.yaml, DIR/placements.yaml, and DIR/snapshot.yaml,
+/// which describes the snapshot. With --previous DIR/placements.yaml, a plan continues from there: it decides
+/// what the live control plane would decide next. An existing snapshot in DIR is replaced; any other
+/// non-empty folder is refused.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Snapshot {
@@ -37,7 +38,7 @@ pub(super) struct Snapshot {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// When the dumps were made (RFC 3339), as `snapshot.yaml` says it
+    /// The time of the dumps (RFC 3339), recorded in snapshot.yaml
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
 
@@ -50,7 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   kubectl get clusters,resourcebindings,clusterresourcebindings -A -o yaml > hub.yaml
   federate snapshot -f hub.yaml --out snapshot
-  federate plan --previous snapshot/placements.yaml";
+  federate plan examples/repo --previous snapshot/placements.yaml";
 
 impl Snapshot {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -60,7 +61,7 @@ impl Snapshot {
         if !found.is_empty() && (!self.quiet || any_error(&found)) {
             let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
             let repo = Repo { texts, ..Repo::default() };
-            say(&findings::text(&repo, &found, DIALECTS, styled(&std::io::stderr())));
+            say(&findings::text(&repo, &found, DIALECTS, use_color(&std::io::stderr())));
         }
         if any_error(&found) {
             return Ok(Exit::Error);
@@ -70,18 +71,32 @@ impl Snapshot {
             .map_err(|error| Fault::Failed(error.to_string()))?;
         write(&self.out, &snapshot)?;
         if !self.quiet {
-            for (control_plane, Counts { clusters, placements }) in &snapshot.description.control_planes {
-                say(&format!(
-                    "{control_plane}: {clusters} clusters and {placements} placements in {}\n",
-                    self.out.display()
-                ));
+            for (control_plane, contents) in &snapshot.description.control_planes {
+                say(&summary(control_plane, contents, &self.out));
             }
         }
         Ok(outcome(&found))
     }
 }
 
-/// Writes the snapshot beside the folder, and puts it in its place.
+/// The content of the snapshot for one control plane, and how to plan by the rules of its release.
+fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
+    let Contents { clusters, placements, version, unknown_version } = contents;
+    let mut text =
+        format!("{control_plane}: {clusters} clusters and {placements} placements in {}\n", out.display());
+    if let Some(version) = version {
+        text.push_str(&format!(
+            "{control_plane}: release {version} runs; write `dialects: {{{control_plane}: {{version: \"{version}\"}}}}` \
+             into federate.yaml to decide by its rules\n"
+        ));
+    }
+    if let Some(unknown) = unknown_version {
+        text.push_str(&format!("{control_plane}: {unknown}\n"));
+    }
+    text
+}
+
+/// Writes the snapshot next to the folder, then renames it into place.
 fn write(out: &Path, snapshot: &snapshot::Snapshot) -> Result<(), Fault> {
     let failed = |doing: &str, path: &Path| {
         let place = format!("cannot {doing} {}", path.display());
@@ -111,17 +126,17 @@ fn write(out: &Path, snapshot: &snapshot::Snapshot) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether there is a folder that is to be replaced. One that is neither empty nor a snapshot is refused.
+/// Whether `out` exists and can be replaced. A folder that is neither empty nor a snapshot is refused.
 fn is_replaceable(out: &Path) -> Result<bool, Fault> {
     let refused = |why: &str| Fault::Failed(format!("cannot write a snapshot to {}: {why}", out.display()));
     if fs::symlink_metadata(out).is_err() {
         return Ok(false);
     }
-    let mut entries = fs::read_dir(out).map_err(|_| refused("it is not a folder that can be read"))?;
+    let mut entries = fs::read_dir(out).map_err(|_| refused("it is not a readable folder"))?;
     if out.join(DESCRIPTION).is_file() || entries.next().is_none() {
         return Ok(true);
     }
-    Err(refused("it holds files that are not of a snapshot; choose a new or empty folder"))
+    Err(refused("it contains files that are not part of a snapshot; choose a new or empty folder"))
 }
 
 fn beside(out: &Path, suffix: &str) -> PathBuf {

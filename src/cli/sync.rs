@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::settings::Format;
-use super::{Exit, Fault, print, print_value, say, styled};
+use super::{Exit, Fault, print, print_value, say, use_color};
 use federate_report::findings;
 use federate_session::Session;
 use federate_sync::listen::{self, Addresses, hook_path};
@@ -26,28 +26,27 @@ use federate_sync::run::{self, RoundResult};
 use federate_sync::state::StateFolder;
 use federate_sync::watch::watch;
 
-/// Watch git repositories, and keep branches and clusters at what they render
+/// Watch git repositories, and keep branches and clusters in sync with them
 ///
-/// A Sync (`federate.dev/v1alpha1`) names a source, and what is kept at the state that it renders: a branch, the member
-/// clusters, or both. Each round polls the source. A new revision is fetched, rendered, and then committed,
-/// applied, or both. Between rounds, changes in clusters are reported or put back (`spec.drift`).
-/// A source that cannot be read, has errors, renders nothing any more, or would delete too much changes
-/// nothing anywhere.
+/// A Sync (`federate.dev/v1alpha1`) names a source and its targets: a branch, the member clusters, or both.
+/// Each round polls the source. A new revision is fetched, rendered, and then committed, applied, or both.
+/// Between rounds, federate watches the clusters for drift (`spec.drift`). federate changes nothing if the
+/// source cannot be read, has errors, renders nothing, or would remove too much.
 ///
-/// With --file, Syncs are read from files. The folder of --state then holds the status of each Sync, the scheduler's
-/// memory, and a cache of its source. One process at a time uses it.
+/// With --file, Syncs are read from files, and the folder given with --state holds the status of each Sync,
+/// the scheduler's memory, and a cache of the source. Only one process at a time can use it.
 ///
-/// Without --file, the Sync objects of an API server are run: of the cluster that this runs in, or of --context.
-/// Status, memory and Events are written there, and Secrets are read there. Several processes elect a leader.
+/// Without --file, federate runs the Sync objects of an API server: that of --context, or of the cluster that
+/// it runs in. It writes status, memory and Events there, and reads Secrets from there. Several processes
+/// elect a leader.
 ///
-/// Without --once, each Sync has rounds at its interval until SIGTERM or SIGINT; the current rounds are then finished.
-/// Files of Syncs and folders that are sources are watched.
+/// Without --once, federate runs each Sync at its interval until SIGTERM or SIGINT, and then finishes the
+/// rounds in progress. It watches files of Syncs, and folders that are sources, for changes.
 ///
-/// Exit codes of --once: 0 everything is as rendered · 1 clusters differ or a rollout is not over · 2 error
-///
-/// Example: federate sync --once -f sync.yaml --state state
+/// Exit codes with --once: 0 everything is in sync · 1 clusters drifted and were not corrected, or a rollout is
+/// not over · 2 error
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Sync {
     #[command(subcommand)]
     request: Option<requests::SyncRequest>,
@@ -56,41 +55,43 @@ pub(super) struct Sync {
     #[arg(long = "file", short, value_name = "FILE", num_args = 1.., requires = "state")]
     files: Vec<PathBuf>,
 
-    /// The folder that keeps status, memory and caches; without --file only caches, in a temporary folder by default
+    /// The folder for status, memory and caches
+    ///
+    /// Without --file, it only holds caches, by default in a temporary folder.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
     #[command(flatten)]
     objects: objects::ObjectArgs,
 
-    /// Do one round of each Sync, and exit
+    /// Run one round of each Sync, then exit
     #[arg(long)]
     once: bool,
 
-    /// Serve /healthz, /readyz and /metrics there (127.0.0.1:9440)
+    /// Serve /healthz, /readyz and /metrics on this address (127.0.0.1:9440)
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     listen: Option<SocketAddr>,
 
-    /// Take webhooks of GitHub, GitLab and others there; each begins a round
+    /// Accept webhooks of GitHub, GitLab and others on this address; each starts a round
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once", requires = "webhook_token")]
     webhook_listen: Option<SocketAddr>,
 
-    /// The file with the token of webhooks
+    /// The file with the webhook token
     #[arg(long, value_name = "FILE", conflicts_with = "once")]
     webhook_token: Option<PathBuf>,
 
     #[command(flatten)]
     access: AccessArgs,
 
-    /// The keys that may sign, in OpenSSH's format [default: git's `gpg.ssh.allowedSignersFile`]
+    /// The allowed signers, in OpenSSH's format [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE")]
     allowed_signers: Option<PathBuf>,
 
-    /// How to print the result of each Sync
+    /// Output format of the results
     #[arg(long, short, value_enum, default_value = "table")]
     output: Format,
 
-    /// How the log on standard error is written
+    /// Log format on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
@@ -99,14 +100,19 @@ pub(super) struct Sync {
     quiet: bool,
 }
 
-/// How the log is written.
+/// The log formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// For people.
+    /// For a terminal
     Text,
-    /// For machines: one object per line.
+    /// For scripts: one object per line
     Json,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  federate sync --once -f examples/sync.yaml --state state
+  federate sync --context hub --namespace platform";
 
 impl Sync {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
@@ -153,17 +159,17 @@ impl Sync {
         self.show(&run::once(syncs, state, env).map_err(failed)?)
     }
 
-    /// The token of webhooks.
+    /// Reads the webhook token.
     fn token(&self) -> Result<Option<String>, Fault> {
         let Some(file) = &self.webhook_token else { return Ok(None) };
         let text = std::fs::read_to_string(file).map_err(|e| failed(format!("{}: {e}", file.display())))?;
         match text.trim() {
-            "" => Err(failed(format!("{}: the token of webhooks is empty", file.display()))),
+            "" => Err(failed(format!("{}: the webhook token is empty", file.display()))),
             token => Ok(Some(token.to_owned())),
         }
     }
 
-    /// Prints the results.
+    /// Prints the result of each Sync.
     fn show(&self, done: &[RoundResult]) -> Result<Exit, Fault> {
         if self.output == Format::Table {
             print(&done.iter().map(line).collect::<String>())?;
@@ -178,12 +184,12 @@ impl Sync {
         let most = match (self.quiet, self.once) {
             (false, _) => LevelFilter::INFO,
             (true, false) => LevelFilter::ERROR,
-            // The results are printed.
+            // The results are printed anyway.
             (true, true) => LevelFilter::OFF,
         };
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(most);
         let log =
-            log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(styled(&std::io::stderr()));
+            log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(use_color(&std::io::stderr()));
         match self.log_format {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().flatten_event(true).init(),
@@ -191,7 +197,8 @@ impl Sync {
     }
 }
 
-/// The context of Syncs in files: clusters of the kubeconfig, and git with the user's settings.
+/// The context of rounds of Syncs from files: clusters through the kubeconfig, and the user's git
+/// configuration.
 struct Files<'s>(&'s AccessArgs);
 
 impl RoundContext for Files<'_> {
@@ -200,13 +207,13 @@ impl RoundContext for Files<'_> {
     }
 }
 
-/// Prints the errors in files.
+/// Reports what is wrong with the files.
 fn show(invalid: &Invalid) {
     say(&findings::text(
         &invalid.repo,
         &invalid.findings,
         federate_session::DIALECTS,
-        styled(&std::io::stderr()),
+        use_color(&std::io::stderr()),
     ));
 }
 

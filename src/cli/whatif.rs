@@ -6,20 +6,19 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, look, print, print_value};
+use super::{Exit, Fault, print, print_value, text_style};
 use federate_engine::whatif::{Event, Scenario, Selection, Unit};
 use federate_report::whatif::{self, Replicas, Row};
 use federate_session::{Session, UnitOutcome, WhatIf as Scenarios};
 
-/// Show what a lost, tainted, resized or added cluster, or a scaled workload, would cause
+/// Show the effect of losing, changing or adding a cluster, or of scaling a workload
 ///
-/// Decides about the repo as it is, then about the scenario with that plan as the scheduler's memory: what would
-/// run elsewhere, which replicas are lost, and which run elsewhere instead. A cluster that is lost stays in the
-/// inventory, but runs nothing; whether anything moves is up to its control plane. In place of a cluster's name
-/// stands a selector (`region=eu`), in parentheses where a `=` follows.
-///
-/// Example: federate whatif examples/repo --lose eu-1 --scale deployment/shop/storefront=+50%
+/// federate plans the repo as it is, then plans the scenario with the first plan as the scheduler's memory,
+/// and shows what moves, which replicas are lost, and which are regained elsewhere. A lost cluster stays in
+/// the inventory but runs nothing; its control plane decides whether anything moves. CLUSTER is a name or a
+/// selector such as `region=eu`; write a selector in parentheses where a `=` follows.
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct WhatIf {
     #[command(flatten)]
     args: RepoArgs,
@@ -27,70 +26,71 @@ pub(super) struct WhatIf {
     #[command(flatten)]
     events: Events,
 
-    /// Lose each cluster, zone, region or provider in turn, and show the worst first
+    /// Lose each cluster, zone, region or provider in turn, and list the worst first
     #[arg(long, value_enum, value_name = "UNIT")]
     each: Option<Each>,
 
-    /// How to print it
+    /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
 }
 
-/// What happens, in the order of these options.
+/// The events of the scenario, which happen in the order of these options.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Scenario options")]
 struct Events {
-    /// Clusters join: a file with their inventory objects
+    /// Add clusters: a file with their inventory objects
     #[arg(long, value_name = "FILE")]
     add: Vec<PathBuf>,
 
-    /// Clusters get a label
+    /// Add a label to clusters
     #[arg(long, value_name = "CLUSTER=KEY=VALUE")]
     label: Vec<String>,
 
-    /// Clusters become larger or smaller: 50%, or amounts of resources
+    /// Resize clusters: 50%, or amounts of resources
     #[arg(long, value_name = "CLUSTER=SIZE")]
     capacity: Vec<String>,
 
-    /// Clusters get a taint
+    /// Add a taint to clusters
     #[arg(long, value_name = "CLUSTER=KEY[=VALUE]:EFFECT")]
     taint: Vec<String>,
 
-    /// Clusters lose a taint
+    /// Remove a taint from clusters
     #[arg(long, value_name = "CLUSTER=KEY[:EFFECT]")]
     untaint: Vec<String>,
 
-    /// A workload gets other replicas: N, +N, -N, +N% or -N%
+    /// Scale a workload: N, +N, -N, +N% or -N%
     #[arg(long, value_name = "KIND/NAMESPACE/NAME=N", allow_hyphen_values = true)]
     scale: Vec<String>,
 
-    /// Clusters can no longer be reached
+    /// Make clusters unreachable
     #[arg(long, value_name = "CLUSTER")]
     lose: Vec<String>,
 
-    /// Clusters leave the federation
+    /// Remove clusters from the federation
     #[arg(long, value_name = "CLUSTER")]
     remove: Vec<String>,
 }
 
-/// How a result is written.
+/// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// For a terminal
     Table,
-    /// For machines.
+    /// For scripts
     Json,
 }
 
 /// What is lost in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Each {
-    /// One cluster.
+    /// Each cluster
     Cluster,
-    /// All clusters of a zone.
+    /// All clusters of a zone
     Zone,
-    /// All clusters of a region.
+    /// All clusters of a region
     Region,
-    /// All clusters of a provider.
+    /// All clusters of a provider
     Provider,
 }
 
@@ -105,12 +105,18 @@ impl Each {
     }
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  federate whatif examples/repo --lose eu-1
+  federate whatif examples/repo --scale deployment/shop/storefront=+50%
+  federate whatif examples/repo --each cluster";
+
 impl WhatIf {
     pub(super) fn run(&self) -> Result<Exit, Fault> {
         let words = self.events.words();
         if words.is_empty() && self.each.is_none() {
-            let help = "say what happens, such as `--lose CLUSTER`, or `--each cluster`";
-            return Err(Fault::Failed(format!("nothing happens: {help}")));
+            let help = "name at least one event, such as `--lose CLUSTER`, or use `--each cluster`";
+            return Err(Fault::Failed(format!("the scenario is empty: {help}")));
         }
         let session = self.args.session(None, None)?;
         let findings = session.plan_findings();
@@ -132,7 +138,7 @@ impl WhatIf {
         let outcome = scenarios.outcome(&scenario).map_err(Fault::Failed)?;
         let report = whatif::WhatIf::new(words, &outcome.changes, &outcome.losses);
         match self.output {
-            Output::Table => print(&report.text(look(self.args.verbose)))?,
+            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
         Ok(if outcome.is_empty() { Exit::Clean } else { Exit::Findings })
@@ -155,7 +161,7 @@ impl WhatIf {
             rows,
         };
         match self.output {
-            Output::Table => print(&report.text(look(self.args.verbose)))?,
+            Output::Table => print(&report.text(text_style(self.args.verbose)))?,
             Output::Json => print_value(&report, Format::Json)?,
         }
         let nothing = outcomes.iter().all(|unit| unit.outcome.is_empty());
@@ -175,11 +181,11 @@ fn row(unit: &UnitOutcome) -> Row {
     }
 }
 
-/// Reads an event of one kind.
+/// Parses an event of one kind.
 type Read = fn(&str) -> Result<Event, String>;
 
 impl Events {
-    /// The events as a person says them.
+    /// The events as text, such as `lose eu-1`.
     fn words(&self) -> Vec<String> {
         let files = self.add.iter().map(|path| format!("add {}", path.display()));
         let kinds = [

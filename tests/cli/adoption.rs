@@ -1,8 +1,8 @@
-//! What stands in the way of taking an object over, and what would: told in the words of each control plane.
+//! Why an object is not adopted, and what would allow it, in the terms of each control plane.
 
 use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
-/// The Deployment as somebody else made it, with more metadata.
+/// The Deployment of another client, with more metadata.
 fn there(more: &str) -> String {
     WEB.replace(
         "  name: web\n  namespace: shop\n",
@@ -60,7 +60,7 @@ fn kubeadmiral_names_the_annotation_that_is_missing() {
         ),
         (
             format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"regexp\":\"*\"}}'"),
-            "its annotation `kubeadmiral.io/clusters-to-adopt` cannot be read: `regexp` is no regular expression",
+            "its annotation `kubeadmiral.io/clusters-to-adopt` cannot be read: `regexp` is not a regular expression",
         ),
     ] {
         write(&annotations);

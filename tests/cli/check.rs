@@ -130,3 +130,33 @@ fn a_repo_that_lacks_something_is_not_clean() {
     assert!(of("policy.yaml").contains("warning[no-policies]"), "{}", of("policy.yaml"));
     web.run("check").code(0);
 }
+
+#[test]
+fn counts_that_an_api_server_refuses_are_refused() {
+    for (count, shown) in [
+        ("2147483648", "2147483648"),
+        ("99999999999999999999", "1e20"),
+        ("-1", "-1"),
+        ("1.5", "1.5"),
+        ("\"3\"", "not a number"),
+        ("[hunter2]", "not a number"),
+    ] {
+        let repo = Sandbox::web();
+        repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", &format!("replicas: {count}")));
+        let ran = repo.run("plan").code(2);
+        let told = format!("`spec.replicas` is {shown}, but an API server only accepts whole numbers from 0 to 2147483647");
+        assert!(ran.err.contains(&told) && ran.err.contains("web.yaml:7:"), "{count}: {ran:#?}");
+    }
+    for weight in ["-1", "0", "1.5", "9223372036854775808"] {
+        let repo = Sandbox::web();
+        let weights = format!(
+            "      replicaDivisionPreference: Weighted\n      weightPreference:\n        staticWeightList:\n        - {{targetCluster: {{clusterNames: [m1]}}, weight: {weight}}}\n"
+        );
+        repo.write("policy.yaml", repo.read("policy.yaml") + &weights);
+        let ran = repo.run("check").code(2);
+        assert!(ran.out.contains("error[invalid-policy]") && ran.out.contains(".weight` must be"), "{weight}: {ran:#?}");
+    }
+    let repo = Sandbox::web();
+    repo.write("web.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 4.0"));
+    repo.run("check").code(0);
+}

@@ -1,4 +1,4 @@
-//! `federate commit`: what lies on the branch afterwards, in real repositories.
+//! `federate commit`: the content of the branch afterwards, in real repositories.
 
 use crate::sandbox::{CLUSTERS, Sandbox, WEB};
 
@@ -131,7 +131,7 @@ fn a_branch_a_cluster() {
     let changed = |index: usize| json["branches"][index]["commit"].is_string();
     assert!(changed(0) && changed(1), "plan and first cluster: {json:#}");
     assert!(!changed(2), "the second one keeps its replicas: {json:#}");
-    // The branch of a cluster that receives nothing any more is emptied.
+    // The branch of a cluster that no longer receives anything becomes empty.
     sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
     sandbox.run("commit --branch rendered/{cluster} --fresh").code(0);
     assert_eq!(files("m2"), "placements.yaml\n");

@@ -1,4 +1,4 @@
-//! Several dialects in one repo: every dialect over every inventory, and two claims on one object.
+//! Several dialects in one repo: every dialect with every inventory, and two claims on one object.
 
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ spec: {placement: {clusterSelector: {}}}
 
 const V1: &str = "  annotations:\n    federation.alpha.kubernetes.io/cluster-selector: '[{\"key\":\"env\",\"operator\":\"in\",\"values\":[\"prod\"]}]'\n";
 
-/// The rows of the plan that are about an object.
+/// The rows of the plan for an object.
 fn rows<'p>(plan: &'p Value, kind: &str, name: &str) -> Vec<&'p Value> {
     let all = plan["placements"].as_array().unwrap();
     all.iter().filter(|row| row["object"]["kind"] == kind && row["object"]["name"] == name).collect()
@@ -137,7 +137,7 @@ fn a_template_that_two_dialects_place_is_an_error_that_names_both_policies() {
     assert!(ran.err.contains(both), "{}", ran.err);
     assert!(ran.err.contains("web.yaml:1"), "{}", ran.err);
     assert!(!repo.path("out").exists());
-    // Also when one of them holds the object itself.
+    // Also if one of them contains the object.
     repo.write("web.yaml", deployment(""));
     repo.write("policies.yaml", format!("{KARMADA}---\n{KUBEFED}"));
     let ran = repo.run("check").code(2);
@@ -180,7 +180,7 @@ fn a_plan_is_the_memory_of_all_dialects() {
         .file("m1.yaml", cluster(INVENTORIES[1].1, "m1", "prod"))
         .file("web.yaml", placed_by("kubeadmiral"));
     repo.run("render --out out").code(0);
-    // A cluster that joins is no reason to schedule again; a taint is.
+    // A new cluster is not a reason to reschedule; a taint is.
     repo.write("m2.yaml", cluster(INVENTORIES[1].1, "m2", "prod"));
     let plan = repo.run("plan --previous out/placements.yaml -o json").code(0).json();
     let row = rows(&plan, "Deployment", "web")[0];
@@ -206,7 +206,7 @@ fn settings_that_no_dialect_knows_are_errors_with_their_place() {
     repo.write("federate.yaml", "dialects:\n  kubeadmiral:\n    excludeNamespace: ^sh\n  nope: {}\n");
     let ran = repo.run("check").code(2);
     for part in
-        ["federate.yaml:3:5", "knows no setting `excludeNamespace`", "federate.yaml:4:3", "no dialect `nope`"]
+        ["federate.yaml:3:5", "has no setting `excludeNamespace`", "federate.yaml:4:3", "no dialect `nope`"]
     {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }

@@ -26,7 +26,7 @@ metadata: {name: token, namespace: shop}
 stringData: {password: correct-horse, user: web}
 ";
 
-/// A policy that sends all of a kind everywhere.
+/// A policy that sends all objects of a kind to every cluster.
 fn everywhere(kind: &str) -> String {
     format!(
         "apiVersion: policy.karmada.io/v1alpha1
@@ -241,7 +241,7 @@ fn values_of_secrets_never_show() {
     assert_ne!(digest("k1"), digest("k2"));
     let random = || sandbox.run("diff --from main -o json").json()["objects"][0]["paths"][0]["to"].clone();
     assert_ne!(random(), random());
-    // A file that cannot be read says where, but not what it holds.
+    // An error in a file is reported with its place but without its content.
     sandbox.write("secret.yaml", SECRET.replace("{password: correct-horse,", "{password: [battery-staple,"));
     let ran = sandbox.run("diff --from main").code(2);
     assert_eq!(ran.out, "");
@@ -318,7 +318,7 @@ fn new_findings_are_shown() {
     assert_eq!(ran.err, "");
     assert!(ran.out.contains("No policy places any more\n  ConfigMap shop/c0000\n"), "{}", ran.out);
     assert!(ran.out.contains("New findings\n  warning[unmatched] no policy places"), "{}", ran.out);
-    // Those that were there before are nobody's news, even in other lines.
+    // Findings of the earlier side are not new, even if their lines have changed.
     commit(&sandbox);
     sandbox.write("c.yaml", format!("# moved down\n{}", configs(1, "a")));
     sandbox.write("web.yaml", WEB.replace("nginx:1.27", "nginx:1.28"));
@@ -352,7 +352,7 @@ fn the_earlier_side_is_the_memory_of_the_later() {
     assert_eq!(json["placements"], json!([]), "a cluster that joins moves nothing by itself");
 }
 
-/// Checks a value against as much of JSON Schema as the schemas in `schemas/` use.
+/// Validates a value with the parts of JSON Schema that `schemas/` uses.
 fn valid(value: &Value, schema: &Value, root: &Value, at: &str) {
     if let Some(name) = schema["$ref"].as_str() {
         return valid(value, &root["$defs"][name.trim_start_matches("#/$defs/")], root, at);

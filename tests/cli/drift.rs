@@ -1,8 +1,8 @@
-//! `federate drift` and what it decides by, from dumps of the clusters.
+//! `federate drift`, from dumps of the clusters.
 
 use crate::sandbox::Sandbox;
 
-/// A Deployment as an API server would answer, applied by `manager` in `operation`.
+/// A Deployment as an API server returns it, applied by `manager` with `operation`.
 fn live(manager: &str, operation: &str, replicas: u32, more: &str) -> String {
     format!(
         "apiVersion: apps/v1
@@ -101,7 +101,7 @@ fn a_dump_cannot_be_corrected() {
     assert!(said.contains("the kubeconfig"), "{said}");
 }
 
-/// What is ignored, as an entry of `drift.ignore`, and whether there is drift in spite of it.
+/// An entry of `drift.ignore`, and whether drift remains.
 #[test]
 fn rules_leave_out_what_they_name() {
     let edited = live("kubectl-edit", "Update", 7, "").replace("nginx:1.27", "nginx:1.0");
@@ -128,7 +128,7 @@ fn rules_leave_out_what_they_name() {
         let paths: Vec<&str> = diffs.iter().map(|diff| diff["path"].as_str().unwrap()).collect();
         assert_eq!(paths, left, "{rule}");
     }
-    // A whole object that is missing has no fields and no manager.
+    // A missing object has no fields and no manager.
     std::fs::remove_file(sandbox.path(".live/m1/web.yaml")).unwrap();
     for (rule, code) in [("{names: [web]}", 0), ("{names: [web], paths: [/spec]}", 1), ("{managers: [x]}", 1)]
     {

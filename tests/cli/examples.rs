@@ -1,5 +1,5 @@
-//! The examples do what they show: `examples/rendered` is what rendering them gives.
-//! `UPDATE_EXAMPLES=1 cargo test --test cli examples` renders them anew.
+//! `examples/rendered` is the result of rendering the examples. `UPDATE_EXAMPLES=1 cargo test --test cli
+//! examples` updates it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,7 +59,7 @@ fn a_kind_with_scripts() {
 
 #[test]
 fn kubeadmirals_nginx() {
-    // The guide's policy has two fields where no API server reads them.
+    // The guide's policy has two fields that API servers do not know.
     let (_, text) = federate(&["check", &examples().join("kubeadmiral").to_string_lossy()]);
     assert!(text.contains("0 errors, 2 warnings"), "{text}");
     renders_to_what_is_kept("kubeadmiral", &[]);

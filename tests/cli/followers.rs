@@ -1,5 +1,4 @@
-//! What a workload refers to goes with it, also where a `*.j2` template refers to other objects for each
-//! cluster.
+//! Dependencies of a workload follow it, also if a `*.j2` template refers to different objects per cluster.
 
 use crate::sandbox::Sandbox;
 

@@ -1,4 +1,4 @@
-//! Git's own HTTP server (`git http-backend`) on loopback, one thread per request.
+//! git's own HTTP server (`git http-backend`) on loopback, with one thread per request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -48,17 +48,17 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// How many requests there were since the last call.
+    /// The number of requests since the last call.
     pub(crate) fn requests(&self) -> usize {
         self.requests.swap(0, Ordering::SeqCst)
     }
 
-    /// From now on only who sends this header `Authorization` is answered.
+    /// From now on, requires this `Authorization` header.
     pub(crate) fn demand(&self, authorization: &str) {
         *self.demands.lock().unwrap() = Some(authorization.to_owned());
     }
 
-    /// From now on pushes are forbidden.
+    /// From now on, refuses pushes.
     pub(crate) fn refuse_pushes(&self) {
         self.refuses.store(true, Ordering::SeqCst);
     }
@@ -113,7 +113,7 @@ fn answer(stream: impl Read + Write, root: PathBuf, refuses: bool, demanded: Opt
     let head = String::from_utf8_lossy(&output[..end]);
     let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK");
     let head = format!("HTTP/1.1 {status}\r\n{head}\r\nConnection: close\r\n\r\n");
-    // The client may have what it wants and be gone.
+    // The client may have closed the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&output[end + 4..]));
 }
 

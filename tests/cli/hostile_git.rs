@@ -1,4 +1,4 @@
-//! Repositories of strangers: nothing in them runs, and nothing is believed that was not signed.
+//! Repositories of strangers: nothing in them runs, and only signed revisions pass verification.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::sandbox::{Sandbox, WEB};
 
-/// A repository with one commit and a bare remote `origin` beside it, whose own configuration names
-/// programs and whose hooks are there. Each of them would leave a file `ran`.
+/// A repository with one commit and a bare remote `origin` beside it. Its configuration names programs and it has hooks;
+/// each of them creates the file `ran`.
 struct Hostile {
     sandbox: Sandbox,
     beside: Sandbox,
@@ -28,7 +28,7 @@ impl Hostile {
         hostile
     }
 
-    /// A program that leaves a file, reads what it is given and succeeds.
+    /// A program that creates a file and succeeds.
     fn program(&self, name: &str) -> String {
         let path = self.beside.path(&format!("bin/{name}"));
         let ran = self.beside.path(name);
@@ -64,7 +64,7 @@ impl Hostile {
         self.beside.path(name).exists()
     }
 
-    /// Puts settings where a user has them.
+    /// The command, with settings in the user's configuration.
     fn user(&self, line: &str, settings: &[&str]) -> Command {
         let file = self.beside.path("gitconfig");
         for setting in settings {
@@ -83,7 +83,7 @@ impl Hostile {
         path
     }
 
-    /// A key, and a file that lets it sign.
+    /// A key, and a list of allowed signers that contains it.
     fn signer(&self) -> (PathBuf, PathBuf) {
         let key = self.key("good");
         let public = self.beside.read("good.pub");
@@ -91,7 +91,7 @@ impl Hostile {
         (key, self.beside.path("signers"))
     }
 
-    /// Commits the work tree, signed, by a git that does not read the repository's configuration of programs.
+    /// Commits the work tree, signed, without running the programs of the repository's configuration.
     fn commit_signed(&self, key: &std::path::Path, message: &str) {
         let line = format!(
             "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c gpg.format=ssh -c gpg.ssh.program=ssh-keygen \
@@ -102,7 +102,7 @@ impl Hostile {
         self.forget();
     }
 
-    /// What tests themselves made run does not count.
+    /// Removes the file that programs create, because the test itself made one run.
     fn forget(&self) {
         let _ = std::fs::remove_file(self.beside.path("ran"));
     }
@@ -116,7 +116,7 @@ fn programs_of_the_repository_do_not_run() {
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.run("commit --branch rendered --push").code(0);
     assert_eq!(sandbox.git("rev-parse origin/rendered"), sandbox.git("rev-parse rendered"));
-    // The remote is ahead, so that there is something to fetch.
+    // The remote is ahead, so there is something to fetch.
     let remote = hostile.beside.path("remote.git");
     let remote = remote.display();
     let ahead =
@@ -143,7 +143,7 @@ fn signatures_ask_no_program_of_the_repository() {
     assert!(said.contains("has no good signature"), "{said}");
     hostile.commit_signed(&key, "good");
     sandbox.run(&verify).code(0);
-    // Nor does the repository say whose keys count.
+    // The repository does not choose the allowed signers either.
     sandbox.git(&format!("config gpg.ssh.allowedSignersFile {}", signers.display()));
     let said = sandbox.run("plan --rev HEAD --verify-signatures").code(2).err;
     assert!(said.contains("no allowed signers") && said.contains("--global"), "{said}");
@@ -154,7 +154,7 @@ fn signatures_ask_no_program_of_the_repository() {
 }
 
 #[test]
-fn what_the_user_set_up_works() {
+fn programs_of_the_users_configuration_run() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let hooks = hostile.beside.path("hooks");
@@ -171,13 +171,13 @@ fn what_the_user_set_up_works() {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let output = hostile.user("commit --branch rendered --push", &settings).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(hostile.ran("hooked"), "a hook of the user's");
+    assert!(hostile.ran("hooked"), "a hook of the user");
     let output = hostile.user("plan --rev main --previous rendered:placements.yaml", &[]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let raw = hostile.sandbox.git("cat-file commit rendered");
     assert!(raw.contains("-----BEGIN SSH SIGNATURE-----"), "{raw}");
     hostile.user("commit --branch rendered --push ssh://127.0.0.1/x", &[]).output().unwrap();
-    assert!(hostile.ran("connected"), "the user's way to a server");
+    assert!(hostile.ran("connected"), "the ssh command of the user");
     assert!(!hostile.ran("ran"));
 }
 
@@ -193,6 +193,8 @@ fn a_committed_bare_repository_is_content() {
     Hostile::configure(&sandbox.path("deploy/config"), &hostile.program("ran"), &["pre-push"]);
     sandbox.write("deploy/refs/heads/keep.md", "");
     sandbox.write("deploy/objects/keep.md", "");
+    let outside = hostile.beside.path("remote.git/objects");
+    sandbox.write("deploy/objects/info/alternates", format!("{}\n", outside.display()));
     sandbox.git("-c core.fsmonitor=false add -A -f");
     sandbox.git("-c core.fsmonitor=false -c core.hooksPath=/dev/null commit -q -m hostile");
     hostile.forget();
@@ -205,7 +207,7 @@ fn a_committed_bare_repository_is_content() {
     assert_eq!(sandbox.git("rev-list --count rendered").trim(), "1");
     sandbox.run("plan deploy --previous rendered:placements.yaml").code(0);
     assert!(!hostile.ran("ran"));
-    // Whoever means it names it.
+    // `GIT_DIR` names it.
     let run = |named: &str| {
         let mut command = sandbox.command("plan deploy --rev main");
         command.env("GIT_DIR", sandbox.path(named)).output().unwrap()
@@ -216,7 +218,7 @@ fn a_committed_bare_repository_is_content() {
 }
 
 #[test]
-fn replaced_objects_and_grafts_do_not_vouch() {
+fn replaced_objects_and_grafts_do_not_count() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, .. } = &hostile;
@@ -230,7 +232,7 @@ fn replaced_objects_and_grafts_do_not_vouch() {
         sandbox.run(&format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display()))
     };
     assert!(verify("HEAD").code(2).err.contains("it is not signed"));
-    // The same with one that is signed, by a stranger.
+    // The same with a commit that a stranger signed.
     let stranger = hostile.key("stranger");
     hostile.commit_signed(&stranger, "strange");
     let strange = sandbox.git("--no-replace-objects rev-parse HEAD");
@@ -255,7 +257,7 @@ fn every_file_of_a_revision_is_verified() {
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
     assert!(said.contains("the plan rendered:placements.yaml: revision `rendered`"), "{said}");
     assert!(said.contains("it is not signed"), "{said}");
-    // A file that is called like a revision does not take its place.
+    // A file with the name of a revision is not read in place of it.
     sandbox.write("rendered:placements.yaml", "{}");
     let said =
         sandbox.run(&format!("plan --rev HEAD --previous rendered:placements.yaml {line}")).code(2).err;
@@ -268,7 +270,7 @@ fn every_file_of_a_revision_is_verified() {
 }
 
 #[test]
-fn allowed_signers_are_no_file_of_the_repository() {
+fn allowed_signers_in_the_repository_are_refused() {
     let hostile = Hostile::new();
     let (key, signers) = hostile.signer();
     let Hostile { sandbox, .. } = &hostile;
@@ -346,4 +348,98 @@ fn what_is_verified_is_what_is_read() {
         assert!(!passed.is_empty());
         assert!(passed.iter().all(|ran| ran.json()["placements"][0]["clusters"][0]["replicas"] == 2));
     });
+}
+
+#[test]
+fn objects_of_other_repositories_are_verified_too() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, beside } = &hostile;
+    hostile.commit_signed(&key, "good");
+    let verify = |rev: &str| {
+        format!("plan --rev {rev} --verify-signatures --allowed-signers {}", signers.display())
+    };
+    // A commit that is only in another repository.
+    sandbox.git(&format!("clone -q --bare . {}", beside.path("other.git").display()));
+    let other = beside.path("other.git");
+    let unsigned = format!("--git-dir={} commit-tree -p main -m evil main^{{tree}}", other.display());
+    let evil = sandbox.git(&unsigned).trim().to_owned();
+    let mut command = sandbox.command(&format!("plan --rev {evil}"));
+    let output = command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", other.join("objects")).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("no revision"), "the variable is ignored: {said}");
+    sandbox.write(".git/objects/info/alternates", format!("{}\n", other.join("objects").display()));
+    sandbox.run(&format!("plan --rev {evil}")).code(0);
+    assert!(sandbox.run(&verify(&evil)).code(2).err.contains("it is not signed"));
+    sandbox.run(&verify("HEAD")).code(0);
+    assert!(!hostile.ran("ran"));
+}
+
+#[test]
+fn an_object_is_what_its_id_says() {
+    let hostile = Hostile::new();
+    let (key, signers) = hostile.signer();
+    let Hostile { sandbox, .. } = &hostile;
+    hostile.commit_signed(&key, "good");
+    sandbox.write("evil", WEB.replace("replicas: 4", "replicas: 66"));
+    let evil = sandbox.git("hash-object -w evil");
+    let object = |id: &str| {
+        let (folder, file) = id.trim().split_at(2);
+        sandbox.path(&format!(".git/objects/{folder}/{file}"))
+    };
+    let target = object(&sandbox.git("rev-parse HEAD:web.yaml"));
+    std::fs::remove_file(&target).unwrap();
+    std::fs::copy(object(&evil), &target).unwrap();
+    let line = format!("plan --rev HEAD --verify-signatures --allowed-signers {}", signers.display());
+    let ran = sandbox.run(&line).code(2);
+    assert!(ran.err.contains("web.yaml") && ran.err.contains("mismatch"), "{ran:#?}");
+}
+
+/// Commits a tree, and gives its id.
+fn commit_tree(repository: &git2::Repository, tree: git2::Oid) -> git2::Oid {
+    let who = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+    repository.commit(None, &who, &who, "bomb", &repository.find_tree(tree).unwrap(), &[]).unwrap()
+}
+
+/// A tree that holds the same folder under each of these names, so many levels deep.
+fn nested(repository: &git2::Repository, leaf: &[u8], names: &[String], levels: usize) -> git2::Oid {
+    let blob = repository.blob(leaf).unwrap();
+    let mut builder = repository.treebuilder(None).unwrap();
+    builder.insert("a.txt", blob, 0o100_644).unwrap();
+    let mut tree = builder.write().unwrap();
+    for _ in 0..levels {
+        let mut builder = repository.treebuilder(None).unwrap();
+        for name in names {
+            builder.insert(name, tree, 0o040_000).unwrap();
+        }
+        tree = builder.write().unwrap();
+    }
+    tree
+}
+
+#[test]
+fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let wide: Vec<String> = (0..10).map(|number| format!("{number}-{}", "n".repeat(200))).collect();
+    for (names, levels) in [(wide, 10), (vec!["n".to_owned()], 5000)] {
+        let from = commit_tree(&repository, nested(&repository, b"a", &names, levels));
+        let to = commit_tree(&repository, nested(&repository, b"b", &names, levels));
+        let ran = sandbox.run(&format!("plan --rev {from}")).code(2);
+        assert!(ran.err.contains("the repo has too many files and folders, or too deep ones"), "{ran:#?}");
+        let place = federate_source::git::Place::of(&sandbox.path("")).unwrap();
+        assert_eq!(federate_source::git::changed(&place, from, to).unwrap(), None);
+    }
+    // Links with long targets, in great numbers.
+    let deep = nested(&repository, b"a", &["n".to_owned()], 2000);
+    let link = repository.blob("n/".repeat(2000).as_bytes()).unwrap();
+    let mut builder = repository.treebuilder(None).unwrap();
+    builder.insert("n", deep, 0o040_000).unwrap();
+    for number in 0..5000 {
+        builder.insert(format!("l{number}"), link, 0o120_000).unwrap();
+    }
+    let links = commit_tree(&repository, builder.write().unwrap());
+    let ran = sandbox.run(&format!("plan --rev {links}")).code(2);
+    assert!(ran.err.contains("passes through too many links"), "{ran:#?}");
 }

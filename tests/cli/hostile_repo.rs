@@ -1,4 +1,4 @@
-//! Repos of about 1 MB that are made to take time and memory: each ends soon, with a result or an error.
+//! Repos of about 1 MB that try to take much time and memory: each ends soon, with a result or an error.
 
 use std::fmt::Write as _;
 

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, kills};
 
-/// What `kubectl get -o yaml` printed of a Deployment and its Service.
+/// The output of `kubectl get -o yaml` for a Deployment and its Service.
 const LIVE: &str = include_str!("import/live.yaml");
 
-/// What the control plane's guide makes of them by hand.
+/// The objects as the control plane's guide edits them by hand.
 const GUIDE: &str = include_str!("import/guide.yaml");
 
-/// What `federate import` makes of them.
+/// The objects as `federate import` edits them.
 const TEMPLATE: &str = include_str!("import/template.yaml");
 
 const IMPORT: &str = "import -f live.yaml --policy nginx-pp --cluster kubeadmiral-member-1";
@@ -24,7 +24,7 @@ fn live() -> Sandbox {
     Sandbox::new().file("live.yaml", LIVE)
 }
 
-/// The objects of a text.
+/// The objects in a text.
 fn objects(text: &str) -> Vec<Value> {
     let stream = federate_yaml::read(text.as_bytes());
     assert!(stream.errors.is_empty(), "{:?}\n{text}", stream.errors);
@@ -97,7 +97,7 @@ fn a_kill_while_files_are_written_back_leaves_whole_files_and_no_litter() {
         repo.run(&all).code(0);
         assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);
     }
-    // Also where there is nothing to write any more.
+    // Also if there is nothing left to write.
     repo.write(".live.yaml.federate-new", "a part of");
     repo.run(&all).code(0);
     assert_eq!(repo.files("."), ["live.yaml", "more.yaml"]);

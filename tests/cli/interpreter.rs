@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::sandbox::Sandbox;
 
-/// The example, with what runs in `arena-eu` below `.live`.
+/// The example, with the live objects of `arena-eu` in `.live`.
 fn arena(live: &str) -> Sandbox {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/interpreter");
     let mut sandbox = Sandbox::new();
@@ -15,7 +15,7 @@ fn arena(live: &str) -> Sandbox {
     sandbox.file(".live/arena-eu/duel.yaml", live)
 }
 
-/// A set as its API server would answer.
+/// A set as its API server returns it.
 fn set(servers: u32, paused: bool, manager: &str) -> String {
     format!(
         "apiVersion: arena.example.com/v1
@@ -49,7 +49,7 @@ spec:
     )
 }
 
-/// What is to be done about the set.
+/// The actions for the set.
 fn action(sandbox: &Sandbox, command: &str, code: i32) -> serde_json::Value {
     let json = sandbox.run(&format!("{command} --observed .live -o json")).code(code).json();
     let actions = json["actions"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! A repo kept for `KubeFed`: what is planned, explained and rendered.
+//! A repo for `KubeFed`: plan, explanation and rendering.
 
 use crate::sandbox::Sandbox;
 
@@ -51,8 +51,8 @@ fn each_cluster_is_explained() {
         "ReplicaSchedulingPreference shop/web (shop.yaml:15) decides clusters and replicas",
         "FederatedNamespace shop/shop (shop.yaml:1) limits it",
         "round 1, 10 by weight over 2",
-        "FederatedNamespace shop/shop leaves it out: not named in `placement.clusters`; the 5 replicas scheduled there are lost",
-        "it is not ready, so the scheduler leaves it out",
+        "FederatedNamespace shop/shop excludes it: not named in `placement.clusters`; the 5 replicas scheduled there are lost",
+        "it is not ready, so the scheduler skips it",
         "alpha: FederatedDeployment shop/web (shop.yaml:6) changed /spec/template/spec/containers/0/image",
         "alpha: ReplicaSchedulingPreference shop/web (shop.yaml:15) changed /spec/replicas",
     ] {
@@ -106,7 +106,7 @@ fn a_withdrawn_workload_stays_and_the_folder_is_still_ones_own() {
     );
     repo.run("render --out out").code(0);
     repo.write("web.yaml", web("{federation.kubernetes.io/hpa-target-cluster-list: '{\"Names\": [\"a\"]}'}"));
-    // The folder accounts for what stays behind, and so does the plan that the next run reads.
+    // The folder accounts for the remaining file, and so does the plan for the next run.
     for _ in 0..2 {
         repo.run("render --out out").code(0);
         assert!(repo.read("out/b/shop/deployment.apps_web.yaml").contains("replicas: 0"));

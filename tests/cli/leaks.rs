@@ -1,13 +1,15 @@
 //! Mistakes that could make a message show a credential: no command prints the value.
 
+use rayon::prelude::*;
+
 use crate::sandbox::Sandbox;
 
-/// What no output may have.
+/// What no output may contain.
 const PLANTED: &str = "hunter2";
 
-/// Files with a mistake, each with the planted value in a place where people keep credentials.
+/// Files with a mistake, each with the value where people put credentials.
 const MISTAKES: [(&str, &str); 60] = [
-    // Secrets that do not parse, or whose kind is mistyped.
+    // Secrets that do not parse, or whose kind is misspelled.
     ("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2\n"),
     (
         "s.yaml",
@@ -108,7 +110,7 @@ const MISTAKES: [(&str, &str); 60] = [
         "t.yaml.j2",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: hunter2, a: hunter2}\n",
     ),
-    // Policies that carry values.
+    // Policies that contain values.
     (
         "o.yaml",
         "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: shop}\nspec:\n  overrideRules:\n  - overriders:\n      plaintext:\n      - {path: /spec/none/x, operator: replace, value: hunter2}\n",
@@ -131,24 +133,52 @@ const MISTAKES: [(&str, &str); 60] = [
     ),
 ];
 
+/// The commands; `FILE` stands for the file with the mistake.
+const COMMANDS: [&str; 15] = [
+    "check",
+    "check -o json",
+    "plan -v",
+    "plan -o json",
+    "plan -o yaml",
+    "render --out out",
+    "explain Deployment/web -n shop",
+    "diff --from HEAD",
+    "diff --from HEAD -o markdown",
+    "whatif --each cluster",
+    "commit --branch rendered",
+    "plan --previous FILE",
+    "snapshot -f FILE --out snapshot",
+    "import --policy web -f FILE",
+    "apply --kubeconfig FILE",
+];
+
+/// What a run printed, but for the objects that `import` prints on purpose.
+fn printed(repo: &Sandbox, line: &str) -> String {
+    let ran = repo.run(line);
+    if line.starts_with("import") { ran.err } else { ran.out + &ran.err }
+}
+
 #[test]
 fn mistakes_show_no_credentials() {
-    let mut shown = Vec::new();
-    for (path, text) in MISTAKES {
-        let repo = Sandbox::web().file(path, text);
-        for line in
-            ["check", "check -o json", "plan -v", "render --out out", "explain Deployment/web -n shop"]
-        {
-            let ran = repo.run(line);
-            if ran.out.contains(PLANTED) || ran.err.contains(PLANTED) {
-                shown.push(format!("federate {line}\n{path}:\n{text}\n{}{}", ran.out, ran.err));
-            }
-        }
-    }
+    let shown: Vec<String> = MISTAKES
+        .par_iter()
+        .flat_map_iter(|(path, text)| {
+            let repo = Sandbox::web();
+            repo.git("init -q -b main");
+            repo.git("add -A");
+            repo.git("commit -q -m first");
+            repo.write(path, text);
+            COMMANDS.into_iter().filter_map(move |line| {
+                let line = line.replace("FILE", path);
+                let printed = printed(&repo, &line);
+                printed.contains(PLANTED).then(|| format!("federate {line}\n{path}:\n{text}\n{printed}"))
+            })
+        })
+        .collect();
     assert!(shown.is_empty(), "{} outputs\n{}", shown.len(), shown.join("\n\n"));
 }
 
-/// Where nothing is secret, messages still show the line.
+/// Without secrets, messages still show the line.
 #[test]
 fn harmless_mistakes_are_quoted() {
     let repo = Sandbox::web().file("d.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a]\n");

@@ -1,4 +1,4 @@
-//! The command as a user runs it: arguments in, streams and exit code out, real folders in between.
+//! The binary as users run it, with arguments, streams, exit codes and real folders.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,6 +22,7 @@ mod drift;
 mod examples;
 mod explain;
 mod followers;
+mod help;
 mod hostile_git;
 mod hostile_repo;
 mod import;

@@ -36,7 +36,7 @@ fn a_plan_of_a_plan_is_the_same_plan() {
     let repo = Sandbox::web();
     let first = repo.run("plan -o json").code(0);
     repo.write("plan.json", &first.out);
-    // A plan is no Kubernetes object to place, wherever it lies.
+    // A plan is not a Kubernetes object to place, wherever it is.
     let second = repo.run("plan -o json --previous plan.json").code(0);
     assert_eq!(first.out, second.out);
 }

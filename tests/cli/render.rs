@@ -136,7 +136,7 @@ fn what_a_secret_holds_is_in_no_error() {
     assert!(!ran.err.contains("Hunter2") && !ran.out.contains("Hunter2"), "{ran:#?}");
 }
 
-/// Sends Secrets everywhere, and takes a password for an image reference.
+/// Sends Secrets to every cluster, and uses a password as an image reference.
 const SECRETS: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: secrets, namespace: shop}
@@ -214,7 +214,7 @@ fn a_placements_file_that_is_no_plan_is_nobodys_to_replace() {
     }
 }
 
-/// A cluster that is not ready is sent nothing, so what it has stays.
+/// A cluster that is not ready is sent nothing, so its files stay.
 #[test]
 fn what_is_not_sent_for_now_stays_as_it_was_rendered() {
     let cluster = |ready: &str| {

@@ -1,4 +1,4 @@
-//! `--rev`: any revision, from a work tree, a subfolder, a bare repository; signatures.
+//! `--rev`: revisions of a work tree, a subfolder and a bare repository; signatures.
 
 use std::process::Command;
 
@@ -87,7 +87,7 @@ fn only_signed_revisions_are_taken_when_asked() {
     sandbox.git("config user.signingkey ./other");
     sandbox.git("commit -q -S --allow-empty -m stranger");
     refused("--rev HEAD", "has no good signature");
-    // A signed tag vouches for the commit it names.
+    // A signed tag covers the commit that it names.
     sandbox.git("config user.signingkey ./good");
     sandbox.git("tag -s v1 -m one");
     sandbox.run("plan --rev v1 --verify-signatures --allowed-signers signers").code(0);

@@ -1,4 +1,4 @@
-//! A temporary folder with a repo in it, and the command run there.
+//! A temporary folder with a repo, and the binary that runs in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A Deployment, a `ConfigMap` it does not need, and two clusters.
+/// A Deployment, a `ConfigMap` that it does not need, and two clusters.
 pub(crate) const WEB: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -53,21 +53,21 @@ spec:
       replicaSchedulingType: Divided
 ";
 
-/// A folder that is gone at the end of the test.
+/// A folder that is deleted at the end of the test.
 pub(crate) struct Sandbox(TempDir);
 
 impl Sandbox {
-    /// An empty one.
+    /// An empty folder.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// One with a Deployment, a policy that divides it, and two clusters.
+    /// A folder with a Deployment, a policy that divides it, and two clusters.
     pub(crate) fn web() -> Self {
         Self::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY)
     }
 
-    /// The same with one more file.
+    /// Adds a file.
     pub(crate) fn file(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.write(path, text);
         self
@@ -90,13 +90,13 @@ impl Sandbox {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// Runs the command in the folder; the words of `line` are its arguments.
+    /// Runs the binary in the folder; the words of `line` are its arguments.
     pub(crate) fn run(&self, line: &str) -> Ran {
         let output = self.command(line).output().unwrap();
         Ran::of(output, self.0.path())
     }
 
-    /// The command, to run otherwise.
+    /// The command, for tests that change it before it runs.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
@@ -125,7 +125,16 @@ impl Sandbox {
         Ran::of(output, self.0.path())
     }
 
-    /// Runs git in the folder, without the user's configuration, and gives what it printed.
+    /// A line for a shell, to run in the folder.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(self.0.path());
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        no_git_config(&mut command);
+        command
+    }
+
+    /// Runs git in the folder, without the user's configuration, and returns its output.
     #[track_caller]
     pub(crate) fn git(&self, line: &str) -> String {
         let mut command = Command::new("git");
@@ -155,7 +164,7 @@ impl Sandbox {
     }
 }
 
-/// Lets git know nobody but a committer of the tests.
+/// Hides all git configuration, and sets a committer for tests.
 fn no_git_config(command: &mut Command) -> &mut Command {
     for who in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{who}_NAME"), "Test").env(format!("GIT_{who}_EMAIL"), "test@example.com");
@@ -163,7 +172,7 @@ fn no_git_config(command: &mut Command) -> &mut Command {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
 }
 
-/// What a run printed and how it ended.
+/// The output and the exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -178,7 +187,7 @@ impl Ran {
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Fails unless the run ended so.
+    /// Fails unless the run ended with this exit code.
     #[track_caller]
     pub(crate) fn code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");

@@ -1,4 +1,4 @@
-//! `federate snapshot`: a hub's dump becomes an inventory and the memory of a plan.
+//! `federate snapshot`: turns a dump of a hub into an inventory and the memory of a plan.
 
 use std::fs;
 
@@ -58,6 +58,35 @@ fn a_plan_goes_on_from_a_snapshot() {
 }
 
 #[test]
+fn the_installation_says_which_release_decided() {
+    let scheduler = |tag: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: karmada-scheduler, namespace: karmada-system}}\n\
+             spec: {{template: {{spec: {{containers: [{{name: s, image: 'docker.io/karmada/karmada-scheduler:{tag}'}}]}}}}}}\n"
+        )
+    };
+    let sandbox = Sandbox::new().file("hub.yaml", CLUSTERS).file("bindings.yaml", BINDING);
+    sandbox.write("scheduler.yaml", scheduler("v1.15.3"));
+    let snapshot = "snapshot -f hub.yaml bindings.yaml scheduler.yaml --out repo";
+    let said = sandbox.run(snapshot).code(0).err;
+    assert!(
+        said.contains("karmada: release 1.15.3 runs; write `dialects: {karmada: {version: \"1.15.3\"}}`"),
+        "{said}"
+    );
+    assert!(sandbox.read("repo/snapshot.yaml").contains("version: 1.15.3"));
+    sandbox.write("repo/web.yaml", WEB);
+    sandbox.write("repo/policy.yaml", POLICY);
+    let planned = |arguments: &str| {
+        sandbox.run(&format!("plan repo --previous repo/placements.yaml {arguments}")).code(0).err
+    };
+    assert!(planned("").contains("warning[other-release]"));
+    assert_eq!(planned("--karmada-version 1.15.3"), "");
+    sandbox.write("scheduler.yaml", scheduler("v1.40.0"));
+    let said = sandbox.run(snapshot).code(0).err;
+    assert!(said.contains("karmada: Karmada has no release `v1.40.0` that is known here"), "{said}");
+}
+
+#[test]
 fn only_a_snapshot_is_replaced() {
     let sandbox = Sandbox::new().file("hub.yaml", CLUSTERS).file("mine/notes.txt", "keep");
     let refused = sandbox.run("snapshot -f hub.yaml --out mine -q").code(2);
@@ -74,6 +103,6 @@ fn only_a_snapshot_is_replaced() {
 fn a_dump_without_a_control_plane_is_an_error() {
     let sandbox = Sandbox::new().file("web.yaml", WEB);
     let refused = sandbox.run("snapshot -f web.yaml --out snapshot").code(2);
-    assert!(refused.err.contains("no inventory object"), "{refused:?}");
+    assert!(refused.err.contains("neither an inventory object nor a binding"), "{refused:?}");
     assert!(!sandbox.path("snapshot").exists());
 }

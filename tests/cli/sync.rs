@@ -1,5 +1,5 @@
-//! `federate sync --once` over git repositories and folders: what it commits, what it keeps in the state folder,
-//! what it costs, and what keeps it from doing anything.
+//! `federate sync --once` with git repositories and folders: commits, the state folder, the number of
+//! requests, and what prevents a round.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use crate::sandbox::{Ran, Sandbox, WEB};
 /// `rendered`.
 struct Origin {
     sandbox: Sandbox,
-    /// What the files in `work` were made from.
+    /// The files that `work` is made from.
     files: Sandbox,
 }
 
@@ -38,7 +38,7 @@ impl Origin {
         self.sandbox.write("sync.yaml", text);
     }
 
-    /// Commits whatever the files are, and pushes it.
+    /// Commits the current files, and pushes the commit.
     fn push(&self, message: &str) {
         self.files.git("add -A");
         self.files.git(&format!("commit -q --allow-empty -m {message}"));
@@ -109,10 +109,10 @@ fn nothing_new_costs_one_ls_remote() {
     server.requests();
     for _ in 0..3 {
         origin.once().code(0);
-        // Git asks what the server can do, and then for the references.
+        // git requests the capabilities of the server, and then the references.
         assert_eq!(server.requests(), 2);
     }
-    // The branch is looked at in the same breath: what somebody did to it is made good.
+    // The same request covers the branch, so that foreign changes of it are corrected.
     origin.sandbox.git("-C origin.git update-ref -d refs/heads/rendered");
     origin.once().code(0);
     assert!(origin.rendered(M1).contains("replicas: 2"));
@@ -204,7 +204,7 @@ fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
     assert!(ran.err.contains("the history was rewritten"), "{ran:#?}");
     assert_eq!(origin.status()["rewritten"], before);
     assert!(origin.rendered(M1).contains("replicas: 4"));
-    // As a killed fetch leaves it.
+    // The state after a killed fetch.
     origin.sandbox.write("state/default/web/git/shallow.lock", "");
     origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 12"));
     origin.push("locked");

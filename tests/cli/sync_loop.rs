@@ -1,4 +1,5 @@
-//! `federate sync` without `--once`: what begins a round, how the loop ends, and what is seen of it from outside.
+//! `federate sync` without `--once`: what starts a round, how the loop ends, and what can be observed from
+//! outside.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::sandbox::{Sandbox, WEB};
 
-/// A loop that is ended with the test, however that ends.
+/// A loop that is stopped at the end of the test.
 struct Running<'s> {
     sandbox: &'s Sandbox,
     child: Child,
@@ -25,7 +26,7 @@ impl<'s> Running<'s> {
         self.sandbox.read("log")
     }
 
-    /// Waits until the log says something that many times.
+    /// Waits until the log contains a text this many times.
     #[track_caller]
     fn says(&self, text: &str, times: usize) {
         let started = Instant::now();
@@ -35,7 +36,7 @@ impl<'s> Running<'s> {
         }
     }
 
-    /// Ends it with a signal, and gives its exit code.
+    /// Stops it with a signal, and returns its exit code.
     fn end(mut self, signal: &str) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
@@ -44,7 +45,7 @@ impl<'s> Running<'s> {
         code
     }
 
-    /// The address that the log says it listens on.
+    /// The listening address in the log.
     fn address(&self, what: &str) -> String {
         self.says(&format!("listening for {what}"), 1);
         let log = self.log();
@@ -60,7 +61,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Sends a request, and gives the answer.
+/// Sends a request, and returns the answer.
 fn ask(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{head}Host: x\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
@@ -78,7 +79,7 @@ spec:
   commit: {branch: rendered}
 ";
 
-/// A repo in a folder of a git repository, and a Sync of it.
+/// A repo in a folder of a git repository, and a Sync for it.
 fn folder() -> Sandbox {
     let sandbox = Sandbox::new().file("sync.yaml", SYNC).file(".gitignore", "log\nstate\nsync.yaml\n");
     let web = Sandbox::web();
@@ -101,7 +102,7 @@ fn files_that_change_begin_a_round_and_a_signal_ends_the_loop() {
     running.says("BuildFailed", 1);
     sandbox.write("repo/web.yaml", WEB);
     running.says("ReconciliationSucceeded", 3);
-    // The Syncs themselves are watched, too; what is wrong with them changes nothing.
+    // Files of Syncs are watched too; an invalid one changes nothing.
     sandbox.write("sync.yaml", SYNC.replace("interval", "intervall"));
     running.says("unknown field `intervall`", 1);
     sandbox.write("sync.yaml", SYNC.replace("branch: rendered", "branch: other"));
@@ -127,7 +128,7 @@ fn a_source_is_polled_at_the_interval_and_dependents_follow() {
     running.says("to later", 1);
     sandbox.write("repo/web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
     sandbox.git("commit -q -a -m second");
-    // Each commit is said once, and as the end of a round.
+    // Each commit is logged once, at the end of a round.
     running.says("committed main@", 3);
     assert!(running.log().contains("read only what changed files=1 templates=1"), "{}", running.log());
     assert_eq!(running.end("-INT"), Some(0));

@@ -28,7 +28,8 @@ fn repo(replicas: i64) -> Sandbox {
 #[test]
 fn the_file_and_the_option_name_the_release_that_divides() {
     let repo = repo(5);
-    // 5 over 1:1 is a tie; Webster's method goes by the uid of the template, and older releases by chance.
+    // 5 over 1:1 is a tie: Webster's method uses the uid of the template, and older releases decide at
+    // random.
     for arguments in ["plan -o json", "plan -o json --karmada-version 1.15"] {
         let plan = repo.run(arguments).code(0).json();
         let want = json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 2}]);
@@ -62,7 +63,7 @@ fn a_version_that_is_not_known_is_refused_with_those_that_are() {
     let repo = repo(4);
     let ran = repo.run("plan --karmada-version 1.12").code(2);
     assert!(
-        ran.err.contains("Karmada has no release `1.12` that is known here; known are 1.13 (up to 1.13.10)"),
+        ran.err.contains("`1.12` is not a known release of Karmada; known are 1.13 (up to 1.13.10)"),
         "{}",
         ran.err
     );
@@ -90,7 +91,7 @@ fn a_field_that_the_release_does_not_have_is_ignored_and_named() {
     assert!(ran.err.contains("has no field `overflowAffinities` and drops it"), "{}", ran.err);
 }
 
-/// 14 replicas over 3:2:1, which Webster's method divides otherwise than the method before it.
+/// 14 replicas over 3:2:1, which Webster's method divides differently from the method before it.
 fn three() -> Sandbox {
     let cluster = |name| {
         format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n")
@@ -117,7 +118,10 @@ fn an_upgrade_is_compared_before_it_is_done() {
     let finding = &json["findings"][0];
     assert_eq!(finding["code"], "other-release");
     let message = finding["message"].as_str().unwrap();
-    assert!(message.contains("by the rules of karmada 1.15.9, and 1.18.2 decides now"), "{message}");
+    assert!(
+        message.contains("with the rules of karmada 1.15.9, and this run uses those of 1.18.2"),
+        "{message}"
+    );
     assert!(message.contains("the division of replicas, ") && !message.contains("tolerations"), "{message}");
     let json = repo.run(&format!("{upgrade} --fresh")).code(1).json();
     assert_eq!(json["placements"].as_array().map(Vec::len), Some(1));
@@ -144,6 +148,8 @@ fn releases_are_named_by_control_plane() {
 fn the_plan_says_which_release_decided_and_is_read_by_another() {
     let repo = three();
     assert_eq!(repo.run("plan -o json").code(0).json()["versions"], json!({"karmada": "1.19.0"}));
+    let table = repo.run("plan --karmada-version 1.15").code(0).out;
+    assert!(table.ends_with("\ndecided by the rules of karmada 1.15.9\n"), "{table}");
     let older = repo.run("plan -o yaml --karmada-version 1.15").code(0).out;
     assert!(older.contains("versions:\n  karmada: 1.15.9\n"), "{older}");
     repo.write("old.yaml", older);
@@ -186,6 +192,30 @@ spec:
             ran.err
         );
     }
+}
+
+/// 9 completions over 3 and 1 pods: no tie, but older releases give them out by position.
+#[test]
+fn completions_by_position_are_chance() {
+    let job = "\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sums, namespace: shop}
+spec:
+  parallelism: 4
+  completions: 9
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}
+";
+    let policy = WEIGHTED
+        .replace("{apiVersion: apps/v1, kind: Deployment, name: web}", "{apiVersion: batch/v1, kind: Job}")
+        .replace("[m1]}, weight: 1", "[m1]}, weight: 3");
+    let repo =
+        Sandbox::new().file("job.yaml", job).file("clusters.yaml", CLUSTERS).file("policy.yaml", policy);
+    let says = |version: &str| {
+        let ran = repo.run(&format!("explain job/sums -n shop --karmada-version {version}")).code(0);
+        ran.out.contains("gives completions out by the order of its own list of clusters")
+    };
+    assert_eq!(["1.16.4", "1.16.5", "1.17.1", "1.17.2"].map(says), [true, false, true, false]);
 }
 
 #[test]

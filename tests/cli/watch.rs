@@ -1,11 +1,11 @@
-//! `render --watch`: every save is rendered; errors are told and do not end it.
+//! `render --watch`: every edit is rendered; errors are reported and do not end it.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::{Sandbox, WEB};
 
-/// A run that is ended with the test, however that ends.
+/// A run that is stopped at the end of the test.
 struct Watching<'s> {
     sandbox: &'s Sandbox,
     child: Child,
@@ -19,7 +19,7 @@ impl<'s> Watching<'s> {
         Self { sandbox, child: command.spawn().unwrap() }
     }
 
-    /// Waits until a file holds a text.
+    /// Waits until a file contains a text.
     #[track_caller]
     fn until(&self, file: &str, text: &str) {
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! `federate whatif`: what has not happened, under each control plane.
+//! `federate whatif` with each control plane.
 
 use serde_json::json;
 
@@ -112,10 +112,10 @@ fn what_is_not_there_is_an_error() {
         ("", "nothing happens: say what happens, such as `--lose CLUSTER`, or `--each cluster`"),
         ("--lose m9", "no cluster `m9` in the inventory (there are: m1, m2)"),
         ("--scale deployment/shop/db=3", "the repo has no template `deployment/shop/db`"),
-        ("--capacity m1=50%", "cluster `m1` cannot be resized: nothing is known of its capacity"),
+        ("--capacity m1=50%", "cluster `m1` cannot be resized: its capacity is unknown"),
         ("--taint m1=gpu", "`m1=gpu` is not CLUSTER=KEY[=VALUE]:EFFECT"),
         ("--add web.yaml", "web.yaml holds no inventory object"),
-        ("--add clusters.yaml", "the inventory has a cluster `m1` already"),
+        ("--add clusters.yaml", "the inventory already has a cluster `m1`"),
     ] {
         let ran = repo.run(&format!("whatif {scenario}")).code(2);
         assert!(ran.err.contains(words), "`{words}` is not in\n{}", ran.err);

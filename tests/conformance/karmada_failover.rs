@@ -27,19 +27,18 @@ pub(crate) fn failover(case: &Value) -> Result<(), String> {
 
 fn options(flags: &Value) -> Options {
     let gate = |name: &str, default: bool| flags["featureGates"][name].as_bool().unwrap_or(default);
-    let default = Options::default();
-    Options {
-        failover: gate("Failover", true),
-        graceful_eviction: gate("GracefulEviction", true),
-        stateful_failover: gate("StatefulFailoverInjection", false),
-        taint_eviction: flags["enableNoExecuteTaintEviction"] == true,
-        taint_purge_mode: flags["noExecuteTaintEvictionPurgeMode"]
-            .as_str()
-            .map_or(default.taint_purge_mode, str::to_owned),
-        graceful_eviction_timeout: flags["gracefulEvictionTimeout"]
-            .as_i64()
-            .map_or(default.graceful_eviction_timeout, SignedDuration::from_secs),
+    let mut options = Options::default();
+    options.failover = gate("Failover", true);
+    options.graceful_eviction = gate("GracefulEviction", true);
+    options.stateful_failover = gate("StatefulFailoverInjection", false);
+    options.taint_eviction = flags["enableNoExecuteTaintEviction"] == true;
+    if let Some(mode) = flags["noExecuteTaintEvictionPurgeMode"].as_str() {
+        mode.clone_into(&mut options.taint_purge_mode);
     }
+    if let Some(seconds) = flags["gracefulEvictionTimeout"].as_i64() {
+        options.graceful_eviction_timeout = SignedDuration::from_secs(seconds);
+    }
+    options
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,4 +1,4 @@
-//! `KubeAdmiral`'s cases: placements, manifests, and what is not sent and why.
+//! `KubeAdmiral`'s cases: placements, manifests, and why objects are not sent.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::{self, Ran, live, previous, run_with};
 
-/// Statuses that the cases tell of single clusters.
+/// The statuses that cases record by cluster.
 const PER_CLUSTER: [&str; 2] = ["ClusterNotReady", "ApplyOverridesFailed"];
 
 pub(crate) fn judge(case: &Value) -> Result<(), String> {
@@ -32,7 +32,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
 fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran, T) {
     let mut settings = Settings {
         strict_inventory: true,
-        // The cases' times are long past or far away.
+        // The times in the cases are in the distant past or future.
         now: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
         previous: Previous::new(previous(case)),
         live: live(case),
@@ -45,7 +45,7 @@ fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (Ran
     run_with(&case["files"], &settings, config(case), look)
 }
 
-/// What is done in each cluster, given what is there: for cases that say what is there.
+/// The actions in each cluster, for cases with observed objects.
 pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
     let live = live(case);
     let clusters = inventory(case);
@@ -128,7 +128,7 @@ fn decision(action: &Action) -> &'static str {
     }
 }
 
-/// By cluster, or by object and cluster where there are several objects.
+/// The actions by cluster, or by object and cluster if there are several objects.
 fn decisions(want: &Value, actions: &[Acted]) -> Value {
     let nested = want.as_object().is_some_and(|map| map.values().any(Value::is_object));
     let mut got = Map::new();
@@ -172,7 +172,7 @@ fn row(placement: &Placement, want: &Value) -> Value {
         leaders.sort();
         row["follows"] = json!(leaders);
     }
-    // Left out of the cases where the control plane itself varies.
+    // Fields that the control plane sets differently from run to run.
     let same = |r: &&Value| r["object"] == row["object"];
     let asked = want["placements"].as_array().into_iter().flatten().find(same);
     if let Some(deferred) =
@@ -183,7 +183,7 @@ fn row(placement: &Placement, want: &Value) -> Value {
     row
 }
 
-/// What is done about each object, by cluster.
+/// The actions about each object, by cluster.
 fn actions(ran: &Ran) -> Value {
     let row = |placement: &Placement| {
         let held = |status: &str| PER_CLUSTER.contains(&status);
@@ -206,7 +206,7 @@ fn actions(ran: &Ran) -> Value {
     ran.plan.placements.iter().map(row).collect()
 }
 
-/// Lists have no order of their own, and clusters that receive nothing need not be named.
+/// Sorts lists, and removes clusters that receive nothing.
 fn sorted(mut expect: Value) -> Value {
     let by_text = |list: &mut Vec<Value>| list.sort_by_key(|v| crate::diff::normal(v).to_string());
     for key in ["placements", "actions"] {

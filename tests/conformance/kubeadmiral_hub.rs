@@ -1,5 +1,5 @@
-//! `KubeAdmiral`'s cases of the hub over time: clusters, policies and the federated object change, and the
-//! scheduler runs once a step. After it the override controller signs off.
+//! `KubeAdmiral`'s cases of a hub over time: clusters, policies and the federated object change, and the
+//! scheduler runs once per step. Then the override controller removes itself from the pending controllers.
 
 use federate_dialect::{Hosts, Input};
 use federate_kubeadmiral::hub;
@@ -28,9 +28,9 @@ fn reconcile(hub: &mut [Value]) -> Value {
     let repo = run::repo(&json!({ "files": policies }));
     let clusters = run::strict_members(&repo);
     let (live, hosts) = (Live::default(), Hosts::default());
-    // The cases' times are long past or far away.
+    // The times in the cases are in the distant past or future.
     let now = Some("2026-08-03T09:00:00Z".parse().expect("a time"));
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, standing: true };
+    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated)).expect("a federated kind");
     let changed = reconciled.written.is_some();
@@ -54,7 +54,7 @@ fn reconcile(hub: &mut [Value]) -> Value {
     got
 }
 
-/// What the cases record of the object.
+/// The part of the object that the cases record.
 fn recorded(federated: &Value) -> Value {
     let mut recorded = json!({
         "annotations": federated["metadata"]["annotations"],

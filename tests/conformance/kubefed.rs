@@ -1,6 +1,6 @@
-//! `KubeFed`'s cases: placements with the status of each cluster, what the scheduler computes and writes
-//! back, manifests, DNS records and endpoints. A family is about one object, except where all rows of
-//! the plan are recorded.
+//! `KubeFed`'s cases: placements with the status of each cluster, the scheduler's result and what it writes
+//! back, manifests, DNS records and endpoints. A family is about one object, except where all rows of the plan
+//! are recorded.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ fn invalid(plan: &Plan, finding: &Finding) -> bool {
     matches!(reason, Some("ComputePlacementFailed" | "InvalidClusterSelector"))
 }
 
-/// What is recorded of a case that is about one object.
+/// The recorded fields of a case about one object.
 fn one_object(
     rows: &[&Placement],
     explained: &[Explanation],
@@ -106,7 +106,7 @@ fn placement(row: &Placement, ran: &Ran) -> Value {
     value
 }
 
-/// What the clusters receive of the objects that the case is about.
+/// The manifests of the objects of a case.
 fn manifests(ran: &Ran, about: impl Fn(&ObjectRef) -> bool) -> BTreeMap<String, Vec<Value>> {
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (_, cluster, body) in ran.sent.iter().filter(|(object, ..)| about(object)) {
@@ -115,7 +115,7 @@ fn manifests(ran: &Ran, about: impl Fn(&ObjectRef) -> bool) -> BTreeMap<String, 
     manifests
 }
 
-/// Lists of objects have no order of their own; a cluster that is sent nothing need not be named.
+/// Sorts lists of objects, and removes clusters that receive nothing.
 fn sorted(mut expect: Value) -> Value {
     let by_text = |list: &mut Vec<Value>| list.sort_by_key(|v| crate::diff::normal(v).to_string());
     if let Some(list) = expect.get_mut("placements").and_then(Value::as_array_mut) {

@@ -1,5 +1,5 @@
-//! `KubeFed`'s cases of the hub over time: clusters fail and come back, preferences change, pods come and go, and
-//! the replica scheduler runs once a step.
+//! `KubeFed`'s cases of a hub over time: clusters fail and come back, preferences change, pods come and go, and
+//! the replica scheduler runs once per step.
 
 use federate_dialect::{Hosts, Input};
 use federate_kubefed::hub::{self, Outcome};
@@ -20,7 +20,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &json!({ "steps": steps }))
 }
 
-/// Puts the objects of a step's `set` in the place of those of their names, and takes away those of `removed`.
+/// Replaces or adds the objects in `set` of a step, and removes those in `removed`.
 pub(crate) fn set(hub: &mut Vec<Value>, step: &Value) {
     let list = |key: &str| step[key].as_array().cloned().unwrap_or_default();
     let is = |object: &Value, kind: &Value, name: &Value| {
@@ -35,7 +35,7 @@ pub(crate) fn set(hub: &mut Vec<Value>, step: &Value) {
     }
 }
 
-/// The cases' clusters name no Secret, which admission refuses.
+/// Adds the name of a Secret to the clusters of the cases. Admission refuses clusters without one.
 fn name_secret(object: &mut Value) {
     if object["kind"] == "KubeFedCluster" && object["spec"]["secretRef"]["name"] == "" {
         object["spec"]["secretRef"]["name"] = "member".into();
@@ -55,7 +55,7 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
     }
     let now = step["at"].as_str().and_then(|time| time.parse().ok());
     let hosts = Hosts::default();
-    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, standing: true };
+    let input = Input { repo: &repo, clusters: &clusters, now, live: &live, hosts: &hosts, implicit: true };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");
     let reconciled = hub::reconcile(input, &observed(federated).id).expect("a preference");
     let changed = reconciled.written.is_some();
@@ -80,7 +80,7 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
     })
 }
 
-/// The object with its overrides sorted by cluster: the control plane writes them in no order.
+/// The object with its overrides sorted by cluster, because the control plane writes them in any order.
 fn by_cluster(federated: &Value) -> Object {
     let mut object = observed(federated);
     if let Some(overrides) = object.body["spec"]["overrides"].as_array_mut() {

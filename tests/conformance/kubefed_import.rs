@@ -1,5 +1,5 @@
-//! What KubeFed's own command makes of objects: federated objects (`federate`) and federated types
-//! (`enable`), in the order of the objects.
+//! The results of KubeFed's own command: federated objects (`federate`) and federated types (`enable`), in the
+//! order of the objects.
 
 use federate_dialect::import::{Import, Imported};
 use federate_engine::import::{import, importer};

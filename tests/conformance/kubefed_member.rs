@@ -1,10 +1,8 @@
-//! `KubeFed`'s cases of what is done in the member clusters, given what is there: what is kept, what is
-//! adopted, whether anything drifted, and how a removal goes on.
+//! `KubeFed`'s cases of actions in member clusters, given observed objects: retained fields, adoption, drift,
+//! and the progress of deletions.
 
-use federate_dialect::{Action, Dialect, Input, Placement, Plan, Progress, SyncOp};
+use federate_dialect::{Action, DeletionProgress, DeletionState, Placement, Plan, SyncOp};
 use federate_engine::Settings;
-use federate_kubefed::KubeFed;
-use federate_kubernetes::ObjectRef;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +17,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     let live = live(case);
     let settings = Settings { strict_inventory: true, live: live.clone(), ..Settings::default() };
     let clusters = run::clusters(&case["files"], &settings);
-    let (ran, acted) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
+    let (ran, (acted, deletion)) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
         let row = about(plan);
         let act = |name: &str| {
             let cluster = clusters.iter().find(|c| c.name.as_ref() == name)?;
@@ -27,7 +25,9 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
             let there = live.get(name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
             Some((name.to_owned(), engine.reconcile(row, cluster, there)?))
         };
-        clusters.iter().filter_map(|c| act(&c.name)).collect::<Acted>()
+        let acted: Acted = clusters.iter().filter_map(|c| act(&c.name)).collect();
+        let explained = engine.explain(&row.object, plan);
+        (acted, explained.and_then(|explained| explained.deletion_progress))
     });
     let row = about(&ran.plan);
     let mut got = Map::new();
@@ -36,7 +36,9 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
             "placements" => json!([placement(row, &acted)]),
             "manifests" => manifests(&acted),
             "actions" => clusters.iter().map(|c| (c.name.to_string(), action(&c.name, &acted))).collect(),
-            "finalizerRemoved" | "result" => removal(case, &settings, &row.object)[key].clone(),
+            "finalizerRemoved" | "result" => {
+                progress(deletion.expect("an object that is being deleted"))[key].clone()
+            }
             other => return Err(format!("`{other}` is not judged")),
         };
         got.insert(key.clone(), value);
@@ -44,7 +46,7 @@ pub(crate) fn judge(case: &Value) -> Result<(), String> {
     compare(&without_empty(want.clone()), &without_empty(Value::Object(got)))
 }
 
-/// The row that a case is about: the only one, besides that of the namespace around it.
+/// The row of a case: the only one besides that of its namespace.
 fn about(plan: &Plan) -> &Placement {
     let mut rows = plan.placements.iter();
     rows.find(|row| row.object.kind != "Namespace").or(plan.placements.first()).expect("a row")
@@ -98,27 +100,16 @@ fn action(cluster: &str, acted: &Acted) -> Value {
     value
 }
 
-fn removal(case: &Value, settings: &Settings, about: &ObjectRef) -> Value {
-    let repo = run::repo(case);
-    let clusters = run::clusters(&case["files"], settings);
-    let input = Input {
-        repo: &repo,
-        clusters: &clusters,
-        now: None,
-        live: &settings.live,
-        hosts: &settings.hosts,
-        standing: true,
+fn progress(progress: DeletionProgress) -> Value {
+    let result = match progress.state {
+        DeletionState::Done => "done",
+        DeletionState::Waiting => "recheck",
+        DeletionState::Failed => "error",
     };
-    let removal = KubeFed.open(input).removal(about).expect("an object that is being deleted");
-    let result = match removal.progress {
-        Progress::Done => "done",
-        Progress::Waiting => "recheck",
-        Progress::Failed => "error",
-    };
-    json!({"finalizerRemoved": removal.released, "result": result})
+    json!({"finalizerRemoved": progress.finalizer_removed, "result": result})
 }
 
-/// A cluster that is sent nothing need not be named.
+/// Removes clusters that receive nothing.
 fn without_empty(mut expect: Value) -> Value {
     if let Some(map) = expect.get_mut("manifests").and_then(Value::as_object_mut) {
         map.retain(|_, list| list.as_array().is_none_or(|l| !l.is_empty()));

@@ -1,4 +1,4 @@
-//! `KubeFleet`'s cases: where placements go with scores and rejections, and what admission refuses.
+//! `KubeFleet`'s cases of scheduling, with scores and rejections, and of admission.
 
 use federate_dialect::Previous;
 use federate_dialect::{Explanation, Placement};
@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::{previous, run, run_with};
 
-/// The tables of upstream's scheduler, which also hold what admission would refuse: it is not asked then.
+/// The tables of upstream's scheduler. They contain objects that admission refuses, so its findings are
+/// ignored.
 pub(crate) fn upstream_schedule(case: &Value) -> Result<(), String> {
     scheduled(case, false)
 }
 
-/// Where a placement goes.
+/// Judges the clusters of a placement.
 pub(crate) fn schedule(case: &Value) -> Result<(), String> {
     scheduled(case, true)
 }
@@ -75,8 +76,8 @@ fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
     value
 }
 
-/// Whether admission takes an object. What it refuses is reported as an invalid policy, at a place of that
-/// very object, and as nothing else.
+/// Judges whether admission accepts an object. Each refusal must have the code `invalid-policy` and point into
+/// the object.
 pub(crate) fn validation(case: &Value) -> Result<(), String> {
     let ran = run(&case["files"], &Settings::default());
     let errors: Vec<&Finding> = ran.findings.iter().filter(|f| f.severity == Severity::Error).collect();

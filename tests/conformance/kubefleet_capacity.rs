@@ -1,4 +1,4 @@
-//! `KubeFleet`'s cases of what members report.
+//! `KubeFleet`'s cases of the status that members report.
 
 use federate_kubefleet::capacity::{Azure, Config, Member, Observed, Prices, Provider, Start};
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ fn time(value: &Value) -> Timestamp {
     value.as_str().and_then(|text| text.parse().ok()).expect("a time")
 }
 
-/// Without what is null.
+/// Removes null values.
 fn told(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -26,7 +26,7 @@ fn told(value: Value) -> Value {
     }
 }
 
-/// What a member reports, look after look.
+/// Judges the reports of a member, run after run.
 pub(crate) fn status(case: &Value) -> Result<(), String> {
     let mut member = Member::new(provider(&case["agent"]));
     let mut steps = Vec::new();

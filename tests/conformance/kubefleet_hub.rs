@@ -1,10 +1,9 @@
-//! `KubeFleet`'s cases of what is on a hub: what its scheduler does next, what comes of evictions, and how a
-//! member leaves.
+//! `KubeFleet`'s cases of a hub: runs of its scheduler, evictions, and members that leave.
 
 use federate_engine::Settings;
-use federate_kubefleet::failover;
 use federate_kubefleet::hub::{self, Binding, Hub, Run, State};
 use federate_kubefleet::leave::{Leaving, Next};
+use federate_kubefleet::{Behaviour, failover};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Config;
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +24,7 @@ fn time(value: &Value) -> Timestamp {
     value.as_str().and_then(|text| text.parse().ok()).expect("a time")
 }
 
-/// The steps of a hub, each of which stands alone.
+/// Judges the steps of a hub, each by itself.
 pub(crate) fn scheduler(case: &Value) -> Result<(), String> {
     let name = case["placement"].as_str().expect("a name");
     for (index, step) in list(&case["steps"]).iter().enumerate() {
@@ -41,7 +40,7 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
     let all = objects(&step["hub"]);
     let is_placement = |o: &&Object| o.id.kind == "ClusterResourcePlacement" && o.id.name == name;
     let placement = all.iter().find(is_placement).expect("the placement").id.clone();
-    let run = Hub::of(&placement, &all).map_err(|e| e.to_string())?.schedule(now);
+    let run = Hub::of(&placement, &all, &Behaviour::newest()).map_err(|e| e.to_string())?.schedule(now);
     planned_alike(&placement, &all, &run, step, now)?;
     let mut got = json!({"cycles": run.cycles, "bindings": null, "policySnapshotStatus": run.status});
     if !run.bindings.is_empty() {
@@ -57,7 +56,7 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
     compare(want, &got)
 }
 
-/// What the hub remembers is a plan's memory: planning over it gives the clusters that the scheduler keeps.
+/// Checks that a plan with the hub's memory has the clusters of the scheduler.
 fn planned_alike(
     placement: &ObjectRef,
     all: &[Object],
@@ -65,8 +64,7 @@ fn planned_alike(
     step: &Value,
     now: Timestamp,
 ) -> Result<(), String> {
-    let memory = hub::memory_of(all).map_err(|e| e.to_string())?;
-    let plan = federate_dialect::Plan { placements: memory, ..Default::default() };
+    let plan = hub::memory_of(all).map_err(|e| e.to_string())?;
     let settings = Settings {
         strict_inventory: true,
         now: Some(now),
@@ -117,7 +115,8 @@ fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
     let budget = (!case["budget"].is_null()).then(|| Object::of(case["budget"].clone(), "hub"));
     let bindings = hub::bindings(placement, &all).expect("bindings");
     let object = all.iter().find(|o| o.id == *placement);
-    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now).expect("an eviction");
+    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now, &Behaviour::newest())
+        .expect("an eviction");
     let mut value = json!({"status": {"conditions": evicted.conditions}});
     for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().expect("an object").remove("observedGeneration");
@@ -125,7 +124,7 @@ fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
     value
 }
 
-/// A member that leaves.
+/// Judges a member that leaves.
 pub(crate) fn leave(case: &Value) -> Result<(), String> {
     let wait = case["forceDeleteWaitTime"].as_str().and_then(federate_dialect::goduration::parse);
     let reporting = !list(&case["covers"]).iter().any(|cover| cover == "never-reported");

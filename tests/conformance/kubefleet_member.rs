@@ -1,23 +1,24 @@
-//! `KubeFleet`'s cases of objects in a member: in which waves they are applied, whether they are healthy, and
-//! what comes of one manifest that is applied: what is decided, what differs, what is written, and what stands
-//! there afterwards.
+//! `KubeFleet`'s cases of objects in a member: the waves in which they are applied, their health, and the apply
+//! of one manifest: the decision, the differences, the writes, and the stored object.
 //!
-//! The member is a server that keeps track of fields and writes objects in their own form, but fills in
-//! no defaults, validates nothing and counts no generations.
+//! The recorded member is a server that tracks fields and writes objects in their own form. It fills in no
+//! defaults, validates nothing and counts no generations.
 
 use std::collections::BTreeMap;
 
 use federate_apiserver::schema::Type;
 use federate_apiserver::{Failure, Kind, complete};
-use federate_dialect::{Dialect, HealthState};
-use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Strategy, Write};
+use federate_dialect::{Dialect, HealthState, SyncOp};
+use federate_engine::Settings;
+use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Server, Strategy, Write};
+use federate_kubernetes::Live;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
 use crate::diff::{compare, normal};
 use crate::run::{self, observed};
 
-/// A server for objects of one kind, under a name to which no defaults belong.
+/// A server for objects of one kind, under a name for which there are no defaults.
 struct Plain {
     kind: Kind,
     name: String,
@@ -37,6 +38,15 @@ impl Plain {
     fn write(&self, force: bool) -> federate_apiserver::Write<'_> {
         let now = "2026-01-01T00:00:00Z";
         federate_apiserver::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
+    }
+
+    /// An object with the defaults of its kind, and without what is not recorded.
+    fn defaulted(&self, object: Value) -> Value {
+        match known(&object) {
+            _ if object.is_null() => object,
+            Some(kind) => stored(complete(&kind, object)),
+            None => stored(object),
+        }
     }
 
     fn named(&self, mut object: Value, like: &Value) -> Value {
@@ -63,21 +73,114 @@ fn known(manifest: &Value) -> Option<Kind> {
 }
 
 pub(crate) fn apply(case: &Value) -> Result<(), String> {
-    let [manifest, placement] = case["files"].as_array().expect("a list").as_slice() else {
-        panic!("a manifest and a placement")
-    };
+    let (manifest, _) = given(case);
+    let text = |key: &str| manifest[key].as_str().expect("a text");
+    compare(&case["expect"], &recorded(decided(case, &Plain::new(manifest))))?;
+    acted(case, &recorded(decided(case, &Server::new(text("apiVersion"), text("kind")))))
+}
+
+/// What the agent decides about the manifest of a case, in a member with this API server.
+fn decided(case: &Value, member: &dyn Member) -> Outcome {
+    let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
-    let (member, kind) = (Plain::new(manifest), known(manifest));
+    let placement = observed(placement);
+    let strategy = Strategy::of(&placement);
+    let kind = known(manifest);
     let applying = Applying {
-        strategy: &Strategy::of(&observed(placement)),
+        strategy: &strategy,
         owner: Some(&case["owner"]),
         works: &works,
         kind: kind.as_ref(),
-        member: &member,
+        member,
     };
-    let outcome = applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()));
-    compare(&case["expect"], &recorded(outcome))
+    applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()))
+}
+
+fn given(case: &Value) -> (&Value, &Value) {
+    let [manifest, placement] = case["files"].as_array().expect("a list").as_slice() else {
+        panic!("a manifest and a placement")
+    };
+    (manifest, placement)
+}
+
+/// Judges the action of an apply, from a repo with the manifest, its placement and one cluster. The action is that of
+/// an agent whose API server has defaults and validates, `served`. Where it is the recorded one as well, so is its
+/// result.
+fn acted(case: &Value, served: &Value) -> Result<(), String> {
+    let (manifest, placement) = given(case);
+    let mut placement = placement.clone();
+    if manifest["metadata"].get("namespace").is_none() {
+        let version = manifest["apiVersion"].as_str().expect("a version");
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        placement["spec"]["resourceSelectors"] = json!([{"group": group, "version": version,
+            "kind": manifest["kind"], "name": manifest["metadata"]["name"]}]);
+    }
+    let files = json!([manifest, placement,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": {"name": "m1"}}]);
+    let found = case.get("observed").filter(|live| !live.is_null()).map(observed);
+    let mut live = Live::default();
+    live.insert("m1".into(), works(case).iter().map(observed).collect());
+    let settings = Settings { live, ..Settings::default() };
+    let clusters = run::clusters(&files, &settings);
+    let about = observed(manifest).id;
+    let (_, action) = run::run_with(&files, &settings, Config::default(), |engine, plan| {
+        let row = plan.placements.iter().find(|row| row.object == about)?;
+        engine.reconcile(row, clusters.first()?, found.as_ref())
+    });
+    let action = action.ok_or("nothing is done and nothing is said")?;
+    let member = Plain::new(manifest);
+    let want = step(served, &case["observed"]);
+    let (got_write, got_result) = match action.op {
+        SyncOp::Create(body) => ("create", body),
+        SyncOp::Update(body) => ("update", body),
+        SyncOp::Apply { manifest, force, .. } => {
+            let live = &found.as_ref().expect("an object that is changed").body;
+            let write = if force { "apply:force" } else { "apply" };
+            (write, member.applied(live, &manifest, true).expect("an apply without conflicts"))
+        }
+        SyncOp::Release(_) | SyncOp::Delete(_) => ("delete", Value::Null),
+        SyncOp::Nothing => ("none", Value::Null),
+    };
+    compare(&want, &json!({"status": action.status, "write": got_write}))?;
+    if got_write == "none" || want != step(&case["expect"], &case["observed"]) {
+        return Ok(());
+    }
+    compare(&member.defaulted(case["expect"]["result"].clone()), &member.defaulted(got_result))
+}
+
+/// The status and the write of the action for an outcome.
+fn step(outcome: &Value, observed: &Value) -> Value {
+    let status = match &outcome["decision"] {
+        decision if decision == "Applied" => json!("OK"),
+        decision => outcome.get("error").unwrap_or(decision).clone(),
+    };
+    json!({"status": status, "write": last_write(outcome, observed)})
+}
+
+/// The `AppliedWork` objects of the member.
+fn works(case: &Value) -> Vec<Value> {
+    let owner = &case["owner"];
+    let other = case["works"].as_array().into_iter().flatten();
+    let work = |name: &Value, uid: Value| json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": {"name": name, "uid": uid}});
+    let own = work(&owner["name"], owner["uid"].clone());
+    other.map(|name| work(name, json!("another"))).chain([own]).collect()
+}
+
+/// The last write of an outcome, where it changes anything.
+fn last_write(outcome: &Value, observed: &Value) -> &'static str {
+    let last = outcome["writes"].as_array().and_then(|writes| writes.last()?.as_str());
+    let unchanged = || stored(observed.clone()) == stored(outcome["result"].clone());
+    match last {
+        _ if outcome["decision"] == "ManifestApplyFailed" => "none",
+        None => "none",
+        Some("create") => "create",
+        Some("apply") => "apply",
+        Some("apply:force") => "apply:force",
+        Some(_) if unchanged() => "none",
+        Some(_) => "update",
+    }
 }
 
 fn recorded(outcome: Outcome) -> Value {
@@ -112,7 +215,7 @@ fn write(write: &Write) -> String {
     }
 }
 
-/// Without what is not recorded.
+/// Removes fields that are not recorded.
 fn stored(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("a map");
     metadata.shift_remove("managedFields");
@@ -120,12 +223,12 @@ fn stored(mut object: Value) -> Value {
     object
 }
 
-/// The dialect as the program knows it.
+/// The dialect.
 fn dialect() -> &'static dyn Dialect {
     federate_session::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
-/// The waves in which objects are applied.
+/// Judges the waves in which objects are applied.
 pub(crate) fn waves(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let mut waves: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
@@ -144,7 +247,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
     compare(&want, &json!({"waves": waves}))
 }
 
-/// Whether an object is available.
+/// Judges whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
     let word = match dialect().health(&observed(live), &Config::default()).state {

@@ -1,13 +1,15 @@
 //! `KubeFleet`'s cases of how a placement is rolled out: rounds of a rolling update, stages, and evictions.
 //!
-//! What they start from, the state of bindings on a hub, no command of federate reads; so these call the
-//! library's functions.
+//! Stages are read from the explanation of a placement. Rounds and evictions start from the conditions of bindings on
+//! a hub, which are neither in a repo nor in the memory of a plan; so the judge calls the library's functions.
 
+use federate_dialect::rollout::Rollout;
+use federate_engine::Settings;
 use federate_kubefleet::Behaviour;
 use federate_kubefleet::rollout::row::Row;
-use federate_kubefleet::rollout::{budget, rolling, staged};
+use federate_kubefleet::rollout::{budget, rolling};
 use federate_kubernetes::Object;
-use federate_repo::Repo;
+use federate_repo::{Config, Repo};
 use serde_json::{Value, json};
 
 use crate::diff::compare;
@@ -19,24 +21,36 @@ fn claimed<'a>(repo: &'a Repo, kinds: &'a [&str]) -> impl Iterator<Item = &'a Ob
     repo.claimed.iter().map(|c| &c.object).filter(|o| kinds.contains(&o.id.kind.as_str()))
 }
 
+/// The stages of an update strategy, from the explanation of a placement that picks the clusters by name.
 pub(crate) fn staged(case: &Value) -> Result<(), String> {
-    let repo = run::repo(case);
-    let strategy = claimed(&repo, &["ClusterStagedUpdateStrategy", "StagedUpdateStrategy"]).next();
-    let selected: Vec<String> = serde_json::from_value(case["selected"].clone()).expect("a list");
-    let clusters = run::members(&repo);
-    let picked: Vec<_> = clusters.iter().filter(|c| selected.iter().any(|s| **s == *c.name)).collect();
-    let got = match staged::stages(strategy.expect("a strategy"), &picked, &Behaviour::newest()) {
-        Err(failure) => json!({"error": failure.name()}),
-        Ok(stages) => {
-            let stage = |stage: staged::Stage| {
-                json!({
-                    "stage": stage.name, "clusters": stage.clusters, "maxConcurrency": stage.max_concurrency
-                })
-            };
-            json!({"stages": stages.into_iter().map(stage).collect::<Vec<_>>()})
-        }
+    let mut files = case["files"].as_array().expect("a list").clone();
+    files.push(json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "crp-main"},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": {"placementType": "PickFixed", "clusterNames": case["selected"]},
+        },
+    }));
+    let rollout = explained(&files.into(), "crp-main").ok_or("there is no explanation")?;
+    let [staged] = rollout.staged.as_slice() else { return Err("there is not one strategy".to_owned()) };
+    let got = match &staged.stages {
+        Err(error) => json!({"error": error}),
+        Ok(stages) => json!({"stages": stages}),
     };
     compare(&case["expect"], &got)
+}
+
+/// The rollout of a placement, as it is explained.
+fn explained(files: &Value, placement: &str) -> Option<Rollout> {
+    let (_, explained) = run::run_with(files, &Settings::default(), Config::default(), |engine, plan| {
+        let row = plan
+            .placements
+            .iter()
+            .find(|row| PLACEMENTS.contains(&row.object.kind.as_str()) && row.object.name == placement)?;
+        engine.explain(&row.object, plan)
+    });
+    explained?.rollout
 }
 
 pub(crate) fn rollout(case: &Value) -> Result<(), String> {
@@ -59,6 +73,7 @@ pub(crate) fn rollout(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &got)
 }
 
+/// Whether a cluster may be evicted. Where every cluster is available, the explanation says it, too.
 pub(crate) fn eviction(case: &Value) -> Result<(), String> {
     let repo = run::repo(case);
     let of = |kind| claimed(&repo, kind).next();
@@ -67,5 +82,23 @@ pub(crate) fn eviction(case: &Value) -> Result<(), String> {
     let available: Vec<bool> = serde_json::from_value(case["available"].clone()).expect("a list");
     let eviction = budget::eviction(placement, budget, &available).expect("objects that can be read");
     let got = json!({"evictionAllowed": eviction.allowed, "availablePlacements": eviction.available});
+    compare(&case["expect"], &got)?;
+    if !available.iter().all(|is| *is) || budget.is_none() {
+        return Ok(());
+    }
+    let mut files = case["files"].as_array().expect("a list").clone();
+    files.extend((0..available.len()).map(|index| {
+        json!({"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster",
+            "metadata": {"name": format!("m{index}")}})
+    }));
+    let rollout = explained(&files.into(), &placement.id.name).ok_or("there is no explanation")?;
+    let explained = rollout.eviction.ok_or("the budget is not explained")?;
+    if usize::try_from(explained.available_placements) != Ok(available.len()) {
+        // The placement does not pick that many clusters.
+        return Ok(());
+    }
+    let got = json!({
+        "evictionAllowed": explained.eviction_allowed, "availablePlacements": explained.available_placements,
+    });
     compare(&case["expect"], &got)
 }

@@ -1,7 +1,8 @@
-//! `KubeFleet`'s cases of staged update runs, carried out.
+//! `KubeFleet`'s cases of the execution of staged update runs.
 
 use std::collections::BTreeMap;
 
+use federate_kubefleet::Behaviour;
 use federate_kubefleet::rollout::run::{self, Next, World, Write};
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A run, reconcile after reconcile.
+/// Judges a run, reconcile after reconcile.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let objects = list(&case["files"]).iter().map(|body| Object::of(body.clone(), "hub"));
     let mut world = World::new(objects);
@@ -34,7 +35,7 @@ pub(crate) fn run(case: &Value) -> Result<(), String> {
             world.remove(gone["kind"].as_str().expect("a kind"), gone["namespace"].as_str(), name);
         }
         let now = step["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-        let next = run::reconcile(&mut world, &run, now).map_err(|e| e.to_string())?;
+        let next = run::reconcile(&mut world, &run, now, &Behaviour::newest()).map_err(|e| e.to_string())?;
         let got = reconciled(&mut world, &run, &next, &mut before, index == 0);
         let want = without_reasons(&case["expect"]["reconciles"][index]);
         compare(&want, &got).map_err(|why| format!("step {index}: {why}"))?;
@@ -147,7 +148,7 @@ fn conditions(all: &[Value]) -> Value {
     all.iter().map(told).collect::<Map<_, _>>().into()
 }
 
-/// Without the texts of errors that end a run: codes are compared, texts are not.
+/// Removes the texts of errors that end a run. Codes are compared, texts are not.
 fn without_reasons(value: &Value) -> Value {
     const FATAL: [&str; 4] = [
         "False UpdateRunInitializedFailed ",

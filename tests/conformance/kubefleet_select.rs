@@ -1,4 +1,4 @@
-//! `KubeFleet`'s cases of what a placement selects and sends: each repo is planned and rendered.
+//! `KubeFleet`'s cases of the selection and the overrides of a placement: each repo is planned and rendered.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ fn is(object: &Value, reference: &Value) -> bool {
         && metadata.get("namespace") == reference.get("namespace")
 }
 
-/// What one placement selects. Other placements of the repo are left out, which would select some of it too;
-/// a repo without clusters gets one, which receives what is selected.
+/// Judges the selection of one placement. Other placements of the repo are removed, because they could select
+/// the same objects. A repo without clusters gets one, which receives the selected objects.
 pub(crate) fn selection(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let mut files = case["files"].as_array().expect("a list").clone();
@@ -35,7 +35,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
             "metadata": {"name": "only"}});
         files.push(cluster);
     }
-    // What a selected envelope holds has rows, too, but is not selected itself.
+    // The objects in a selected envelope have rows, too, but are not selected themselves.
     let in_repo = |row: &&Placement| files.iter().any(|object| is(object, &json!(row.object)));
     let ran = run(&json!(files), &Settings::default());
     let rows = &ran.plan.placements;
@@ -52,25 +52,17 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     want["selected"] = unordered(want["selected"].take());
     if want.get("manifests").is_some() {
         got["manifests"] = manifests(&ran, &case["files"]);
-        let invalid = ran.findings.iter().find(|finding| finding.code == "invalid-envelope");
-        for received in got["manifests"].as_object_mut().expect("a map").values_mut() {
-            if let Some(finding) = invalid {
-                *received = json!({"error": finding.code});
-            }
+        for (_, cluster, status) in &ran.withheld {
+            got["manifests"][cluster] = json!({"error": status});
         }
         want["manifests"] = each_unordered(want["manifests"].take());
         for received in want["manifests"].as_object_mut().expect("a map").values_mut() {
-            match received {
-                // One code stands for every reason why an envelope cannot be opened.
-                Value::Object(failed) => {
-                    *failed = Map::from_iter([("error".to_owned(), json!("invalid-envelope"))]);
-                }
-                // What two envelopes hold alike is sent once.
-                Value::Array(objects) => objects.dedup(),
-                _ => {}
+            // An object in two envelopes is sent once.
+            if let Value::Array(objects) = received {
+                objects.dedup();
             }
         }
-        // What an envelope holds is sent in its place.
+        // The objects in an envelope are sent in its place.
         want.as_object_mut().expect("a map").remove("resources");
     } else {
         got["resources"] = unordered(ran.manifests.into_values().next().unwrap_or_default().into());
@@ -79,10 +71,10 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     compare(&want, &got)
 }
 
-/// What every cluster receives, and why some receive nothing.
+/// Judges the manifests of every cluster, and why some receive nothing.
 pub(crate) fn overrides(case: &Value) -> Result<(), String> {
     let ran = run(&case["files"], &Settings::default());
-    // That an override takes an object away is no error.
+    // An override that deletes an object is not an error.
     let failed = ran.withheld.iter().filter(|(_, _, status)| *status != "Deleted");
     let errors: BTreeMap<&str, &str> =
         failed.map(|(_, cluster, status)| (cluster.as_str(), *status)).collect();
@@ -97,7 +89,7 @@ pub(crate) fn overrides(case: &Value) -> Result<(), String> {
     compare(&want, &got)
 }
 
-/// What each cluster of the repo receives.
+/// The manifests of each cluster of the repo.
 fn manifests(ran: &Ran, files: &Value) -> Value {
     let clusters = files.as_array().expect("a list").iter().filter(|o| o["kind"] == "MemberCluster");
     let received = |cluster: &Value| {
@@ -108,7 +100,7 @@ fn manifests(ran: &Ran, files: &Value) -> Value {
     clusters.map(received).collect::<Map<_, _>>().into()
 }
 
-/// A list without an order of its own: objects are applied in waves, which family `waves` is about.
+/// Sorts a list. The order in which objects are applied is the subject of the family `waves`.
 fn unordered(mut list: Value) -> Value {
     list.as_array_mut().expect("a list").sort_by_key(|value| normal(value).to_string());
     list

@@ -1,7 +1,8 @@
-//! The fuzz targets over seeds and small changes to them, on any toolchain and always the same ones.
+//! Runs the fuzz targets over seeds and small changes to them, always the same ones and on any toolchain.
 //!
 //! `FUZZ_SEEDS=FOLDER cargo test --test fuzz` writes the seeds there, one folder per target, for libFuzzer.
 
+#![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
 use std::fs;
@@ -11,15 +12,16 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+mod seeds;
 mod targets;
 
-/// Every so many recorded cases one is a seed.
+/// The distance between recorded cases that are seeds.
 const STEP: usize = 60;
 
-/// How often each seed is changed.
+/// The number of changes to each seed.
 const CHANGES: u64 = 3;
 
-/// Recorded cases, every [`STEP`]th of each file.
+/// Every [`STEP`]th recorded case of each file.
 fn cases() -> Vec<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -49,6 +51,9 @@ fn repo(case: &Value) -> Option<String> {
 
 fn seeds(target: &str, repos: &[String]) -> Vec<Vec<u8>> {
     let texts: Vec<String> = match target {
+        "kubeconfig" => return seeds::kubeconfigs(),
+        "webhook" => return seeds::webhooks(),
+        "git" => return seeds::repositories(),
         "load" | "plan" => repos.to_vec(),
         "yaml" | "observed" => {
             let mut texts: Vec<String> =
@@ -99,7 +104,7 @@ fn plan_of(repo: &str) -> String {
     federate_engine::previous::write(session.plan())
 }
 
-/// A few bytes of a seed changed, left out, repeated, or replaced by what is often wrong.
+/// Changes, removes or repeats a few bytes of a seed, or replaces them by text that is often handled wrongly.
 fn changed(seed: &[u8], mut random: u64) -> Vec<u8> {
     const ODD: [&[u8]; 10] =
         [b"\n", b"- ", b": ", b"{{", b"%}", b"-1", b"9223372036854775808", b"\xff", b"&a *a", b"[[[["];

@@ -1,18 +1,28 @@
-//! What must hold for any bytes: each function is a fuzz target. `fuzz/fuzz_targets` feeds them by libFuzzer,
+//! Properties that hold for any bytes; each function is a fuzz target. libFuzzer calls them from `fuzz/fuzz_targets`,
 //! `main.rs` with seeds and small changes to them.
+
+use std::collections::BTreeMap;
 
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, Operation, Rules};
+use federate_live::{Access, Kubeconfig};
 use federate_repo::source::{Entry, EntryKind};
 use federate_repo::{Config, File, Source};
 use federate_session::{Options, Session};
+use federate_sync::api::Metadata;
+use federate_sync::listen::{Webhook, hook_path};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-/// A target, and its name.
+#[path = "git_objects.rs"]
+pub(crate) mod git_objects;
+
+/// The name of a target, and its function.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
-pub(crate) const TARGETS: [Target; 8] = [
+/// All targets.
+pub(crate) const TARGETS: [Target; 11] = [
     ("yaml", yaml),
     ("settings", settings),
     ("load", load),
@@ -21,12 +31,15 @@ pub(crate) const TARGETS: [Target; 8] = [
     ("plan", plan),
     ("previous", previous),
     ("observed", observed),
+    ("kubeconfig", kubeconfig),
+    ("webhook", webhook),
+    ("git", git_objects::git),
 ];
 
-/// A line of this stands between the files of a repo.
+/// The separator between the files of a repo.
 pub(crate) const BETWEEN: &str = "\n=====\n";
 
-/// What was read is read the same again once it is written, and every key is found where it stands.
+/// A document that is read, written and read again is the same, and every key has a place in the text.
 pub(crate) fn yaml(bytes: &[u8]) {
     for document in federate_yaml::read(bytes).documents {
         let mut text = String::new();
@@ -45,7 +58,7 @@ pub(crate) fn settings(bytes: &[u8]) {
     let _ = Config::read(bytes);
 }
 
-/// The files that bytes stand for.
+/// The files in the bytes.
 fn files(bytes: &[u8]) -> Vec<File> {
     const ENDINGS: [&str; 4] = ["yaml", "json", "yml", "yaml.j2"];
     let text = String::from_utf8_lossy(bytes);
@@ -63,7 +76,7 @@ fn session(files: Vec<File>, options: Options) -> Session {
     Session::of_files(files, Config::default(), options)
 }
 
-/// Identities are sorted, unique and safe as names of files, and do not depend on the order of files.
+/// Identities are sorted, unique and safe as names of files. They do not depend on the order of files.
 pub(crate) fn load(bytes: &[u8]) {
     let files = files(bytes);
     let one = session(files.clone(), Options::default());
@@ -81,7 +94,7 @@ pub(crate) fn load(bytes: &[u8]) {
     federate_report::findings::rows(repo, &repo.findings);
 }
 
-/// A template ends, and gives the same each time.
+/// A template ends, and its output is the same each time.
 pub(crate) fn template(bytes: &[u8]) {
     const CLUSTERS: &str = "{\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"ClusterList\", \"items\": [
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m1\"}},
@@ -111,7 +124,7 @@ pub(crate) fn json_patch(bytes: &[u8]) {
     }
 }
 
-/// A repo of any dialect is planned, rendered, explained and checked; its plan is read back as it was written.
+/// A repo of any dialect is planned, rendered, explained and checked. Its plan is the same after it is written and read.
 pub(crate) fn plan(bytes: &[u8]) {
     let options = Options { strict_inventory: true, ..Options::default() };
     let session = session(files(bytes), options);
@@ -119,7 +132,7 @@ pub(crate) fn plan(bytes: &[u8]) {
     let plan = session.plan();
     let text = federate_engine::previous::write(plan);
     let again = federate_engine::previous::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    // Which rows are implicit is not remembered.
+    // A plan does not remember which rows are implicit.
     assert_eq!(federate_engine::previous::write(&again), text);
     for placement in plan.placements.iter().take(20) {
         session.engine().explain(&placement.object, plan);
@@ -151,7 +164,95 @@ impl Source for Dump<'_> {
     }
 }
 
-/// Dumps of what runs in members are read or refused.
+/// Dumps of live objects are read or refused.
 pub(crate) fn observed(bytes: &[u8]) {
     federate_repo::live(&Dump(bytes), "observed");
+}
+
+/// The texts of a kubeconfig that no error may show: long ones that occur once, below keys of credentials.
+fn credentials(bytes: &[u8]) -> Vec<String> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    match value.as_str() {
+                        Some(text) if ["token", "password", "client-key-data"].contains(&key.as_str()) => {
+                            found.push(text.to_owned());
+                        }
+                        _ => collect(value, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    federate_yaml::read(bytes).documents.iter().for_each(|document| collect(&document.value, &mut found));
+    let text = String::from_utf8_lossy(bytes);
+    // A word of the messages themselves has no digit.
+    let is_secret = |found: &String| found.len() >= 8 && found.contains(|c: char| c.is_ascii_digit());
+    found.into_iter().filter(|found| is_secret(found) && text.matches(found.as_str()).count() == 1).collect()
+}
+
+/// A kubeconfig of a Secret leads to a server or is refused, and no error shows its credentials.
+pub(crate) fn kubeconfig(bytes: &[u8]) {
+    let silent = |error: federate_live::Error| {
+        let said = error.to_string();
+        assert!(credentials(bytes).iter().all(|secret| !said.contains(secret)), "{said}");
+    };
+    let given = match Kubeconfig::self_contained(bytes) {
+        Ok(given) => given,
+        Err(error) => return silent(error),
+    };
+    let contexts = BTreeMap::from([("m2".to_owned(), "other".to_owned())]);
+    let access = Access { given: Some(given), contexts, ..Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for cluster in ["m1", "m2"] {
+        let _ = runtime.block_on(access.address(cluster)).map_err(silent);
+    }
+}
+
+/// The hexadecimal HMAC-SHA-256 of a text (RFC 2104).
+fn hmac(key: &str, text: &[u8]) -> String {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key.as_bytes());
+    let pad = |with: u8| block.map(|byte| byte ^ with);
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
+    let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
+    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Only a webhook that is signed with the token, or that names it, counts.
+pub(crate) fn webhook(bytes: &[u8]) {
+    const TOKEN: &str = "t0ken";
+    let end = bytes.windows(2).position(|two| two == b"\n\n");
+    let (head, body) = end.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 2..]));
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines();
+    let path = lines.next().unwrap_or_default();
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        let name = HeaderName::from_bytes(name.trim().as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.trim().as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+    let digest = hmac(TOKEN, body);
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let expected = match header("x-hub-signature-256").or_else(|| header("x-signature")) {
+        Some(sent) => sent.strip_prefix("sha256=").is_some_and(|sent| sent.eq_ignore_ascii_case(&digest)),
+        None => header("x-gitlab-token") == Some(TOKEN),
+    };
+    let webhook = Webhook { path, headers: &headers, body };
+    assert_eq!(webhook.is_genuine(TOKEN), expected, "{head}");
+    let signed = HeaderMap::from_iter([(
+        HeaderName::from_static("x-hub-signature-256"),
+        HeaderValue::from_str(&format!("sha256={digest}")).unwrap(),
+    )]);
+    assert!(Webhook { headers: &signed, ..webhook }.is_genuine(TOKEN));
+    assert!(!Webhook { headers: &signed, body: &[body, b"."].concat(), ..webhook }.is_genuine(TOKEN));
+    assert!(!Webhook { headers: &signed, ..webhook }.is_genuine("t0ken2"));
+    let sync = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
+    assert_eq!(webhook.names(&sync, TOKEN), path == hook_path(TOKEN, &sync));
 }

@@ -219,7 +219,7 @@ fn kubeadmirals_and_kubefeds_inventories_lead_to_their_clusters() {
         sandbox.apply(&format!("--hub-context hub --adopt always --cluster {cluster}")).code(0);
     }
     let ran = sandbox.apply("--hub-context hub --cluster fleet").code(2);
-    assert!(ran.err.contains("error: fleet: its MemberCluster does not say how it is reached"), "{ran:#?}");
+    assert!(ran.err.contains("error: fleet: its MemberCluster contains no connection details"), "{ran:#?}");
 }
 
 #[test]

@@ -195,6 +195,37 @@ fn kinds_of_the_cluster_are_discovered() {
 }
 
 #[test]
+fn what_a_script_retains_stays_out_of_the_repo() {
+    let sandbox = sandbox();
+    sandbox.write(
+        "retention.yaml",
+        "apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: replicas}
+spec:
+  target: {apiVersion: apps/v1, kind: Deployment}
+  customizations:
+    retention:
+      luaScript: |
+        function Retain(desired, observed)
+          desired.spec.replicas = observed.spec.replicas
+          return desired
+        end
+",
+    );
+    sandbox.import("deploy/web -n shop --as karmada --minimal").code(0);
+    let text = sandbox.read_file("shop/deployment_web.yaml");
+    sandbox.edit("m1", "kubectl", WEB, &json!({"spec": {"replicas": 5}}));
+    let ran = sandbox.import("deploy/web -n shop --as karmada --minimal --update").code(0);
+    assert!(ran.out.starts_with("unchanged "), "{ran:#?}");
+    sandbox.edit("m1", "kubectl", WEB, &json!({"spec": {"replicas": 6, "minReadySeconds": 3}}));
+    let ran = sandbox.import("deploy/web -n shop --as karmada --minimal --update").code(0);
+    assert!(ran.out.starts_with("updated "), "{ran:#?}");
+    let updated = sandbox.read_file("shop/deployment_web.yaml");
+    assert!(updated.contains("minReadySeconds: 3") && updated.contains("replicas: 2"), "{text}{updated}");
+}
+
+#[test]
 fn secrets_are_named_and_never_printed() {
     let sandbox = sandbox();
     let secret = json!({"data": {"password": "aHVudGVyMg=="}, "metadata": {"annotations": {

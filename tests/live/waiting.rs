@@ -3,6 +3,34 @@
 use serde_json::json;
 
 use crate::sandbox::{Sandbox, WEB};
+
+const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+const WIDGET: &str = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop}\n";
+const HEALTH: &str = "apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: widgets}
+spec:
+  target: {apiVersion: example.com/v1, kind: Widget}
+  customizations:
+    healthInterpretation:
+      luaScript: |
+        function InterpretHealth(widget)
+          return widget.status ~= nil and widget.status.phase == 'Ready'
+        end
+";
 use federate_test_apiserver::Request;
 
 #[test]
@@ -17,4 +45,26 @@ fn a_run_waits_until_all_is_well() {
         .body("application/merge-patch+json", status.to_string());
     assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
     sandbox.apply("--wait 1m").code(0);
+}
+
+/// Without the script, a Widget is well as soon as it is there.
+#[test]
+fn a_script_says_when_a_custom_resource_is_healthy() {
+    let sandbox =
+        Sandbox::new(&["m1"]).file("crd.yaml", WIDGETS).file("w.yaml", WIDGET).file("health.yaml", HEALTH);
+    sandbox.remove("web.yaml");
+    let status = "/apis/example.com/v1/namespaces/shop/widgets/w/status";
+    for phase in ["", "Starting"] {
+        let ran = sandbox.apply("--wait 1s").code(2);
+        assert!(ran.err.contains("error: m1: Widget shop/w: not healthy after 1 s: "), "{phase}: {ran:#?}");
+        sandbox.edit("m1", "widgets", status, &json!({"status": {"phase": "Starting"}}));
+    }
+    let mut waiting = sandbox.command("--wait 1m").stderr(std::process::Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits");
+    sandbox.edit("m1", "widgets", status, &json!({"status": {"phase": "Ready"}}));
+    assert!(waiting.wait().unwrap().success());
+    sandbox.remove("health.yaml");
+    sandbox.edit("m1", "widgets", status, &json!({"status": {"phase": "Starting"}}));
+    sandbox.apply("--wait 1s").code(0);
 }

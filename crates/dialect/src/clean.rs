@@ -1,8 +1,8 @@
-//! What others wrote into a live object: servers and controllers, whatever control plane takes it in.
+//! Removes from a live object what API servers and controllers wrote, for every control plane that imports it.
 //!
-//! Facts: the metadata and the per-kind fields that API servers, schedulers, volume binders and workload
-//! controllers of Kubernetes fill in, and the annotations of `kubectl apply`. Ports of nodes are handed out
-//! after fields have got their owners, so that only those which somebody asked for have one.
+//! Facts: the metadata and the per-kind fields that the API servers, schedulers, volume binders and workload
+//! controllers of Kubernetes fill in, and the annotations of `kubectl apply`. The API server allocates node
+//! ports after it has recorded field owners, so only a node port that a client asked for has an owner.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ const METADATA: [&str; 11] = [
     "uid",
 ];
 
-/// Annotations that volumes have of their controller.
+/// Annotations that the volume controller writes to volumes.
 const BINDING: [&str; 2] = ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
 
 /// Annotations in which clients and controllers keep what they need.
@@ -43,11 +43,11 @@ const BOOKKEEPING: [&str; 11] = [
     "volume.kubernetes.io/storage-provisioner",
 ];
 
-/// Labels that a Job gives itself and its pods.
+/// Labels that the Job controller gives a Job and its pods.
 const JOB_LABELS: [&str; 4] =
     ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
 
-/// Mappings and lists of which nothing may be left; what is inside goes first.
+/// Mappings and lists that are removed when they are empty, the inner ones first.
 const EMPTIED: [&str; 5] = [
     "/metadata/annotations",
     "/metadata/labels",
@@ -56,10 +56,10 @@ const EMPTIED: [&str; 5] = [
     "/spec/volumes",
 ];
 
-/// The label by which an object says which apply set it belongs to.
+/// The label that names the ApplySet of an object.
 const PART_OF: &str = "applyset.kubernetes.io/part-of";
 
-/// Removes what would be wrong in a template: an identity, a status, what one cluster gave out.
+/// Removes what must not be in a template: the identity, the status and what one cluster allocated.
 pub fn server_fields(edits: &mut Edits<'_>) {
     edits.remove("/status");
     for field in METADATA {
@@ -83,7 +83,7 @@ fn of_kind(edits: &mut Edits<'_>) {
             edits.remove(if alone { "/spec" } else { "/spec/finalizers" });
         }
         ("", "Pod") => edits.remove("/spec/ephemeralContainers"),
-        // Who chose the volume tells whether it is a wish or a fact about one cluster.
+        // A volume that the author chose stays; one that the controller bound belongs to one cluster.
         ("", "PersistentVolumeClaim") if chosen(object) => edits.remove("/spec/volumeName"),
         ("", "PersistentVolume") if chosen(object) => edits.remove("/spec/claimRef"),
         ("", "PersistentVolume") => {
@@ -108,7 +108,7 @@ fn selects_itself(object: &Object) -> bool {
     object.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true))
 }
 
-/// A live object without anything that others than its author wrote. What was removed, in that order.
+/// The edits, in order, that leave of a live object only what its author wrote.
 pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
     let mut edits = Edits::of(object);
     server_fields(&mut edits);
@@ -149,7 +149,7 @@ pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
     (Object { body, ..object.clone() }, done)
 }
 
-/// Ports of nodes that nobody asked for.
+/// Node ports that no client asked for.
 fn ports(edits: &mut Edits<'_>) {
     let object = edits.object;
     let ports = object.at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
@@ -172,13 +172,13 @@ fn asked_for(object: &Object, port: &Value) -> bool {
     })
 }
 
-/// What the owners of an object's fields own there.
+/// The fields that managers own below a path of an object.
 fn owners<'o>(object: &'o Object, pointer: &str) -> impl Iterator<Item = &'o Value> {
     let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().filter_map(move |entry| entry.get("fieldsV1")?.pointer(pointer))
 }
 
-/// A Job's selector, which holds nothing but its uid, and the labels that go with it.
+/// A Job's generated selector, which holds only its uid, and the labels for it.
 fn job(edits: &mut Edits<'_>) {
     let object = edits.object;
     let only_itself = object
@@ -195,7 +195,7 @@ fn job(edits: &mut Edits<'_>) {
     }
 }
 
-/// The volumes by which pods get the token of their account, and where they are mounted.
+/// The volumes with the token of the service account, and their mounts.
 fn token_volumes(pod: &Value) -> Vec<String> {
     let list =
         |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -210,12 +210,12 @@ fn token_volumes(pod: &Value) -> Vec<String> {
     }
     let volumes = list("/spec/volumes").filter(|(_, volume)| is_token(volume));
     found.extend(volumes.map(|(at, _)| format!("/spec/volumes/{at}")));
-    // Each list from its end, so that what is named keeps its place.
+    // Each list from its end, so that the indexes of the other items stay valid.
     found.reverse();
     found
 }
 
-/// The time of creation that servers write into templates, which have none.
+/// The `creationTimestamp` that API servers write into templates.
 fn never_created(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     search(value, "", &mut found);

@@ -1,4 +1,4 @@
-//! The control planes that a run knows, and what they know together.
+//! The set of dialects of a run, and the kinds and domains that they know together.
 
 use federate_kubernetes::Object;
 use federate_kubernetes::kinds::{self, Scope};
@@ -6,22 +6,22 @@ use federate_repo::{Claims, Declared, Role};
 
 use crate::Dialect;
 
-/// The control planes that a run knows. Where several have a row for one object, rows stand in this order.
+/// The dialects of a run. Where several have a row for one object, the rows are in this order.
 #[derive(Clone, Copy, Default)]
 pub struct Dialects(&'static [&'static dyn Dialect]);
 
 impl Dialects {
-    /// These, in this order; names must differ.
+    /// Returns a set of dialects in this order. Their names must differ.
     pub const fn new(dialects: &'static [&'static dyn Dialect]) -> Self {
         Self(dialects)
     }
 
-    /// All of them.
+    /// Returns all dialects.
     pub fn iter(self) -> impl Iterator<Item = &'static dyn Dialect> {
         self.0.iter().copied()
     }
 
-    /// The one of that name.
+    /// Returns the dialect of that name.
     pub fn get(self, name: &str) -> Option<&'static dyn Dialect> {
         self.iter().find(|dialect| dialect.name() == name)
     }
@@ -31,7 +31,7 @@ impl Dialects {
         self.iter().find_map(|dialect| dialect.scope(group, kind))
     }
 
-    /// Whether a kind of that name is one of Kubernetes or of a control plane, whatever its group.
+    /// Whether Kubernetes or a dialect has a kind of that name, in any API group.
     pub fn is_known(self, kind: &str) -> bool {
         let own = |dialect: &dyn Dialect| dialect.kinds().iter().any(|group| group.scope(kind).is_some());
         kinds::is_known(kind) || self.iter().any(own)

@@ -1,7 +1,7 @@
-//! JSON as Go's `encoding/json` writes it: what control planes hash or keep in annotations.
+//! JSON as Go's `encoding/json` writes it. Control planes hash it, and keep it in annotations.
 //!
-//! Facts: compact; the keys of maps sorted; `<`, `>`, `&` and the line separators escaped; a float in
-//! its shortest digits, with an exponent only below 1e-6 and from 1e21 on.
+//! Facts: the form is compact, and the keys of maps are sorted. `<`, `>`, `&` and the line separators are
+//! escaped. A float has its shortest digits, and an exponent only below 1e-6 and from 1e21 on.
 
 use serde_json::{Map, Number, Value};
 

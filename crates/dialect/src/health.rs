@@ -1,42 +1,42 @@
-//! Whether an object in a member cluster is as healthy as its control plane asks: the neutral answer.
+//! The health of an object in a member cluster, in terms that all dialects share.
 
 /// The health of an object as it is in a member cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The verdict.
     pub state: HealthState,
-    /// Why, for a person; empty where there is nothing to add.
+    /// Why, in a sentence; empty where there is nothing to add.
     pub reason: String,
 }
 
 /// A verdict on an object's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HealthState {
-    /// It is as it should be.
+    /// The object is as it should be.
     Healthy,
-    /// It is not, or not yet.
+    /// The object is not, or not yet, as it should be.
     Unhealthy,
-    /// The control plane has no rule for it.
+    /// The control plane has no rule for the kind.
     Unknown,
 }
 
 impl Health {
-    /// All is well.
+    /// Returns a healthy verdict.
     pub fn healthy() -> Self {
         Self { state: HealthState::Healthy, reason: String::new() }
     }
 
-    /// Something is not (yet) as it should be.
+    /// Returns an unhealthy verdict with its reason.
     pub fn unhealthy(reason: impl Into<String>) -> Self {
         Self { state: HealthState::Unhealthy, reason: reason.into() }
     }
 
-    /// There is no telling.
+    /// Returns an unknown verdict with its reason.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self { state: HealthState::Unknown, reason: reason.into() }
     }
 
-    /// Healthy where `holds`, else unhealthy for that reason.
+    /// Returns a healthy verdict if `holds`, else an unhealthy one with the reason.
     pub fn of(holds: bool, reason: impl Into<String>) -> Self {
         if holds { Self::healthy() } else { Self::unhealthy(reason) }
     }

@@ -1,70 +1,74 @@
-//! Taking objects in: what a control plane needs of an object that ran before it came.
+//! Import: how an object that already runs becomes an object of the repo for a control plane.
 //!
-//! Some mark the object itself, which then stays the text that a person wrote, with a few edits; others
-//! wrap it in an object of their own. What servers and other controllers wrote goes for all of them alike
-//! ([`clean`](super::clean)).
+//! Some control planes mark the object itself, so that it keeps its text but for a few edits. Others wrap it in
+//! an object of their own. [`clean`](super::clean) removes what servers and other controllers wrote, for all of
+//! them.
 
 use serde_json::{Map, Value};
 
 use super::Dialects;
 use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Finding, Object};
+use federate_repo::Repo;
 
-/// How a control plane takes objects in.
+/// The importer of a control plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Importer {
-    /// Takes an object in, or says why it cannot be.
+    /// Imports an object, or returns why that is not possible.
     pub take: fn(&Object, &Import) -> Result<Imported, Vec<Finding>>,
-    /// Why its objects name no policy and no clusters; `None` where they must name a policy.
+    /// Why its objects name neither a policy nor clusters; `None` where they must name a policy.
     pub unnamed: Option<&'static str>,
-    /// Whether it makes objects of its own, and can make types of definitions.
+    /// Whether it wraps objects in objects of its own, and can enable types from definitions.
     pub wraps: bool,
-    /// What adoption takes besides the object.
+    /// What adoption needs besides the object, in a sentence.
     pub note: Option<&'static str>,
+    /// What is sent in place of an object of the repo (the first one), given the live object: with the fields
+    /// that stay as they run. `None` where nothing stays.
+    pub retain: Option<fn(&Repo, &Object, &Object) -> Option<Value>>,
 }
 
-/// How objects are to be taken in.
+/// The options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
-    /// The policy that is to place them.
+    /// The policy that places the objects.
     pub policy: Option<PolicyName>,
-    /// The clusters that may hand over what already runs in them; empty for all.
+    /// The clusters in which objects that run may be adopted; empty for all.
     pub clusters: Vec<String>,
-    /// Whether types are to be enabled, instead of objects federated.
+    /// Whether to enable types instead of federating objects.
     pub enable: bool,
-    /// The control planes whose own objects are not taken in.
+    /// The control planes whose own objects are not imported.
     pub dialects: Dialects,
 }
 
 /// A policy by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyName {
-    /// One that stands where the object does: in its namespace, or for the cluster as a whole.
+    /// A policy in the namespace of the object, or a cluster-scoped one for a cluster-scoped object.
     Beside(String),
-    /// One for the cluster as a whole.
+    /// A cluster-scoped policy.
     OfCluster(String),
 }
 
-/// What becomes of an object.
+/// The result of importing an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Imported {
-    /// The same object with these changes. Each has an effect.
+    /// The same object with these changes. Each change has an effect.
     Edits(Vec<Edit>),
-    /// Other objects, which hold it.
+    /// Other objects, which wrap it.
     Objects(Vec<Value>),
 }
 
 /// A change to an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// Which value, as a JSON pointer.
+    /// The JSON pointer of the value.
     pub pointer: String,
-    /// What it becomes; `None` removes it.
+    /// The new value; `None` removes it.
     pub value: Option<Value>,
 }
 
 impl Edit {
-    /// Makes the change. Mappings that should hold the value are created.
+    /// Makes the change, and creates the mappings that hold the value.
     pub fn apply(&self, body: &mut Value) {
         let Some((parent, key)) = self.pointer.rsplit_once('/') else { return };
         let key = key.replace("~1", "/").replace("~0", "~");
@@ -106,15 +110,15 @@ pub struct Edits<'o> {
 }
 
 impl<'o> Edits<'o> {
-    /// No edits yet.
+    /// Returns an empty list of edits.
     pub fn of(object: &'o Object) -> Self {
         Self { object, edits: Vec::new() }
     }
 
-    /// Removes a value, if it is there.
+    /// Removes a value, if there is one.
     pub fn remove(&mut self, pointer: &str) {
-        let anew = self.edits.iter().all(|edit| edit.pointer != pointer);
-        if anew && self.object.body.pointer(pointer).is_some() {
+        let is_first = self.edits.iter().all(|edit| edit.pointer != pointer);
+        if is_first && self.object.body.pointer(pointer).is_some() {
             self.edits.push(Edit { pointer: pointer.to_owned(), value: None });
         }
     }
@@ -135,13 +139,13 @@ impl<'o> Edits<'o> {
         }
     }
 
-    /// All edits, in the order they were made.
+    /// Returns all edits, in the order in which they were made.
     pub fn done(self) -> Vec<Edit> {
         self.edits
     }
 }
 
-/// The owner that makes an object, and would make it again: as `Kind name`.
+/// The controller that creates an object, as `Kind name`.
 pub fn maker(object: &Object) -> Option<String> {
     let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true)?;
@@ -149,19 +153,21 @@ pub fn maker(object: &Object) -> Option<String> {
     Some(format!("{} {}", text("kind"), text("name")))
 }
 
-/// What cannot be a template, with the reason: objects that a controller makes, and those of a control plane.
+/// Why an object cannot be a template: a controller creates it, or it belongs to a control plane.
 pub fn refusal(object: &Object, dialects: Dialects) -> Option<Finding> {
     if let Some(maker) = maker(object) {
-        let message =
-            format!("{} is made by {maker}, which would make it again beside the template", object.id);
+        let message = format!(
+            "{} is created by {maker}, which would create it again in addition to the template",
+            object.id
+        );
         return Some(
             Finding::error("controlled", object, message)
                 .at("/metadata/ownerReferences")
-                .help("take in the object that makes it instead"),
+                .help("import the object that creates it instead"),
         );
     }
     dialects.own(object.id.group()).then(|| {
-        let message = format!("{} belongs to a control plane itself: it is no template", object.id);
+        let message = format!("{} belongs to a control plane, so it is not a template", object.id);
         Finding::error("not-a-template", object, message).at("/apiVersion").help("leave it out")
     })
 }

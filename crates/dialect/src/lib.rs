@@ -1,9 +1,8 @@
-//! The traits between the engine and the control planes: what a dialect is asked, and what it answers.
+//! The traits that a dialect implements: how the engine asks a control plane for its decisions.
 //!
-//! A [`Dialect`] knows which kinds are its own and reads its inventory into the neutral
-//! [`Cluster`]. Opened on a repo it becomes a [`ControlPlane`], which holds its policies compiled
-//! and decides exactly as the real one. The engine asks and never looks inside; it spreads the
-//! work over the processor's cores.
+//! A [`Dialect`] knows its kinds and reads its inventory into the neutral [`Cluster`]. [`Dialect::open`]
+//! compiles the policies of a repo into a [`ControlPlane`], which decides exactly as the real one. The engine
+//! calls it from all cores and never looks inside.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -21,29 +20,32 @@ pub mod gojson;
 pub mod health;
 pub mod import;
 mod lists;
+pub mod memory;
 mod placed;
 pub mod plan;
 pub mod probe;
 pub mod release;
+pub mod rollout;
 pub mod served;
 
 pub use dialects::Dialects;
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
+pub use memory::Memory;
 pub use placed::{ClusterNames, Placed, PlacedClusters};
-pub use plan::{Memory, Placement, Plan, Unschedulable};
+pub use plan::{Placement, Plan, Unschedulable};
 pub use release::Release;
 
-/// A control plane's way of writing policies.
+/// A control plane: its kinds, its inventory and its policies.
 pub trait Dialect: Sync {
     /// Its name in plans and messages.
     fn name(&self) -> &'static str;
 
-    /// What objects of this kind are to it; `None` for other people's.
+    /// The role of objects of this kind; `None` where the kind is not one of its own.
     fn role(&self, api_version: &str, kind: &str) -> Option<Role>;
 
-    /// The kind that an object makes this dialect's own: some control planes take custom kinds by
-    /// configuration. What is claimed that way need not be known to [`role`](Self::role).
+    /// The kind that an object declares: some control planes claim custom kinds by configuration.
+    /// [`role`](Self::role) need not know such a kind.
     fn declares(&self, object: &Object) -> Option<Declared> {
         let _ = object;
         None
@@ -54,7 +56,7 @@ pub trait Dialect: Sync {
         &[]
     }
 
-    /// Where objects of one of its own kinds live; `None` for other people's.
+    /// The scope of one of its own kinds; `None` for other kinds.
     fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
         self.kinds().iter().find(|known| known.group == group)?.scope(kind)
     }
@@ -69,14 +71,21 @@ pub trait Dialect: Sync {
         &[]
     }
 
-    /// What its control plane remembers, among the objects of the control plane's own API server, as the memory
-    /// of a plan. By default nothing.
+    /// Reads the memory of a plan from the objects of the control plane's own API server. By default there is
+    /// none.
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let _ = hub;
         Ok(Plan::default())
     }
 
-    /// How it takes objects in that run already, if it can.
+    /// The release of the control plane that is installed, by the objects of its installation (such as the image
+    /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        let _ = objects;
+        None
+    }
+
+    /// The importer for objects that already run, if there is one.
     fn importer(&self) -> Option<import::Importer> {
         None
     }
@@ -90,21 +99,21 @@ pub trait Dialect: Sync {
     /// Labels and fields that a release adds are present as in the release that the configuration names.
     fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
 
-    /// How its control plane reaches the cluster of one of its inventory objects, or why that cannot be told
-    /// from the object.
+    /// How the control plane connects to the cluster of an inventory object, or why the object does not say
+    /// that.
     fn connection(&self, object: &Object) -> Result<Connection, String> {
         let _ = object;
-        Err("its inventory does not say how it is reached".to_owned())
+        Err("its inventory contains no connection details".to_owned())
     }
 
-    /// Makes of a cluster of its inventory what its control plane makes of one that can no longer be reached. By
-    /// default it is not ready.
+    /// Changes a cluster of the inventory as the control plane does when it can no longer reach the cluster. By
+    /// default the cluster is not ready.
     fn lose(&self, cluster: &mut Cluster) {
         cluster.ready = false;
     }
 
-    /// Marks a live object as this control plane marks what it has sent: what we have applied is its own,
-    /// though it carries no such mark. By default there is none.
+    /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
+    /// count as its own, but have no such mark. By default there is none.
     fn mark(&self, live: &mut Object) {
         let _ = live;
     }
@@ -113,11 +122,11 @@ pub trait Dialect: Sync {
     /// the configuration names.
     fn health(&self, live: &Object, config: &Config) -> Health {
         let _ = (live, config);
-        Health::unknown("this control plane does not judge the health of objects")
+        Health::unknown("this control plane has no health rules")
     }
 
-    /// The wave in which an object is applied to a member cluster: a wave starts when the one before
-    /// is applied. Without rules all is one wave.
+    /// The wave in which an object is applied to a member cluster. A wave starts when the one before is
+    /// applied. By default all objects are in one wave.
     fn wave(&self, object: &ObjectRef) -> u32 {
         let _ = object;
         0
@@ -132,85 +141,78 @@ pub trait Dialect: Sync {
 pub struct Input<'a> {
     /// The repo.
     pub repo: &'a Repo,
-    /// Every cluster of the inventory, whatever dialect wrote it, sorted by name.
+    /// Every cluster of the inventory, of all dialects, sorted by name.
     pub clusters: &'a [Cluster],
     /// The clock for rules about age; without it they do not apply.
     pub now: Option<Timestamp>,
-    /// What runs in the member clusters, as far as it was given.
+    /// The objects that run in the member clusters, as far as they were given.
     pub live: &'a Live,
-    /// The addresses that host names resolve to; a name that is not here does not resolve.
+    /// The addresses of host names. A name without an entry does not resolve.
     pub hosts: &'a Hosts,
-    /// Whether the repo is kept for this control plane, so that the rules apply that need no policy
-    /// (namespaces that go everywhere, templates that count as withdrawn).
-    pub standing: bool,
+    /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
+    /// as withdrawn. They apply where the repo is kept for this control plane.
+    pub implicit: bool,
 }
 
 /// Addresses by host name.
 pub type Hosts = std::collections::BTreeMap<String, Vec<String>>;
 
-/// The name under which what a control plane writes on its own host stands beside the clusters.
+/// The name that stands for the control plane's own host among the clusters of a plan.
 pub const HOST: &str = "hub";
 
 /// A dialect's policies, compiled for one repo.
 pub trait ControlPlane: Sync {
-    /// The release by whose rules it decides; `None` where releases do not differ.
+    /// The release whose rules it follows; `None` where releases do not differ.
     fn release(&self) -> Option<Release> {
         None
     }
 
-    /// In words, the rules by which another release decides differently; none where that is not known.
+    /// The rules in which another release differs, in words; empty where that is not known.
     fn differences(&self, other: &str) -> Vec<&'static str> {
         let _ = other;
         Vec::new()
     }
 
-    /// What is wrong with its policies, or useless in them. Errors here also keep the policies
-    /// concerned out of every decision, as admission would.
+    /// Findings about its policies: what is invalid or has no effect. A policy with errors takes part in no
+    /// decision, because admission refuses it.
     fn check(&self) -> Vec<Finding>;
 
-    /// What is decided about, each independently of the others. The order does not matter; each object is there
-    /// once.
+    /// The subjects of its decisions. Each decision is independent of the others. The order does not matter,
+    /// and each object occurs once.
     fn subjects(&self) -> Vec<Subject>;
 
-    /// Decides about one of the [`subjects`](Self::subjects); nothing of any other object.
+    /// Decides about one of the [`subjects`](Self::subjects). The answer for any other object is empty.
     fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided;
 
-    /// Completes the decisions about all subjects, in their order, with what depends on other placements.
+    /// Completes the decisions about all subjects, in their order: adds what depends on other placements.
     fn complete(&self, decided: Vec<Decided>, previous: &Previous) -> Decided;
 
-    /// What each cluster of a placement receives: clusters that receive the same stand together.
-    /// Every cluster of the placement, those it is withdrawn from included, is in exactly one variant;
-    /// a placement that sends nothing of its own (a policy's own row) has none.
+    /// The manifests of a placement, one variant for the clusters that receive the same. Every cluster of the
+    /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
+    /// itself (the row of a policy) has no variants.
     fn manifests(&self, placement: &Placement) -> Vec<Variant>;
 
-    /// What is done about a placement's object in one cluster, given what is there; `None` where the
-    /// control plane does nothing and says nothing.
+    /// Decides what to do about a placement's object in one cluster, given the live object. `None` where the
+    /// control plane neither acts nor reports.
     fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
         let _ = (placement, cluster, live);
         None
     }
 
-    /// Whether an object in a member cluster is healthy by what the repo says of its kind; `None` where it says
-    /// nothing, so that [`Dialect::health`] holds.
+    /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there
+    /// is no such rule, so that [`Dialect::health`] decides.
     fn health(&self, live: &Object) -> Option<Health> {
         let _ = live;
         None
     }
 
-    /// What is wrong with policies that takes more work to find than [`check`](Self::check) may cost each run.
+    /// Findings about policies that are too expensive for [`check`](Self::check), which every run calls.
     fn examine(&self) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// How far the removal of an object is that is being deleted on the control plane's host, from what
-    /// is in the clusters; `None` for any other.
-    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
-        let _ = object;
-        None
-    }
-
-    /// Why an object is where it is: `None` when the dialect has no say in it. `placed` is its row of
-    /// the plan, if it has one.
+    /// Explains why an object is where it is; `None` where the dialect does not decide about it. `placed` is
+    /// its row of the plan, if there is one.
     fn explain(
         &self,
         object: &ObjectRef,
@@ -228,49 +230,49 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// Indexes a plan.
+    /// Indexes the rows of a plan by object.
     pub fn new(plan: Plan) -> Self {
         let by_object = plan.placements.into_iter().map(|p| (p.object.clone(), p)).collect();
         Self { by_object, versions: plan.versions, shared: plan.shared }
     }
 
-    /// What was decided for an object.
+    /// The row of an object.
     pub fn of(&self, object: &ObjectRef) -> Option<&Placement> {
         self.by_object.get(object)
     }
 
-    /// The release of a dialect's control plane that decided, as far as the plan says.
+    /// The release whose rules a dialect followed, where the plan names it.
     pub fn version(&self, dialect: &str) -> Option<&str> {
         self.versions.get(dialect).map(String::as_str)
     }
 
-    /// Whether what several placements remembered together is the same in another plan.
+    /// Whether another plan has the same shared memory.
     pub fn shares_with(&self, other: &Self) -> bool {
         self.shared == other.shared
     }
 
-    /// What several placements remembered together, by its digest.
+    /// The shared memory of several placements, by its digest.
     pub fn shared(&self, digest: &str) -> Option<&Value> {
         self.shared.get(digest)
     }
 }
 
-/// What one decision is about.
+/// The subject of one decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The object of the repo: a template, or one that the dialect claims.
     pub object: ObjectRef,
-    /// What of the repo's templates the decision looks at.
+    /// Which templates of the repo the decision reads.
     pub reads: Reads,
 }
 
-/// What of the repo's templates a decision looks at, besides policies, inventory and the previous plan. It says
-/// which decisions stay as they are when templates change.
+/// Which templates of the repo a decision reads, besides policies, inventory and the previous plan. When
+/// templates change, only decisions that read them are taken again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Only the subject, and of the previous plan only its row.
+    /// Only the subject; and only its row of the previous plan.
     Subject,
-    /// Any of them.
+    /// Any template.
     Templates,
 }
 
@@ -279,62 +281,62 @@ pub enum Reads {
 pub struct Decided {
     /// Placements, in any order.
     pub placements: Vec<Placement>,
-    /// What went wrong or is worth knowing.
+    /// Errors and warnings.
     pub findings: Vec<Finding>,
-    /// What the memory of several placements refers to, by digest.
+    /// The shared memory of several placements, by digest.
     pub shared: Map<String, Value>,
 }
 
-/// What some clusters receive of one placement.
+/// What a group of clusters receives of one placement.
 #[derive(Debug)]
 pub struct Variant {
-    /// They receive the same; sorted by name.
+    /// The clusters, sorted by name.
     pub clusters: ClusterNames,
-    /// The object, or why nothing (new) is sent.
+    /// The manifest, or why nothing new is sent.
     pub rendered: Result<Rendered, Withheld>,
 }
 
-/// Why some clusters of a placement are sent nothing (new).
+/// Why some clusters of a placement are sent nothing new.
 #[derive(Debug)]
 pub struct Withheld {
-    /// The control plane's own word for it, e.g. `ClusterNotReady`.
+    /// The control plane's own status, e.g. `ClusterNotReady`.
     pub status: &'static str,
-    /// What is to be told of this object; `None` where [`ControlPlane::check`] has told it already.
+    /// The finding about this object; `None` where [`ControlPlane::check`] reports it.
     pub finding: Option<Finding>,
 }
 
-/// What is done about an object in a member cluster.
+/// A decision about an object in a member cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// The deed itself.
+    /// The operation.
     pub op: SyncOp,
-    /// Whether it takes over an object that the control plane did not write.
+    /// Whether it adopts an object that the control plane did not write.
     pub adopts: bool,
-    /// The control plane's own word for the outcome: `OK`, or why nothing is done.
+    /// The control plane's own status: `OK`, or why nothing is done.
     pub status: &'static str,
-    /// Where an object is in the way that it does not take over: what would have to be set so that it does.
+    /// Which setting keeps the control plane from adopting an object of that name.
     pub hint: Option<String>,
 }
 
 impl Action {
-    /// Nothing is done, for that reason.
+    /// Returns an action that does nothing, with its status.
     pub fn nothing(status: &'static str) -> Self {
         Self { op: SyncOp::Nothing, adopts: false, status, hint: None }
     }
 
-    /// The same, with what would have to be set so that the object is taken over.
+    /// The same, with the setting that keeps the control plane from adopting the object.
     #[must_use]
     pub fn unless(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 }
 
-/// What is done, with the object as it is sent.
+/// An operation, with the object as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SyncOp {
     /// The object is created.
     Create(Value),
-    /// The object that is there is replaced.
+    /// The live object is replaced.
     Update(Value),
     /// The manifest is applied by the cluster's API server, which merges it.
     Apply {
@@ -345,34 +347,35 @@ pub enum SyncOp {
         /// Whether fields are taken from other managers.
         force: bool,
     },
-    /// The object that is there stays, but is the control plane's no longer: it is left like this.
+    /// The live object stays, but no longer belongs to the control plane: it is updated to this.
     Release(Value),
-    /// The object that is there is deleted.
+    /// The live object is deleted.
     Delete(DeleteOptions),
-    /// Everything stays as it is.
+    /// Nothing is done.
     Nothing,
 }
 
-/// The fields of `DeleteOptions` that a deletion is asked for with.
+/// The fields of the `DeleteOptions` of a deletion.
 pub type DeleteOptions = Map<String, Value>;
 
-/// How far the removal of an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removal {
-    /// Whether the control plane lets the object itself go.
-    pub released: bool,
-    /// Whether there is more to do in the clusters.
-    pub progress: Progress,
+/// How far the deletion of an object on the control plane's host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionProgress {
+    /// Whether the control plane removes its finalizer, so that the object goes.
+    pub finalizer_removed: bool,
+    /// Whether the member clusters are done.
+    pub state: DeletionState,
 }
 
-/// Whether there is more to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// There is not.
+/// Whether a deletion is done in the member clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum DeletionState {
+    /// Nothing is left to do.
     Done,
-    /// Something is not gone yet.
+    /// Some objects are still there.
     Waiting,
-    /// It cannot go on as things are.
+    /// The deletion cannot continue, for example because a cluster is not ready.
     Failed,
 }
 
@@ -403,24 +406,30 @@ pub struct OverrideChange {
 pub struct Explanation {
     /// The dialect's name.
     pub dialect: &'static str,
-    /// How the policy was chosen, and which others matched: a sentence each.
+    /// How the policy was chosen, and which others matched, one sentence each.
     pub policy: Vec<String>,
-    /// The arithmetic, a line a step.
+    /// The steps of the computation, one line each.
     pub steps: Vec<String>,
-    /// Whether all the clusters were found that the policy asks for, where the dialect says so.
+    /// Whether the policy got as many clusters as it asks for, where the dialect reports that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fulfilled: Option<bool>,
-    /// One row for each cluster of the inventory, sorted by name, and after them one for each cluster that
-    /// the policy names and the inventory does not have.
+    /// One row for each cluster of the inventory, sorted by name; then one for each cluster that the policy
+    /// names and the inventory does not have.
     pub clusters: Vec<ClusterVerdict>,
     /// The decision itself.
     pub placement: Placement,
-    /// The object that the control plane rewrites on its own host to say so, if it does.
+    /// The object on the host in which the control plane records the decision, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewritten: Option<Value>,
+    /// How far the deletion is, where the object is being deleted on the control plane's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_progress: Option<DeletionProgress>,
+    /// How the object is rolled out, where the control plane does that in steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<rollout::Rollout>,
 }
 
-/// One cluster's part in a decision.
+/// The verdict on one cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVerdict {
@@ -437,6 +446,6 @@ pub struct ClusterVerdict {
     /// The replicas given, where the dialect decides them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
-    /// Why, in words a person understands.
+    /// Why, in a sentence.
     pub why: String,
 }

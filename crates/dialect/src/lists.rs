@@ -1,7 +1,7 @@
 //! Equal lists of clusters, kept once.
 //!
-//! Decisions are taken in parallel and do not know each other, so what many of them come to is recognised
-//! here. Which of two equal lists is kept does not show: they are equal.
+//! Decisions are taken in parallel and independently, so equal results are found here. It makes no difference
+//! which of two equal lists is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::{ClusterNames, Placed, PlacedClusters};
 use federate_kubernetes::{Cluster, ClusterName};
 
-/// The lists that were met so far.
+/// The lists so far.
 #[derive(Debug, Default)]
 pub struct SharedLists {
     placed: Known<Placed>,
@@ -56,7 +56,7 @@ struct Known<T>(Mutex<Lists<T>>);
 #[derive(Debug)]
 struct Lists<T> {
     by_hash: HashMap<u64, Vec<Arc<[T]>>>,
-    /// Where the lists lie, so that one of them is known without looking into it.
+    /// The addresses of the lists, so that a known list is found without comparing items.
     places: HashSet<usize>,
 }
 
@@ -67,8 +67,8 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: Clone + Eq + Hash> Known<T> {
-    /// The list that has these items, made by `make` where there is none yet. An item for which `make`
-    /// gives nothing is left out.
+    /// Returns the list with these items, and makes it with `make` where there is none yet. Items for which
+    /// `make` returns `None` are left out.
     fn find<K: Hash>(
         &self,
         keys: &[K],
@@ -105,7 +105,7 @@ fn hash<K: Hash + ?Sized>(keys: &K) -> u64 {
     hasher.finish()
 }
 
-/// Kept lists are never dropped, so no other list can come to lie there.
+/// Kept lists are never dropped, so no other list gets such an address.
 fn place<T>(list: &Arc<[T]>) -> usize {
     Arc::as_ptr(list).cast::<T>() as usize
 }

@@ -1,7 +1,7 @@
 //! The clusters of a placement: one immutable list that placements share.
 //!
-//! Thousands of objects of one policy go to the same thousand clusters. Each of their placements holds the
-//! very same list, so a plan costs what differs and not objects times clusters.
+//! Thousands of objects of one policy go to the same thousand clusters. Their placements share one list, so
+//! that the size of a plan does not grow with objects times clusters.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Placed {
     pub replicas: Option<i64>,
 }
 
-/// Clusters by name, in order: one list that all share who name the same.
+/// A shared list of cluster names, in order.
 pub type ClusterNames = Arc<[ClusterName]>;
 
 /// The clusters of a placement, sorted by name. Clones share one list; an edit makes a list of its own.
@@ -42,7 +42,7 @@ impl PlacedClusters {
         self.named(cluster).is_some()
     }
 
-    /// Keeps only some of them.
+    /// Keeps only the clusters for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&Placed) -> bool) {
         let kept: Vec<Placed> = self.iter().filter(|placed| keep(placed)).cloned().collect();
         if kept.len() < self.len() {
@@ -50,7 +50,7 @@ impl PlacedClusters {
         }
     }
 
-    /// Adds some.
+    /// Adds clusters.
     pub fn extend(&mut self, added: impl IntoIterator<Item = Placed>) {
         let mut added = added.into_iter().peekable();
         if added.peek().is_some() {
@@ -58,7 +58,7 @@ impl PlacedClusters {
         }
     }
 
-    /// Takes a list that is in order.
+    /// Wraps a list that is sorted.
     pub(crate) fn of_sorted(list: Arc<[Placed]>) -> Self {
         Self(list)
     }
@@ -67,12 +67,12 @@ impl PlacedClusters {
         &self.0
     }
 
-    /// Where the list lies: the same for all that share it, as long as one of them lives.
+    /// The address of the list: the same for all that share it, as long as one of them exists.
     pub fn address(&self) -> usize {
         self.0.as_ptr().addr()
     }
 
-    /// Whether both are the very same list, which is known without looking into it.
+    /// Whether both share one list, without comparing items.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

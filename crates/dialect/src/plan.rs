@@ -1,5 +1,5 @@
-//! The plan: which object goes to which clusters with how many replicas. The same document is shown
-//! by `plan`, kept as `placements.yaml`, and read back as the scheduler's only memory.
+//! The plan: which object goes to which clusters with how many replicas. `plan` prints this document, `render`
+//! writes it as `placements.yaml`, and the next run reads it as the memory of the schedulers.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::PlacedClusters;
+use crate::{Memory, PlacedClusters};
 use federate_kubernetes::{ClusterName, ObjectRef};
-
-/// What a dialect's scheduler must remember of a placement beyond clusters and replicas.
-pub type Memory = Map<String, Value>;
 
 /// The API version of [`Plan`] documents.
 pub const API_VERSION: &str = "federate.dev/v1alpha1";
 
-/// The key of a plan document below which lists of clusters stand that several rows name.
+/// The key of a plan document for lists of clusters that several rows share.
 pub const CLUSTER_LISTS: &str = "clusterLists";
 
 /// A plan. Placements and unmatched objects are sorted by object.
@@ -30,21 +27,21 @@ pub struct Plan {
     /// `Plan`.
     #[serde(default = "kind")]
     pub kind: String,
-    /// By dialect: the release of the control plane by whose rules the placements were decided.
+    /// By dialect, the release of the control plane whose rules decided.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
-    /// One row an object (and, in dialects that place placements, one for each of those).
+    /// One row per object; in dialects that schedule placements, one row per placement as well.
     #[serde(default)]
     pub placements: Vec<Placement>,
     /// Templates that no policy matches.
     #[serde(default)]
     pub unmatched: Vec<ObjectRef>,
-    /// What the memory of several placements refers to, by digest, so that it is kept only once.
+    /// The shared memory of several placements, by digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, Value>,
 }
 
-/// Documents may have lists of clusters that rows name; reading one puts them into the rows.
+/// A document may have lists of clusters that rows name. Reading it replaces the names by the lists.
 fn with_cluster_lists(schema: &mut schemars::Schema) {
     let lists = json!({
         "description": "Lists of clusters by name, each once for all placements whose `clusters` is that name.",
@@ -92,17 +89,17 @@ pub struct Placement {
     /// Sorted by name.
     #[serde(default)]
     pub clusters: PlacedClusters,
-    /// Why it could not be (newly) scheduled.
+    /// Why the object could not be scheduled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unschedulable: Option<Unschedulable>,
     /// The objects that need this one where they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<ObjectRef>,
-    /// Clusters to which nothing new may be sent for now.
+    /// Clusters to which nothing new is sent for now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub suspended: Vec<ClusterName>,
-    /// Clusters that it no longer goes to, but where the control plane leaves it, scaled to nothing.
+    /// Clusters that no longer have the object, but where the control plane leaves it with 0 replicas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub withdrawn: Vec<ClusterName>,
@@ -110,13 +107,13 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub memory: Memory,
-    /// Whether a rule that needs no policy says so; it yields to what another dialect's policy says.
+    /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
-    pub standing: bool,
+    pub implicit: bool,
 }
 
 impl Placement {
-    /// A placement of `object` on no clusters.
+    /// Returns a placement of `object` on no clusters.
     pub fn new(dialect: &str, object: ObjectRef, policy: Option<ObjectRef>) -> Self {
         Self {
             object,
@@ -128,20 +125,20 @@ impl Placement {
             suspended: Vec::new(),
             withdrawn: Vec::new(),
             memory: Memory::new(),
-            standing: false,
+            implicit: false,
         }
     }
 }
 
 impl Placement {
-    /// Whether a cluster can hold the object by this row.
+    /// Whether a cluster can have the object by this row.
     pub fn reaches(&self, cluster: &str) -> bool {
         self.clusters.has(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)
     }
 
-    /// Whether it only says that no policy wants the object anywhere.
+    /// Whether the row only says that no policy places the object.
     pub fn is_unmatched(&self) -> bool {
-        self.standing && self.policy.is_none() && self.clusters.is_empty()
+        self.implicit && self.policy.is_none() && self.clusters.is_empty()
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a look at a member cluster tells: the answer of its API server to `GET /healthz`, and the conditions
-//! that control planes write from it.
+//! The health probe of a member cluster: the answer of its API server to `GET /healthz`, and the conditions
+//! that control planes derive from it.
 
 use federate_kubernetes::object::at;
 use jiff::Timestamp;
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 /// The answer of a member's API server to `GET /healthz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Healthz {
-    /// There was none: why, in the client's words.
+    /// There was no answer: the client's error.
     Unreachable(String),
-    /// It answered.
+    /// The server answered.
     Answered {
         /// The HTTP status code.
         code: u16,
@@ -20,7 +20,7 @@ pub enum Healthz {
 }
 
 impl Healthz {
-    /// Why the request failed: there was no answer, or an HTTP error.
+    /// Why the request failed: no answer, or an HTTP error.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Unreachable(why) => Some(why.clone()),
@@ -56,22 +56,22 @@ fn http_error(code: u16, body: &str) -> String {
 /// A condition in the status of an inventory object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCondition {
-    /// What it is about, e.g. `Ready`.
+    /// Its type, e.g. `Ready`.
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word for the reason.
+    /// The reason in one word.
     pub reason: String,
-    /// The reason in words.
+    /// The reason in a sentence.
     pub message: String,
-    /// When it was last looked at, where the control plane says so.
+    /// When it was last probed, where the control plane records that.
     pub last_probe_time: Option<Timestamp>,
     /// When `status` last changed.
     pub last_transition_time: Option<Timestamp>,
 }
 
 impl ClusterCondition {
-    /// Reads a condition; what is missing is empty.
+    /// Reads a condition. Missing fields are empty.
     pub fn read(value: &Value) -> Self {
         let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
         Self {
@@ -90,7 +90,7 @@ impl ClusterCondition {
         list.into_iter().flatten().map(Self::read).collect()
     }
 
-    /// The condition as it stands in `status`.
+    /// The condition as it is written in `status`.
     pub fn write(&self) -> Value {
         let times =
             [("lastProbeTime", self.last_probe_time), ("lastTransitionTime", self.last_transition_time)];

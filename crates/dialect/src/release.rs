@@ -1,6 +1,6 @@
-//! Releases of a control plane: which are known, how they are written, and since when something is so.
+//! Releases of a control plane: which are known, how they are written, and which changes they have.
 //!
-//! A dialect resolves a release to named behaviours once; nothing else in it looks at the release.
+//! A dialect resolves a release to named behaviours once. Nothing else in it looks at the release.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use federate_repo::{Config, Repo};
 /// The key below `dialects.<name>` in `federate.yaml`.
 pub const SETTING: &str = "version";
 
-/// The patches that were the first with a change: one for each minor version that got it, in ascending order.
-/// Every later minor version has it from its first release on.
+/// The first patches with a change, one for each minor version that got it, in ascending order. Every later
+/// minor version has the change from its first release on.
 pub type Since = &'static [(u16, u16)];
 
 /// The releases of one control plane.
 #[derive(Debug)]
 pub struct Releases {
-    /// What the control plane is called.
+    /// The name of the control plane.
     pub product: &'static str,
     /// The major version that all releases have.
     pub major: u16,
     /// The newest patch of each minor version, oldest first.
     pub newest: &'static [(u16, u16)],
-    /// States of the code that have a name rather than a number.
+    /// States of the code with a name instead of a number.
     pub named: &'static [(&'static str, (u16, u16))],
 }
 
@@ -45,7 +45,7 @@ impl Release {
         }
     }
 
-    /// What is so from a change on, or what was so before.
+    /// Returns `after` if the release has a change, else `before`.
     pub fn pick<T>(self, since: Since, before: T, after: T) -> T {
         if self.has(since) { after } else { before }
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Release {
 }
 
 impl Releases {
-    /// The newest state of the code that is known.
+    /// The newest known state of the code.
     pub fn latest(&'static self) -> Release {
         let numbered = self.newest.iter().copied();
         let number = numbered.chain(self.named.iter().map(|(_, number)| *number)).max().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Releases {
         });
         let named = self.named.iter().map(|(name, _)| (*name).to_owned());
         let known: Vec<String> = numbered.chain(named).collect();
-        format!("{} has no release `{text}` that is known here; known are {}", self.product, known.join(", "))
+        format!("`{text}` is not a known release of {}; known are {}", self.product, known.join(", "))
     }
 
     /// The release that `federate.yaml` names for a dialect, or the newest; or what is wrong with the name.
@@ -115,12 +115,12 @@ impl Releases {
         let setting = config.dialects.get(dialect).and_then(|settings| settings.get(SETTING));
         let read = setting.map(|value| match value.as_str() {
             Some(text) => self.read(text),
-            None => Err("a version is a text: write it in quotes, such as \"1.16\"".to_owned()),
+            None => Err("the version must be a string: write it in quotes, such as \"1.16\"".to_owned()),
         });
         read.unwrap_or_else(|| Ok(self.latest()))
     }
 
-    /// The same for a repo, whose findings tell what is wrong.
+    /// The same for a repo, with a finding if the name is not known.
     pub fn chosen(&'static self, repo: &Repo, dialect: &str) -> (Release, Option<Finding>) {
         match self.configured(&repo.config, dialect) {
             Ok(release) => (release, None),

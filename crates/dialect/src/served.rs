@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_repo::Template;
 
-/// For each kind of a template whether a cluster serves it, in the clusters' order.
+/// For each kind of a template, whether each cluster serves it, in the order of the clusters.
 pub struct Served<'a> {
     /// By API version and kind.
     kinds: BTreeMap<&'a str, BTreeMap<&'a str, Vec<bool>>>,
 }
 
 impl<'a> Served<'a> {
-    /// Asks every cluster once for each kind.
+    /// Looks up every kind in every cluster once.
     pub fn of(templates: &'a [Template], clusters: &[Cluster]) -> Self {
         let mut kinds: BTreeMap<&str, BTreeMap<&str, Vec<bool>>> = BTreeMap::new();
         for ObjectRef { api_version, kind, .. } in templates.iter().map(|template| &template.object.id) {
@@ -23,7 +23,7 @@ impl<'a> Served<'a> {
         Self { kinds }
     }
 
-    /// By cluster, for the kind of a template; empty for others.
+    /// Whether each cluster serves the kind of a template; empty for kinds that no template has.
     pub fn get(&self, id: &ObjectRef) -> &[bool] {
         let kinds = self.kinds.get(id.api_version.as_str());
         kinds.and_then(|kinds| kinds.get(id.kind.as_str())).map_or(&[], Vec::as_slice)

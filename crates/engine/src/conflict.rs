@@ -1,12 +1,12 @@
-//! Two claims on one thing: an object that two dialects would place, a cluster described twice.
+//! Conflicts: objects that two dialects place, and clusters that two inventory objects describe.
 
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Finding, Severity};
 use federate_repo::Repo;
 
-/// Leaves one row of `placements` (sorted by object) for each object: rules that need no policy yield
-/// to policies, and the first dialect's goes before the others'. What the policies of two dialects
-/// place is taken out, with an error that names both.
+/// Keeps one row of `placements` (sorted by object) for each object. Policies take precedence over rules that
+/// need no policy; among such rules, the first dialect takes precedence. Objects that policies of two dialects
+/// place are removed, with an error that names both.
 pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placement>, Vec<Finding>) {
     let mut kept: Vec<Placement> = Vec::with_capacity(placements.len());
     let mut findings = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
             kept.push(next);
             continue;
         };
-        match (last.standing, next.standing) {
+        match (last.implicit, next.implicit) {
             (true, false) => *last = next,
             (true, true) if last.clusters.is_empty() => *last = next,
             (_, true) => {}
@@ -48,7 +48,7 @@ fn clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
     Some(finding)
 }
 
-/// One cluster name, two inventory objects.
+/// Reports two inventory objects with the same cluster name.
 pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
     Finding {
         severity: Severity::Error,

@@ -1,32 +1,33 @@
-//! Decisions that are kept from one plan to the next, because nothing that they look at has changed.
+//! Decisions that are reused in the next plan because none of their inputs has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{Decided, Previous};
 use federate_kubernetes::ObjectRef;
 
-/// Decisions about single templates, by control plane and subject. They hold as long as policies, inventory and
-/// everything else but templates and the previous plan stay the same; whoever keeps them says what changed.
+/// Decisions about single templates, by control plane and subject. They are valid as long as policies, inventory
+/// and all other inputs except templates and the previous plan stay the same. The caller reports changed
+/// templates ([`forget`](Self::forget)) and a new previous plan ([`remember`](Self::remember)).
 #[derive(Debug, Default)]
 pub struct Decisions(BTreeMap<(&'static str, ObjectRef), Decided>);
 
 impl Decisions {
-    /// How many there are.
+    /// The number of decisions.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no decisions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Forgets what was decided about templates that changed.
+    /// Removes the decisions about changed templates.
     pub fn forget(&mut self, templates: &BTreeSet<ObjectRef>) {
         self.0.retain(|(_, subject), _| !templates.contains(subject));
     }
 
-    /// Forgets the decisions whose rows differ between two previous plans.
+    /// Removes the decisions about objects whose rows differ between the two previous plans.
     pub fn remember(&mut self, before: &Previous, now: &Previous) {
         if !before.shares_with(now) {
             return self.0.clear();

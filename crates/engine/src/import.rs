@@ -1,5 +1,4 @@
-//! Taking files of live objects in: each object by the dialect's rules, each file's text with as little
-//! change as possible.
+//! Imports files with live objects: applies the dialect's rules to each object, and edits each file in place.
 
 use serde_json::Value;
 
@@ -15,73 +14,77 @@ pub mod live;
 mod minimal;
 mod place;
 
-/// What became of files.
+/// The result of importing files.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// In the order in which they were given; of files with errors what could be done.
+    /// The files, in the given order. A file with errors contains the objects that could be imported.
     pub files: Vec<TakenFile>,
-    /// What went wrong or is worth knowing.
+    /// Errors and warnings.
     pub findings: Vec<Finding>,
 }
 
-/// What became of one file.
+/// The result of importing one file.
 #[derive(Debug)]
 pub struct TakenFile {
-    /// The file's text with its objects changed in place; as it was if they become other objects.
+    /// The file's text with its objects edited in place. Unchanged if the objects become other objects.
     pub text: Vec<u8>,
-    /// What became of its objects, in their order.
+    /// The objects of the file, in their order.
     pub objects: Vec<TakenObject>,
 }
 
-/// What became of one object.
+/// The result of importing one object.
 #[derive(Debug)]
 pub struct TakenObject {
-    /// The object.
+    /// The identity of the object.
     pub object: ObjectRef,
-    /// Where it was written.
+    /// The location of the object in its source file.
     pub origin: Origin,
-    /// What it became.
+    /// The edits of the object, or the objects that replace it.
     pub imported: Imported,
 }
 
-/// The importer of a dialect; `Err` names those that there are.
+/// Returns the importer of a dialect.
+///
+/// # Errors
+///
+/// The names of the dialects that have an importer, if this one does not.
 pub fn importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'static str>> {
     let importers = || dialects.iter().filter_map(|d| Some((d.name(), d.importer()?)));
     let found = importers().find(|(name, _)| *name == dialect);
     found.map(|(_, importer)| importer).ok_or_else(|| importers().map(|(name, _)| name).collect())
 }
 
-/// Takes in all objects of some files.
-pub fn import(files: &[File], importer: &Importer, wish: &Import) -> Taken {
-    let mut taken = Taken::default();
+/// Imports all objects of some files.
+pub fn import(files: &[File], importer: &Importer, options: &Import) -> Taken {
+    let mut result = Taken::default();
     for file in files {
         let (objects, findings) = federate_repo::objects(file);
         if objects.is_empty() && findings.is_empty() {
-            taken.findings.push(no_objects(file));
+            result.findings.push(no_objects(file));
         }
-        taken.findings.extend(findings);
-        let mut done = Vec::new();
+        result.findings.extend(findings);
+        let mut imports = Vec::new();
         for object in objects {
-            match (importer.take)(&object, wish) {
+            match (importer.take)(&object, options) {
                 Ok(imported) => {
-                    done.push(TakenObject { object: object.id.clone(), origin: object.origin, imported });
+                    imports.push(TakenObject { object: object.id.clone(), origin: object.origin, imported });
                 }
-                Err(findings) => taken.findings.extend(findings),
+                Err(findings) => result.findings.extend(findings),
             }
         }
-        let text = edited(file, &done, &mut taken.findings);
-        taken.files.push(TakenFile { text, objects: done });
+        let text = edited(file, &imports, &mut result.findings);
+        result.files.push(TakenFile { text, objects: imports });
     }
-    taken
+    result
 }
 
 fn no_objects(file: &File) -> Finding {
-    let message = "there is no Kubernetes object in this file: none of its documents has apiVersion and kind";
+    let message = "there is no Kubernetes object in this file: no document has both apiVersion and kind";
     Finding::in_file(Severity::Error, "no-objects", &file.path, None, message)
-        .help("give files that `kubectl get -o yaml` printed")
+        .help("pass files that `kubectl get -o yaml` printed")
 }
 
-/// The file's text with its objects changed in place.
+/// Returns the file's text with its objects edited in place.
 fn edited(file: &File, objects: &[TakenObject], findings: &mut Vec<Finding>) -> Vec<u8> {
     let edits: Vec<edit::Edit> = objects.iter().flat_map(edits).collect();
     match edit::edit(&file.bytes, &edits) {
@@ -90,19 +93,19 @@ fn edited(file: &File, objects: &[TakenObject], findings: &mut Vec<Finding>) -> 
             edited.text
         }
         Err(error) => {
-            let message = format!("this file cannot be changed: {error}");
+            let message = format!("this file cannot be edited: {error}");
             findings.push(Finding::in_file(Severity::Error, "not-changed", &file.path, None, message));
             file.bytes.to_vec()
         }
     }
 }
 
-/// An object's edits as edits of its file.
-fn edits(taken: &TakenObject) -> Vec<edit::Edit> {
-    let Imported::Edits(edits) = &taken.imported else { return Vec::new() };
-    let item = taken.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
+/// Returns the edits of an object as edits of its file.
+fn edits(source: &TakenObject) -> Vec<edit::Edit> {
+    let Imported::Edits(edits) = &source.imported else { return Vec::new() };
+    let item = source.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
     let edit = |edit: &import::Edit| edit::Edit {
-        document: taken.origin.document,
+        document: source.origin.document,
         pointer: format!("{item}{}", edit.pointer),
         value: edit.value.clone(),
     };
@@ -110,10 +113,10 @@ fn edits(taken: &TakenObject) -> Vec<edit::Edit> {
 }
 
 fn rewritten(file: &File, objects: &[TakenObject], document: u32) -> Option<Finding> {
-    let taken = objects.iter().find(|taken| taken.origin.document == document)?;
-    let message = "this document was written anew, without its comments: its style (aliases, tags, …) leaves no \
-                   room for the changes";
-    let object = Object { id: taken.object.clone(), body: Value::Null, origin: taken.origin.clone() };
+    let source = objects.iter().find(|source| source.origin.document == document)?;
+    let message = "this document was rewritten without its comments: its style (aliases, tags, …) does not allow \
+                   edits in place";
+    let object = Object { id: source.object.clone(), body: Value::Null, origin: source.origin.clone() };
     let finding = Finding::warning("rewritten", &object, message);
     Some(finding.help(format!("compare the result with {}", file.path)))
 }

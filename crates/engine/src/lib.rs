@@ -1,7 +1,7 @@
 //! The pipeline over any dialect: inventory, plan, manifests.
 //!
-//! The engine asks the control planes and joins their answers; it spreads the work over all cores and
-//! brings everything into a fixed order, so that the same input gives the same bytes.
+//! The engine runs the control planes of all dialects and merges their results. It uses all cores and sorts
+//! its output, so that the same input gives the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -28,22 +28,23 @@ pub use decisions::Decisions;
 pub use manifest::{HeldBack, Manifest, Rendering};
 pub use plan::Planned;
 
-/// What a run decides from, besides the repo.
+/// The inputs of a run besides the repo.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// A cluster without `status` is what its control plane would take it for.
+    /// Whether a cluster without `status` counts as its control plane would count it. Otherwise, it counts as
+    /// joined, ready and serving every API.
     pub strict_inventory: bool,
-    /// The clock for rules about age; without it they do not apply.
+    /// The current time for rules about age. Without it, these rules do not apply.
     pub now: Option<Timestamp>,
     /// The plan of an earlier run.
     pub previous: Previous,
-    /// What runs in the member clusters, as far as it is known.
+    /// The objects that were observed in the member clusters.
     pub live: Live,
-    /// What host names resolve to.
+    /// The addresses of host names.
     pub hosts: Hosts,
 }
 
-/// Reads the repo's inventory, whatever dialects wrote it, into clusters sorted by name.
+/// Reads the inventory objects of all dialects. Returns the clusters, sorted by name.
 pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
     let mut clusters = Vec::new();
     let mut findings = Vec::new();
@@ -75,15 +76,15 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
 /// The inventory object of a cluster.
 #[derive(Clone)]
 pub struct InventoryObject {
-    /// What it is called.
+    /// The identity of the object.
     pub object: ObjectRef,
-    /// Its control plane.
+    /// The dialect of its control plane.
     pub dialect: &'static dyn Dialect,
-    /// How the cluster is reached, as far as the repo says so; otherwise why that cannot be told.
+    /// How to connect to the cluster according to the object, or the reason why the object does not say so.
     pub connection: Result<Connection, String>,
 }
 
-/// The inventory object of each cluster, by the cluster's name.
+/// Returns the inventory object of each cluster, by cluster name.
 pub fn inventory_objects(
     dialects: Dialects,
     repo: &Repo,
@@ -95,21 +96,21 @@ pub fn inventory_objects(
             let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
             if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
                 let connection = dialect.connection(object);
-                let known_as = InventoryObject { object: object.id.clone(), dialect, connection };
-                known.insert(object.id.name.clone(), known_as);
+                let inventory = InventoryObject { object: object.id.clone(), dialect, connection };
+                known.insert(object.id.name.clone(), inventory);
             }
         }
     }
     known
 }
 
-/// The control planes of all dialects over one repo.
+/// The control planes of all dialects, opened on one repo.
 pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
     planes: Vec<(&'static str, Box<dyn ControlPlane + 'a>)>,
     previous: &'a Previous,
-    /// What equal rows and manifests share.
+    /// Cluster lists, shared by the rows and manifests with equal lists.
     lists: SharedLists,
 }
 
@@ -123,7 +124,7 @@ impl<'a> Engine<'a> {
                 now: settings.now,
                 live: &settings.live,
                 hosts: &settings.hosts,
-                standing: standing(repo, dialect.name()),
+                implicit: applies_implicitly(repo, dialect.name()),
             };
             (dialect.name(), dialect.open(input))
         };
@@ -131,13 +132,13 @@ impl<'a> Engine<'a> {
         Self { dialects, repo, planes, previous: &settings.previous, lists: SharedLists::default() }
     }
 
-    /// The control plane of a dialect.
+    /// Returns the control plane of a dialect.
     pub fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
         self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
     }
 }
 
-/// Keys below `dialects` in `federate.yaml` that no dialect understands.
+/// Reports keys below `dialects` in `federate.yaml` that no dialect supports.
 fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unknown = |pointer: &str, message: String| findings.push(repo.invalid_config(pointer, message));
@@ -145,12 +146,15 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
         let pointer = format!("/dialects/{}", patch::escape(name));
         let Some(dialect) = dialects.get(name) else {
             let known = dialects.names();
-            unknown(&pointer, format!("there is no dialect `{name}`; there are {}", known.join(", ")));
+            unknown(
+                &pointer,
+                format!("there is no dialect `{name}`; the dialects are: {}", known.join(", ")),
+            );
             continue;
         };
         for key in settings.keys().filter(|key| !dialect.settings().contains(&key.as_str())) {
             let message =
-                format!("{name} knows no setting `{key}`; it knows: {}", dialect.settings().join(", "));
+                format!("{name} has no setting `{key}`; its settings are: {}", dialect.settings().join(", "));
             unknown(&format!("{pointer}/{}", patch::escape(key)), message);
         }
     }
@@ -159,7 +163,7 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
 
 /// Whether the repo is kept for a dialect: it holds policies of it, or its inventory and nobody's
 /// policies.
-fn standing(repo: &Repo, dialect: &str) -> bool {
+fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
     let decides = |role| role != Role::Inventory;
     let own = |decides_too: bool| {
         repo.claimed.iter().any(|c| c.dialect == dialect && (!decides_too || decides(c.role)))
@@ -176,7 +180,7 @@ pub fn any_error(findings: &[Finding]) -> bool {
 mod tests {
     use federate_dialect::Dialects;
 
-    /// The control planes that unit tests run.
+    /// The dialects that unit tests use.
     pub(crate) const DIALECTS: Dialects = Dialects::new(&[
         &federate_karmada::Karmada,
         &federate_kubeadmiral::KubeAdmiral,

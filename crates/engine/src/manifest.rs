@@ -1,5 +1,4 @@
-//! From placements to manifests: each built and written as text once for all clusters that receive
-//! the same.
+//! From placements to manifests: renders each manifest once for all clusters that receive the same one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,59 +12,59 @@ use federate_dialect::{
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::Role;
 
-/// One object for some clusters.
+/// The manifest that some clusters receive of one object.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Its identity in the plan.
+    /// The identity of the object in the plan.
     pub object: ObjectRef,
-    /// The clusters that receive exactly it, sorted by name.
+    /// The clusters that receive exactly this manifest, sorted by name.
     pub clusters: ClusterNames,
-    /// The manifest as YAML, shared by all of them.
+    /// The manifest as YAML.
     pub text: Arc<str>,
-    /// The override rules that changed it.
+    /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,
 }
 
 impl Manifest {
-    /// Leaves only some of its clusters.
-    pub fn narrow(&mut self, wants: impl Fn(&str) -> bool) {
-        if !self.clusters.iter().all(|name| wants(name)) {
-            self.clusters = self.clusters.iter().filter(|name| wants(name)).cloned().collect();
+    /// Keeps only the clusters for which `keep` returns true.
+    pub fn narrow(&mut self, keep: impl Fn(&str) -> bool) {
+        if !self.clusters.iter().all(|name| keep(name)) {
+            self.clusters = self.clusters.iter().filter(|name| keep(name)).cloned().collect();
         }
     }
 }
 
-/// A plan with every manifest that it gives.
+/// A plan with all its manifests.
 #[derive(Debug, Default)]
 pub struct Rendering {
     /// The plan.
     pub plan: Plan,
-    /// Sorted by object.
+    /// The manifests, sorted by object.
     pub manifests: Vec<Manifest>,
-    /// What is not sent, sorted by object.
+    /// The objects that are not sent to some of their clusters, sorted by object.
     pub withheld: Vec<HeldBack>,
-    /// Errors and warnings of policies, placements and manifests; not those of reading the repo.
+    /// Errors and warnings about policies, placements and manifests, without those from reading the repo.
     pub findings: Vec<Finding>,
 }
 
-/// An object that some of its clusters are sent nothing (new) of.
+/// An object that is not sent, or not updated, in some of its clusters.
 #[derive(Clone, Debug)]
 pub struct HeldBack {
-    /// Its identity in the plan.
+    /// The identity of the object in the plan.
     pub object: ObjectRef,
-    /// The clusters concerned, sorted by name.
+    /// The affected clusters, sorted by name.
     pub clusters: ClusterNames,
-    /// The control plane's own word for why.
+    /// The status that the control plane itself reports as the reason.
     pub status: &'static str,
 }
 
 impl Rendering {
-    /// What the clusters hold by this rendering: its manifests and, of what is not sent for now, what
-    /// was sent before, because control planes leave that as it is. `earlier` knows the text that an
-    /// object had in a cluster.
-    pub fn standing(&self, earlier: impl Fn(&ObjectRef, &str) -> Option<Arc<str>>) -> Vec<Manifest> {
+    /// Returns the manifests that the clusters have after this rendering: the rendered ones and, for objects
+    /// that are held back, the retained earlier ones, because control planes leave these unchanged. `earlier`
+    /// returns the earlier text of an object in a cluster.
+    pub fn with_retained(&self, earlier: impl Fn(&ObjectRef, &str) -> Option<Arc<str>>) -> Vec<Manifest> {
         let held = self.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (&held.object, c)));
-        let kept = held.filter_map(|(object, cluster)| {
+        let retained = held.filter_map(|(object, cluster)| {
             let text = earlier(object, cluster)?;
             Some(Manifest {
                 object: object.clone(),
@@ -74,17 +73,17 @@ impl Rendering {
                 changes: Vec::new(),
             })
         });
-        self.manifests.iter().cloned().chain(kept).collect()
+        self.manifests.iter().cloned().chain(retained).collect()
     }
 }
 
 impl Engine<'_> {
-    /// Decides where every template goes, and renders it for each cluster.
+    /// Places every template, and renders it for each of its clusters.
     pub fn render(&self) -> Rendering {
         self.manifests(self.plan())
     }
 
-    /// Renders what was planned for each cluster.
+    /// Renders the manifests of a plan.
     pub fn manifests(&self, planned: Planned) -> Rendering {
         let Planned { plan, findings } = planned;
         let parts: Vec<Rendering> = plan
@@ -93,7 +92,7 @@ impl Engine<'_> {
             .map(|placement| {
                 let plane = self.plane(&placement.dialect);
                 let variants = plane.map(|plane| plane.manifests(placement)).unwrap_or_default();
-                written(&placement.object, variants, &self.lists)
+                write_variants(&placement.object, variants, &self.lists)
             })
             .collect();
         let mut all = Rendering { plan, findings, ..Rendering::default() };
@@ -105,7 +104,7 @@ impl Engine<'_> {
         all
     }
 
-    /// Override policies that change no manifest.
+    /// Reports override policies that change no manifest.
     pub fn unused_overrides(&self, rendering: &Rendering) -> Vec<Finding> {
         let changes = rendering.manifests.iter().flat_map(|m| &m.changes).filter(|c| !c.paths.is_empty());
         let changing: BTreeSet<&ObjectRef> = changes.map(|c| &c.policy).collect();
@@ -115,30 +114,30 @@ impl Engine<'_> {
             .map(|c| {
                 let message = format!("{} changes no manifest", c.object.id);
                 Finding::warning("unused-override", &c.object, message)
-                    .help("its selectors match no template that is placed, or the values are there already")
+                    .help("its selectors match no placed template, or the manifests have its values already")
             })
             .collect()
     }
 
-    /// Marks a live object as the control plane that placed it marks its own.
+    /// Adds the labels and annotations with which the control plane marks the objects that it creates.
     pub fn mark(&self, placement: &Placement, live: &mut Object) {
         if let Some(dialect) = self.dialects.get(&placement.dialect) {
             dialect.mark(live);
         }
     }
 
-    /// Whether an object in a member cluster is healthy by what the repo says of its kind to the control plane of
-    /// that name; `None` where it says nothing.
+    /// Returns the health of a live object according to the rules for its kind in the repo, as the control plane
+    /// of `dialect` evaluates them. `None` if the repo has no such rules.
     pub fn health(&self, dialect: &str, live: &Object) -> Option<Health> {
         self.plane(dialect)?.health(live)
     }
 
-    /// What is wrong with policies that only a thorough check looks for.
+    /// Runs the checks of policies that are too expensive for each run.
     pub fn examine(&self) -> Vec<Finding> {
         self.planes.iter().flat_map(|(_, plane)| plane.examine()).collect()
     }
 
-    /// What is done about one object of the plan in a cluster, given what is there.
+    /// Returns the action that reconciles one object of the plan in a cluster with the live object there.
     pub fn reconcile(
         &self,
         placement: &Placement,
@@ -148,14 +147,14 @@ impl Engine<'_> {
         self.plane(&placement.dialect)?.reconcile(placement, cluster, live)
     }
 
-    /// What each cluster receives of one object of the plan, as values rather than text.
+    /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<Variant> {
         let placement = plan.placements.iter().find(|p| p.object == *object);
         placement.and_then(|p| Some(self.plane(&p.dialect)?.manifests(p))).unwrap_or_default()
     }
 }
 
-fn written(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> Rendering {
+fn write_variants(object: &ObjectRef, variants: Vec<Variant>, lists: &SharedLists) -> Rendering {
     let mut all = Rendering::default();
     for variant in variants {
         let clusters = lists.share_names(&variant.clusters);

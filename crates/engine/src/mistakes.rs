@@ -1,5 +1,5 @@
-//! Objects that nearly belong to a control plane: their group, kind or version has a typo, so that no control
-//! plane would serve them, and nothing else would say so.
+//! Objects that almost belong to a control plane: their group, kind or version has a typo. No control plane
+//! serves them, and federate would treat them as templates without a warning.
 
 use federate_dialect::{Dialect, Dialects};
 use federate_kubernetes::kinds::GroupKinds;
@@ -9,19 +9,19 @@ use federate_kubernetes::{Finding, Object};
 use super::Engine;
 
 impl Engine<'_> {
-    /// Objects of a version that their control plane does not serve.
+    /// Reports objects in a version that their control plane does not serve.
     pub fn unserved(&self) -> Vec<Finding> {
         let claimed = self.repo.claimed.iter();
         claimed.filter_map(|claimed| unserved(self.dialects, &claimed.object)).collect()
     }
 }
 
-/// All groups of kinds of all control planes.
+/// The API groups of all control planes.
 fn groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
     dialects.iter().flat_map(Dialect::kinds).collect()
 }
 
-/// A template that was surely meant for a control plane, and what its author may have meant.
+/// Reports a template that was almost certainly meant for a control plane, with the probable correction.
 pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
     if dialects.scope(group, kind).is_some() {
@@ -44,7 +44,7 @@ pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> 
     }
 }
 
-/// A group that has the kind and differs only behind its last dot, such as `policy.karmada.com`.
+/// Returns the group that has the kind and differs only after the last dot, such as `policy.karmada.com`.
 fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Option<&'g str> {
     let stem = |group: &str| group.rsplit_once('.').map(|(stem, _)| stem.to_owned());
     let same = |known: &&&GroupKinds| known.scope(kind).is_some() && stem(known.group) == stem(group);
@@ -68,11 +68,11 @@ fn unknown_group(known: &GroupKinds, object: &Object) -> Finding {
     let message = format!("{}: no control plane serves the API group `{group}`", object.id);
     Finding::warning("unknown-group", object, message)
         .at("/apiVersion")
-        .help(format!("did you mean `{}`?", wanted(known)))
+        .help(format!("did you mean `{}`?", preferred(known)))
 }
 
-/// The `apiVersion` that a group prefers.
-fn wanted(known: &GroupKinds) -> String {
+/// The preferred `apiVersion` of a group.
+fn preferred(known: &GroupKinds) -> String {
     match known.versions.split_whitespace().next() {
         Some(version) => format!("{}/{version}", known.group),
         None => known.group.to_owned(),
@@ -94,7 +94,7 @@ fn unserved(dialects: Dialects, object: &Object) -> Option<Finding> {
     Some(
         Finding::warning("unserved-version", object, message)
             .at("/apiVersion")
-            .help(format!("use `{}`", wanted(known))),
+            .help(format!("use `{}`", preferred(known))),
     )
 }
 
@@ -105,15 +105,15 @@ mod tests {
     use super::*;
     use crate::tests::DIALECTS;
 
-    fn said(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
+    fn finding(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
         let object = Object::of(body, "a.yaml");
-        let finding = lookalike(DIALECTS, &object).or_else(|| unserved(DIALECTS, &object))?;
-        Some((finding.code, finding.help.unwrap_or_default()))
+        let found = lookalike(DIALECTS, &object).or_else(|| unserved(DIALECTS, &object))?;
+        Some((found.code, found.help.unwrap_or_default()))
     }
 
     #[test]
-    fn typos_are_found_with_what_was_meant() {
+    fn typos_are_found_with_a_correction() {
         for (api_version, kind, code, help) in [
             (
                 "policy.karmada.io/v1alpha1",
@@ -159,12 +159,12 @@ mod tests {
                 "use `cluster.kubernetes-fleet.io/v1`",
             ),
         ] {
-            assert_eq!(said(api_version, kind), Some((code, help.to_owned())), "{api_version} {kind}");
+            assert_eq!(finding(api_version, kind), Some((code, help.to_owned())), "{api_version} {kind}");
         }
     }
 
     #[test]
-    fn other_peoples_kinds_are_left_alone() {
+    fn other_kinds_are_not_reported() {
         for (api_version, kind) in [
             ("v1", "ConfigMap"),
             ("apps/v1", "Deployment"),
@@ -174,7 +174,7 @@ mod tests {
             ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
             ("types.kubefed.io/v1beta1", "FederatedDeployment"),
         ] {
-            assert_eq!(said(api_version, kind), None, "{api_version} {kind}");
+            assert_eq!(finding(api_version, kind), None, "{api_version} {kind}");
         }
     }
 }

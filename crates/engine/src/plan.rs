@@ -1,4 +1,4 @@
-//! From templates to placements: every dialect's decisions, joined.
+//! From templates to placements: merges the decisions of all dialects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use federate_dialect::{ControlPlane, Decided, Explanation, Placement, Plan, Read
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Role;
 
-/// A plan with what was found on the way.
+/// A plan, with the findings of planning.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The plan, without objects that two dialects claim.
+    /// The plan, without objects that the policies of two dialects place.
     pub plan: Plan,
-    /// Errors and warnings of policies and placements; not those of reading the repo.
+    /// Errors and warnings about policies and placements, without those from reading the repo.
     pub findings: Vec<Finding>,
 }
 
 impl Engine<'_> {
-    /// Decides where every template goes.
+    /// Places every template.
     pub fn plan(&self) -> Planned {
         self.plan_with(None)
     }
 
-    /// The same, with decisions that were kept from an earlier plan and are still right; new ones are added.
+    /// Places every template. Reuses the decisions in `kept`, which must still be valid, and adds new ones to it.
     pub fn plan_again(&self, kept: &mut Decisions) -> Planned {
         self.plan_with(Some(kept))
     }
@@ -47,7 +47,7 @@ impl Engine<'_> {
             findings.extend(all.findings);
             shared.extend(all.shared);
         }
-        // A stable sort: rows of one object stay in the order of the dialects.
+        // The sort is stable: rows of one object stay in the order of the dialects.
         placements.par_sort_by(|a, b| a.object.cmp(&b.object));
         let (placements, clashes) = conflict::two_claims(self.repo, placements);
         findings.extend(clashes);
@@ -56,27 +56,28 @@ impl Engine<'_> {
         Planned { plan: Plan { versions, placements, unmatched, shared, ..Plan::default() }, findings }
     }
 
-    /// What it means that another release decided the previous plan.
+    /// Warns that the previous plan was made with the rules of another release.
     fn other_release(&self, dialect: &str, plane: &dyn ControlPlane) -> Option<Finding> {
         let before = self.previous.version(dialect)?;
         let now = plane.release().map(|release| release.to_string()).filter(|now| now != before)?;
         let rules = plane.differences(before);
         let differ = match rules.as_slice() {
-            [] => "no rule that is known here differs between them".to_owned(),
-            rules => format!("what is scheduled again goes by other rules: {}", rules.join(", ")),
+            [] => "no known rule differs between the two releases".to_owned(),
+            rules => format!("rescheduling then follows different rules: {}", rules.join(", ")),
         };
         let message = format!(
-            "the previous plan was decided by the rules of {dialect} {before}, and {now} decides now: what is \
-             placed stays until something makes it be scheduled again; {differ}"
+            "the previous plan was made with the rules of {dialect} {before}, and this run uses those of {now}: \
+             placements stay until an object is rescheduled; {differ}"
         );
         let mut finding = Finding::of_run(Severity::Warning, "other-release", message);
         finding.help = Some(format!(
-            "`federate diff --from-version {dialect}={before} --to-version {dialect}={now}` shows what the upgrade moves"
+            "`federate diff --from-version {dialect}={before} --to-version {dialect}={now}` shows which objects \
+             the upgrade moves"
         ));
         Some(finding)
     }
 
-    /// One control plane's decisions about all its subjects.
+    /// The decisions of one control plane about all its subjects.
     fn decisions(
         &self,
         dialect: &'static str,
@@ -102,7 +103,7 @@ impl Engine<'_> {
         all
     }
 
-    /// One decision, its rows sharing their clusters with those that have the same.
+    /// Decides about one subject. Rows with equal cluster lists share them.
     fn decided(&self, plane: &dyn ControlPlane, subject: &Subject) -> Decided {
         let mut decided = plane.decide(&subject.object, self.previous);
         decided.placements.iter_mut().for_each(|row| self.share(row));
@@ -113,7 +114,7 @@ impl Engine<'_> {
         row.clusters = self.lists.share_placed(&row.clusters);
     }
 
-    /// Templates that no policy places; those that an error keeps from it are not unmatched.
+    /// Returns the templates that no policy places. Templates with an error are not among them.
     fn unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
         let placed = placements.iter().filter(|p| !p.is_unmatched());
         let known: BTreeSet<&ObjectRef> =
@@ -134,8 +135,8 @@ impl Engine<'_> {
         )
     }
 
-    /// Why an object is where it is, from the dialect that placed it; or why it is nowhere, from the
-    /// first that has a say in it.
+    /// Explains the placement of an object: by the dialect that placed it, or by the first dialect that can say
+    /// why the object is not placed.
     pub fn explain(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
         match plan.placements.iter().find(|p| p.object == *object) {
             Some(placed) => self.plane(&placed.dialect)?.explain(object, self.previous, Some(placed)),
@@ -143,16 +144,17 @@ impl Engine<'_> {
         }
     }
 
-    /// Policies that decide about no object.
+    /// Reports placement policies that place no object.
     pub fn unused_policies(&self, plan: &Plan) -> Vec<Finding> {
         let used: BTreeSet<&ObjectRef> = plan.placements.iter().filter_map(|p| p.policy.as_ref()).collect();
         let policies = self.repo.claimed.iter().filter(|c| c.role == Role::Placement);
         policies
             .filter(|c| !used.contains(&c.object.id))
             .map(|c| {
-                let message = format!("{} decides about no object of the repo", c.object.id);
-                Finding::warning("unused-policy", &c.object, message)
-                    .help("its selectors match no template, or other policies win for all that match")
+                let message = format!("{} places no object of the repo", c.object.id);
+                Finding::warning("unused-policy", &c.object, message).help(
+                    "its selectors match no template, or other policies take precedence for all of them",
+                )
             })
             .collect()
     }

@@ -1,10 +1,10 @@
-//! Reading and writing plan documents: `placements.yaml`, `--previous`.
+//! Reads and writes plan documents: `placements.yaml`, `--previous`.
 //!
-//! A plan as federate writes it is read in pieces, on all cores: it may be far larger than any document
-//! that a person writes. Any other is read as YAML or JSON is.
+//! A plan in the format that federate writes is read in chunks, on all cores, because it may be far larger than
+//! any document that a person writes. Any other plan is read as plain YAML or JSON.
 //!
-//! In a document a row may name its clusters (`clusters: 900-clusters-1f0c…`) instead of listing them: the
-//! list then stands below `clusterLists`, once for all rows that have it.
+//! A row may name its list of clusters (`clusters: 900-clusters-1f0c…`) instead of containing it. The list is then
+//! defined once below `clusterLists`, for all rows that use it.
 
 use std::collections::BTreeMap;
 
@@ -24,46 +24,46 @@ mod write;
 
 pub use write::{write, write_in_full};
 
-/// Lists of clusters by name.
+/// Cluster lists, by name.
 type ClusterLists = BTreeMap<String, PlacedClusters>;
 
-/// Why a plan document cannot be used.
+/// The reason why a plan document cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not YAML.
+    /// The document is not YAML.
     #[error("line {}, column {}: {}", .0.at.line, .0.at.column, .0.message)]
     Yaml(#[from] federate_yaml::Error),
-    /// It is YAML, but no plan.
+    /// The document does not match the schema of a plan.
     #[error("`{path}`: {message}")]
     Shape {
-        /// Where in the document.
+        /// The path of the invalid value in the document.
         path: String,
-        /// What is wrong there.
+        /// What is wrong with the value.
         message: String,
     },
-    /// It is another kind of document.
-    #[error("it is no document with `apiVersion: federate.dev/v1alpha1` and `kind: Plan`")]
-    NoPlan,
+    /// The document has another API version or kind.
+    #[error("it is not a document with `apiVersion: federate.dev/v1alpha1` and `kind: Plan`")]
+    NotAPlan,
 }
 
-/// Reads a plan, in YAML or JSON. One written by hand may leave out what kind of document it is.
+/// Reads a plan in YAML or JSON. `apiVersion` and `kind` may be missing, as in a plan that is written by hand.
 pub fn read(bytes: &[u8]) -> Result<Plan, Error> {
     parse(bytes, true)
 }
 
-/// Reads a plan that says of itself that it is one, as all that federate writes do.
+/// Reads a plan that has `apiVersion` and `kind`, as all plans that federate writes do.
 pub fn read_own(bytes: &[u8]) -> Result<Plan, Error> {
     parse(bytes, false)
 }
 
-fn parse(bytes: &[u8], silent: bool) -> Result<Plan, Error> {
+fn parse(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     let text = std::str::from_utf8(bytes).ok();
-    if let Some(plan) = text.and_then(in_pieces) {
+    if let Some(plan) = text.and_then(in_chunks) {
         return Ok(plan);
     }
     let json = text.filter(|text| text.trim_ascii_start().starts_with('{'));
-    if let Some(plan) = json.and_then(|text| rows_of_json(text, silent)) {
+    if let Some(plan) = json.and_then(|text| rows_of_json(text, untyped)) {
         return Ok(plan);
     }
     let document = json.and_then(|text| serde_json::from_str(text).ok());
@@ -71,17 +71,17 @@ fn parse(bytes: &[u8], silent: bool) -> Result<Plan, Error> {
         Some(document) => document,
         None => first_document(bytes)?,
     };
-    let says = |key: &str, what: &str| document.get(key).map_or(silent, |v| v.as_str() == Some(what));
-    if !document.is_object() || !says("apiVersion", API_VERSION) || !says("kind", "Plan") {
-        return Err(Error::NoPlan);
+    let has = |key: &str, value: &str| document.get(key).map_or(untyped, |v| v.as_str() == Some(value));
+    if !document.is_object() || !has("apiVersion", API_VERSION) || !has("kind", "Plan") {
+        return Err(Error::NotAPlan);
     }
-    resolved(document)
+    resolve(document)
 }
 
-/// The plan of a document, its lists of clusters put in where rows name them.
-fn resolved(mut document: Value) -> Result<Plan, Error> {
+/// Returns the plan of a document, with the names of cluster lists replaced by the lists.
+fn resolve(mut document: Value) -> Result<Plan, Error> {
     let lists = document.as_object_mut().and_then(|map| map.remove(CLUSTER_LISTS));
-    let lists: ClusterLists = lists.map(shaped).transpose()?.unwrap_or_default();
+    let lists: ClusterLists = lists.map(deserialize).transpose()?.unwrap_or_default();
     let mut named: Vec<(usize, String)> = Vec::new();
     let rows = document.get_mut("placements").and_then(Value::as_array_mut);
     for (at, row) in rows.into_iter().flatten().enumerate() {
@@ -89,7 +89,7 @@ fn resolved(mut document: Value) -> Result<Plan, Error> {
             named.push((at, name));
         }
     }
-    let mut plan: Plan = shaped(document)?;
+    let mut plan: Plan = deserialize(document)?;
     for (at, name) in named {
         let list = lists.get(&name).ok_or_else(|| Error::Shape {
             path: format!("placements[{at}].clusters"),
@@ -102,7 +102,7 @@ fn resolved(mut document: Value) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Takes an entry out of a mapping if it is text.
+/// Removes an entry from a mapping and returns it, if it is a string.
 fn take_text(map: &mut Value, key: &str) -> Option<String> {
     let map = map.as_object_mut()?;
     let text = map.get(key)?.as_str()?.to_owned();
@@ -110,10 +110,10 @@ fn take_text(map: &mut Value, key: &str) -> Option<String> {
     Some(text)
 }
 
-/// A plan in JSON, its rows as they stand there.
+/// A plan in JSON, with rows that are not parsed yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Pieces<'t> {
+struct RawPlan<'t> {
     api_version: Option<String>,
     kind: Option<String>,
     #[serde(default)]
@@ -126,21 +126,21 @@ struct Pieces<'t> {
     shared: BTreeMap<String, Value>,
 }
 
-/// Reads a plan in JSON row by row, on all cores; `None` where anything is not as it should be.
-fn rows_of_json(text: &str, silent: bool) -> Option<Plan> {
-    let pieces: Pieces<'_> = serde_json::from_str(text).ok()?;
-    let says = |value: Option<String>, what: &str| value.map_or(silent, |value| value == what);
-    if !says(pieces.api_version, API_VERSION) || !says(pieces.kind, "Plan") {
+/// Reads a plan in JSON row by row, on all cores. `None` if the text is not a valid plan.
+fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
+    let document: RawPlan<'_> = serde_json::from_str(text).ok()?;
+    let has = |value: Option<String>, expected: &str| value.map_or(untyped, |value| value == expected);
+    if !has(document.api_version, API_VERSION) || !has(document.kind, "Plan") {
         return None;
     }
     let lists = SharedLists::default();
-    let row = |raw: &&RawValue| -> Option<Placement> {
-        let mut row: Placement = serde_json::from_str(raw.get()).ok()?;
+    let row = |text: &&RawValue| -> Option<Placement> {
+        let mut row: Placement = serde_json::from_str(text.get()).ok()?;
         row.clusters = lists.share_placed(&row.clusters);
         Some(row)
     };
-    let placements = pieces.placements.par_iter().map(row).collect::<Option<_>>()?;
-    let Pieces { versions, unmatched, shared, .. } = pieces;
+    let placements = document.placements.par_iter().map(row).collect::<Option<_>>()?;
+    let RawPlan { versions, unmatched, shared, .. } = document;
     Some(Plan { versions, placements, unmatched, shared, ..Plan::default() })
 }
 
@@ -149,42 +149,42 @@ fn first_document(bytes: &[u8]) -> Result<Value, Error> {
     if let Some(error) = stream.errors.into_iter().next() {
         return Err(error.into());
     }
-    Ok(stream.documents.into_iter().next().ok_or(Error::NoPlan)?.value)
+    Ok(stream.documents.into_iter().next().ok_or(Error::NotAPlan)?.value)
 }
 
-fn shaped<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value)
         .map_err(|e| Error::Shape { path: e.path().to_string(), message: e.inner().to_string() })
 }
 
-/// Lines of a list that are read together.
-const PIECE: usize = 20_000;
+/// The number of lines of a list in one chunk, at least.
+const CHUNK_LINES: usize = 20_000;
 
-/// Reads the text that [`write`] gives; `None` for any other.
-fn in_pieces(text: &str) -> Option<Plan> {
+/// Reads a text in the format of [`write`]. `None` for a text in any other format.
+fn in_chunks(text: &str) -> Option<Plan> {
     let rest = text.strip_prefix(&write::head())?;
     let (versions, rest) = versions(rest)?;
     let (placements, rest) = items(rest, "placements")?;
     let (unmatched, rest) = items(rest, "unmatched")?;
-    let (named, rest) = clusters::lists(rest)?;
+    let (named, rest) = clusters::take_lists(rest)?;
     let lists = SharedLists::default();
     let named = named.into_iter().map(|(name, list)| (name, lists.share_placed(&list))).collect();
     let mut plan = Plan { versions, ..Plan::default() };
-    let pieces: Option<Vec<Vec<Placement>>> =
-        placements.par_iter().map(|piece| rows(piece, &named, &lists)).collect();
-    plan.placements = pieces?.into_iter().flatten().collect();
-    for piece in unmatched {
-        plan.unmatched.extend(shaped::<Vec<ObjectRef>>(first_document(piece.as_bytes()).ok()?).ok()?);
+    let chunks: Option<Vec<Vec<Placement>>> =
+        placements.par_iter().map(|chunk| rows(chunk, &named, &lists)).collect();
+    plan.placements = chunks?.into_iter().flatten().collect();
+    for chunk in unmatched {
+        plan.unmatched.extend(deserialize::<Vec<ObjectRef>>(first_document(chunk.as_bytes()).ok()?).ok()?);
     }
     if !rest.is_empty() {
         let mut document = first_document(rest.as_bytes()).ok()?;
         let shared = document.as_object_mut().filter(|map| map.len() == 1)?.remove("shared")?;
-        plan.shared = shaped(shared).ok()?;
+        plan.shared = deserialize(shared).ok()?;
     }
     Some(plan)
 }
 
-/// The releases that decided, with which the text may begin, and what is left of it.
+/// Reads the releases of the control planes, with which the text may begin. Returns them and the rest of the text.
 fn versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let head = format!("{}:\n", write::VERSIONS);
     if !text.starts_with(&head) {
@@ -193,21 +193,22 @@ fn versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let lines = text.get(head.len()..)?.split_inclusive('\n').take_while(|line| line.starts_with(' '));
     let (block, rest) = text.split_at(head.len() + lines.map(str::len).sum::<usize>());
     let mut document = first_document(block.as_bytes()).ok()?;
-    Some((shaped(document.get_mut(write::VERSIONS)?.take()).ok()?, rest))
+    Some((deserialize(document.get_mut(write::VERSIONS)?.take()).ok()?, rest))
 }
 
-/// Reads some items of the list of placements.
+/// Reads a chunk of the list of placements.
 fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists) -> Option<Vec<Placement>> {
-    let read = |text: &str| -> Option<Vec<Placement>> { shaped(first_document(text.as_bytes()).ok()?).ok() };
-    let Some((left, clusters)) = clusters::take(text) else { return read(text) };
-    let mut rows = read(&left)?;
+    let read =
+        |text: &str| -> Option<Vec<Placement>> { deserialize(first_document(text.as_bytes()).ok()?).ok() };
+    let Some((rest, clusters)) = clusters::take_clusters(text) else { return read(text) };
+    let mut rows = read(&rest)?;
     if rows.len() != clusters.len() {
         return None;
     }
     for (row, clusters) in rows.iter_mut().zip(clusters) {
         row.clusters = match clusters {
-            // What stood there otherwise than in lines of ours is read already.
-            Clusters::Elsewhere => continue,
+            // The rest of the text has the clusters of this row, in another format.
+            Clusters::InRest => continue,
             Clusters::Listed(list) => lists.share_placed(&list.into()),
             Clusters::Named(name) => named.get(name)?.clone(),
         };
@@ -215,7 +216,7 @@ fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists)
     Some(rows)
 }
 
-/// Cuts the list below `key`, with which the text begins, into pieces of whole items; and what is left
+/// Splits the list below `key`, with which the text begins, into chunks of whole items. Returns them and the rest
 /// of the text.
 fn items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
     let rest = text.strip_prefix(key)?.strip_prefix(':')?;
@@ -223,11 +224,11 @@ fn items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
         return Some((Vec::new(), rest));
     }
     let text = rest.strip_prefix('\n')?;
-    let (mut pieces, mut start, mut at, mut lines) = (Vec::new(), 0, 0, 0);
+    let (mut chunks, mut start, mut at, mut lines) = (Vec::new(), 0, 0, 0);
     for line in text.split_inclusive('\n') {
         match line.as_bytes().first() {
-            Some(b'-') if lines >= PIECE => {
-                pieces.push(&text[start..at]);
+            Some(b'-') if lines >= CHUNK_LINES => {
+                chunks.push(&text[start..at]);
                 (start, lines) = (at, 0);
             }
             Some(b'-' | b' ') => {}
@@ -236,8 +237,8 @@ fn items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
         at += line.len();
         lines += 1;
     }
-    pieces.push(&text[start..at]);
-    Some((pieces, &text[at..]))
+    chunks.push(&text[start..at]);
+    Some((chunks, &text[at..]))
 }
 
 #[cfg(test)]
@@ -265,16 +266,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_in_pieces() {
+    fn what_is_written_is_read_in_chunks() {
         for plan in [Plan::default(), plan(1, false), plan(3, true), plan(4000, true)] {
             let text = write(&plan);
-            assert_eq!(in_pieces(&text).as_ref(), Some(&plan));
+            assert_eq!(in_chunks(&text).as_ref(), Some(&plan));
             assert_eq!(read_own(text.as_bytes()).unwrap(), plan);
         }
     }
 
-    /// A plan of rows that all have `clusters` clusters, every third other replicas than the rest.
-    fn alike(rows: usize, clusters: usize) -> Plan {
+    /// Returns a plan whose rows all have `clusters` clusters. Every third row has other replicas.
+    fn similar_rows(rows: usize, clusters: usize) -> Plan {
         let mut plan = plan(rows, true);
         for (at, row) in plan.placements.iter_mut().enumerate() {
             let placed = |number: usize| Placed {
@@ -287,28 +288,28 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_say_the_same_share_one_list() {
-        let plan = alike(100, 50);
+    fn rows_with_equal_clusters_share_one_list() {
+        let plan = similar_rows(100, 50);
         let text = write(&plan);
         assert_eq!(text.matches("name: m007\n").count(), 2, "one list for each number of replicas");
-        let read = in_pieces(&text).unwrap();
+        let read = in_chunks(&text).unwrap();
         assert_eq!((&read, write(&read)), (&plan, text.clone()));
         let rows = &read.placements;
         assert!(rows[1].clusters.is_shared_with(&rows[2].clusters) && rows[1].clusters != rows[3].clusters);
-        // An edit by hand takes the long way, to the same plan.
+        // A plan that was edited by hand is read as plain YAML, with the same result.
         let commented = text.replace("placements:\n", "# by hand\nplacements:\n");
-        assert!(in_pieces(&commented).is_none());
+        assert!(in_chunks(&commented).is_none());
         let read = read_own(commented.as_bytes()).unwrap();
         assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
-        // One row alone, and rows of few clusters, are written in full.
-        for plan in [alike(1, 50), alike(100, 7)] {
+        // A list that only one row has, and short lists, are written in the rows.
+        for plan in [similar_rows(1, 50), similar_rows(100, 7)] {
             assert!(!write(&plan).contains(CLUSTER_LISTS));
         }
     }
 
     #[test]
-    fn a_list_that_is_missing_is_told() {
-        let plan = write(&alike(3, 50));
+    fn a_missing_list_is_an_error() {
+        let plan = write(&similar_rows(3, 50));
         let (rows, _) = plan.split_once("clusterLists:").unwrap();
         let Err(Error::Shape { path, message }) = read_own(rows.as_bytes()) else { panic!("it was read") };
         assert_eq!(path, "placements[1].clusters");
@@ -316,13 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn in_full_every_row_has_its_clusters() {
-        let plan = alike(100, 50);
+    fn rows_have_their_clusters_if_written_in_full() {
+        let plan = similar_rows(100, 50);
         let mut text = Vec::new();
         write_in_full(&plan, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(!text.contains(CLUSTER_LISTS));
-        let read = in_pieces(&text).unwrap();
+        let read = in_chunks(&text).unwrap();
         assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
         let json = rows_of_json(&serde_json::to_string(&plan).unwrap(), false).unwrap();
         assert!(json == plan && json.placements[1].clusters.is_shared_with(&json.placements[2].clusters));
@@ -335,15 +336,15 @@ mod tests {
         assert_eq!(read(json.as_bytes()).unwrap(), plan);
         let written = write(&plan);
         let commented = written.replace("placements:\n", "# by hand\nplacements:\n");
-        assert!(in_pieces(&commented).is_none());
+        assert!(in_chunks(&commented).is_none());
         assert_eq!(read_own(commented.as_bytes()).unwrap(), plan);
-        assert!(in_pieces(&written.replace("  dialect", "dialect")).is_none());
+        assert!(in_chunks(&written.replace("  dialect", "dialect")).is_none());
     }
 
     #[test]
-    fn a_plan_that_is_none_is_told() {
-        assert!(matches!(read(b"kind: Pod"), Err(Error::NoPlan)));
-        assert!(matches!(read_own(b"placements: []"), Err(Error::NoPlan)));
+    fn other_documents_are_refused() {
+        assert!(matches!(read(b"kind: Pod"), Err(Error::NotAPlan)));
+        assert!(matches!(read_own(b"placements: []"), Err(Error::NotAPlan)));
         assert!(matches!(read(b"placements: 3"), Err(Error::Shape { .. })));
         assert!(matches!(read(b"placements: ["), Err(Error::Yaml(_))));
     }

@@ -1,8 +1,9 @@
-//! A snapshot of a control plane: its inventory with the status that it has now, and what it remembers of
-//! placements as the memory of a plan.
+//! A snapshot of a control plane: its inventory with the current status, and a plan with the placements that the
+//! control plane has recorded.
 //!
-//! Facts: what the API server keeps about an object (`managedFields`, `resourceVersion`, …) is left out, so that two
-//! snapshots of the same state are the same.
+//! Facts: metadata that the API server maintains (`managedFields`, `resourceVersion`, …) is left out, so that two
+//! snapshots of the same state are equal. The plan names the release of each control plane whose installation is
+//! among the objects.
 
 use std::collections::BTreeMap;
 
@@ -21,99 +22,107 @@ use crate::previous;
 /// The name of the file that describes a snapshot.
 pub const DESCRIPTION: &str = "snapshot.yaml";
 
-/// The name of the file with what is remembered.
+/// The name of the file with the recorded placements.
 pub const PLACEMENTS: &str = "placements.yaml";
 
-/// Fields of metadata that the API server keeps for itself.
+/// Fields of `metadata` that the API server maintains.
 const SERVER_FIELDS: [&str; 5] = ["managedFields", "resourceVersion", "uid", "selfLink", "generation"];
 
-/// The annotation in which `kubectl apply` remembers what it sent.
+/// The annotation in which `kubectl apply` stores the applied configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A snapshot.
+/// A snapshot of one or more control planes.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Its files by path, the description included.
+    /// The files by path, including the description.
     pub files: BTreeMap<String, String>,
-    /// What it holds.
+    /// The description of the contents.
     pub description: Description,
 }
 
-/// What a snapshot holds.
+/// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Description {
     api_version: &'static str,
     kind: &'static str,
-    /// When it was taken, where that is known.
+    /// The time at which the snapshot was taken, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken: Option<Timestamp>,
-    /// What it was taken from.
+    /// The files or servers from which it was taken.
     pub sources: Vec<String>,
-    /// By control plane.
-    pub control_planes: BTreeMap<&'static str, Counts>,
-    /// The SHA-256 of all other files: of each its path, its length and its text.
+    /// The content, by control plane.
+    pub control_planes: BTreeMap<&'static str, Contents>,
+    /// The SHA-256 over the path, the length and the text of every other file.
     pub digest: String,
 }
 
-/// What there is of a control plane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Its member clusters.
+/// The content of a snapshot for one control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// The number of member clusters.
     pub clusters: usize,
-    /// The placements that it remembers.
+    /// The number of recorded placements.
     pub placements: usize,
+    /// The release that runs, where the dump says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What the dump says of the release, where that is not a release that federate knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_version: Option<String>,
 }
 
-/// Why no snapshot can be taken.
+/// The reason why a snapshot cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An object of a control plane that has not the form of its kind.
-    #[error("the memory of {control_plane} cannot be read: {why}")]
+    /// An object does not match the schema of its kind.
+    #[error("the placements that {control_plane} has recorded cannot be read: {why}")]
     Unreadable {
         /// The control plane.
         control_plane: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A cluster that cannot have a file.
+    /// The name of a cluster cannot be the name of a file.
     #[error("{cluster} ({origin}): {why}")]
     Name {
         /// The inventory object.
         cluster: String,
-        /// Where it was read.
+        /// The location of the object in its source file.
         origin: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// A cluster that is there twice.
-    #[error("{cluster} is there twice, in {first} and {second}: pass the dumps of one moment only")]
-    Twice {
+    /// Two objects describe the same cluster.
+    #[error(
+        "{cluster} exists twice, in {first} and {second}: pass dumps that were taken at the same time only"
+    )]
+    Duplicate {
         /// The inventory object.
         cluster: String,
-        /// Where it was read first.
+        /// The location of the first object.
         first: String,
-        /// Where it was read again.
+        /// The location of the second object.
         second: String,
     },
-    /// Nothing that a control plane keeps.
-    #[error("there is no inventory object and no binding of a control plane in {0}")]
-    Nothing(String),
+    /// There are no objects of control planes.
+    #[error("{0} contains neither an inventory object nor a binding of a control plane")]
+    Empty(String),
 }
 
-/// Takes a snapshot of the objects of control planes.
+/// Takes a snapshot of the given objects of control planes.
 pub fn snapshot(
     dialects: Dialects,
     objects: &[Object],
     sources: Vec<String>,
     taken: Option<Timestamp>,
 ) -> Result<Snapshot, Error> {
-    let mut control_planes: BTreeMap<&'static str, Counts> = BTreeMap::new();
+    let mut control_planes: BTreeMap<&'static str, Contents> = BTreeMap::new();
     let mut files = BTreeMap::new();
     for (dialect, object, path) in inventory(dialects, objects)? {
         control_planes.entry(dialect).or_default().clusters += 1;
-        files.insert(path, text(&bare(object)));
+        files.insert(path, text(&without_server_fields(object)));
     }
     let mut plan = Plan::default();
     for dialect in dialects.iter() {
@@ -126,7 +135,17 @@ pub fn snapshot(
         plan.shared.extend(memory.shared);
     }
     if control_planes.is_empty() {
-        return Err(Error::Nothing(sources.join(", ")));
+        return Err(Error::Empty(sources.join(", ")));
+    }
+    for (dialect, contents) in &mut control_planes {
+        match dialects.get(dialect).and_then(|dialect| dialect.installed(objects)) {
+            Some(Ok(release)) => {
+                plan.versions.insert((*dialect).to_owned(), release.to_string());
+                contents.version = Some(release.to_string());
+            }
+            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
+            None => {}
+        }
     }
     plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
     files.insert(PLACEMENTS.to_owned(), previous::write(&plan));
@@ -143,7 +162,7 @@ pub fn snapshot(
     Ok(Snapshot { files, description })
 }
 
-/// The inventory objects, each with its dialect and the path of its file.
+/// Returns the inventory objects, each with its dialect and the path of its file in the snapshot.
 fn inventory(dialects: Dialects, objects: &[Object]) -> Result<Vec<(&'static str, &Object, String)>, Error> {
     let mut found: Vec<(&'static str, &Object, String)> = Vec::new();
     let mut first: BTreeMap<String, &Object> = BTreeMap::new();
@@ -160,15 +179,15 @@ fn inventory(dialects: Dialects, objects: &[Object]) -> Result<Vec<(&'static str
         let path = format!("clusters/{dialect}/{}.yaml", object.id.name);
         if let Some(first) = first.insert(path.clone(), object) {
             let first = first.origin.to_string();
-            return Err(Error::Twice { cluster, first, second: origin });
+            return Err(Error::Duplicate { cluster, first, second: origin });
         }
         found.push((dialect, object, path));
     }
     Ok(found)
 }
 
-/// An inventory object without what the API server keeps about it.
-fn bare(object: &Object) -> Value {
+/// An inventory object without the metadata that the API server maintains.
+fn without_server_fields(object: &Object) -> Value {
     let mut body = object.body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));

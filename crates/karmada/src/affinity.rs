@@ -1,6 +1,6 @@
 //! Which clusters a `clusterAffinity` selects; static weights and overrides use the same rule.
 //!
-//! Facts: releases differ in what `zone In` asks of a cluster in several zones.
+//! Facts: releases differ in how `zone In` matches a cluster in several zones.
 
 use super::api::{ClusterAffinity, FieldSelector};
 use super::version::{Behaviour, Zones};
@@ -8,14 +8,14 @@ use federate_kubernetes::Cluster;
 use federate_kubernetes::selector::Requirement;
 
 impl ClusterAffinity {
-    /// From now on it selects as it does in that release.
+    /// Makes it select as it does in a release.
     pub(super) fn read_as(&mut self, behaviour: &Behaviour) {
         if let Some(fields) = &mut self.field_selector {
             fields.zones = behaviour.zones;
         }
     }
 
-    /// Whether it selects the cluster. Without any part it selects all.
+    /// Whether it selects the cluster. An empty affinity selects every cluster.
     pub(super) fn matches(&self, cluster: &Cluster) -> bool {
         let name = cluster.name.as_ref();
         !self.exclude_clusters.iter().any(|n| n == name)

@@ -1,109 +1,19 @@
-//! Karmada's `Cluster` read into the neutral cluster, with the defaults its API server fills in.
+//! Reads Karmada's `Cluster` into the neutral cluster, with the defaults that its API server fills in.
 //!
 //! Facts: `spec.zone` becomes `spec.zones` when that is empty; without `spec.resourceModels` there
-//! are nine default grades; the first grade's minimum counts as 0. Of the conditions one is read: whether
-//! the list of served APIs is complete.
+//! are nine default grades; the first grade's minimum counts as 0. One condition is
+//! read: whether the list of served APIs is complete.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, Object, Taint};
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    #[serde(deserialize_with = "null_default")]
-    provider: String,
-    #[serde(deserialize_with = "null_default")]
-    region: String,
-    #[serde(deserialize_with = "null_default")]
-    zone: String,
-    #[serde(deserialize_with = "null_default")]
-    zones: Vec<String>,
-    #[serde(deserialize_with = "null_default")]
-    taints: Vec<SpecTaint>,
-    #[serde(deserialize_with = "null_default")]
-    resource_models: Vec<Model>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SpecTaint {
-    key: String,
-    #[serde(deserialize_with = "null_default")]
-    value: String,
-    effect: String,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Model {
-    grade: u64,
-    #[serde(deserialize_with = "null_default")]
-    ranges: Vec<Range>,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Range {
-    name: String,
-    min: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    #[serde(deserialize_with = "null_default")]
-    api_enablements: Vec<ApiEnablement>,
-    resource_summary: Option<Summary>,
-    #[serde(deserialize_with = "null_default")]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: Value,
-    status: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ApiEnablement {
-    group_version: String,
-    #[serde(deserialize_with = "null_default")]
-    resources: Vec<ApiResource>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ApiResource {
-    kind: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Summary {
-    #[serde(deserialize_with = "null_default")]
-    allocatable: BTreeMap<String, Value>,
-    #[serde(deserialize_with = "null_default")]
-    allocated: BTreeMap<String, Value>,
-    #[serde(deserialize_with = "null_default")]
-    allocating: BTreeMap<String, Value>,
-    #[serde(deserialize_with = "null_default")]
-    allocatable_modelings: Vec<Modeling>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Modeling {
-    grade: u64,
-    count: i64,
-}
+use super::api::{
+    ApiEnablement, ClusterSpec, ClusterStatus, Modeling, ResourceModel, ResourceRange, ResourceSummary,
+};
 
 /// A grade of nodes.
 #[derive(Clone, Debug)]
@@ -115,16 +25,16 @@ pub(super) struct Grade {
 
 /// The grades of a `Cluster`, in ascending order.
 pub(super) fn grades(object: &Object) -> Vec<Grade> {
-    let spec: Spec = part(object, "spec").unwrap_or_default();
+    let spec: ClusterSpec = part(object, "spec").unwrap_or_default();
     let models = graded(spec.resource_models).into_iter();
     models.map(|model| Grade { grade: model.grade, minimum: minimum(&model) }).collect()
 }
 
 /// Reads a `Cluster`; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
 pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
-    let spec: Spec = part(object, "spec")?;
+    let spec: ClusterSpec = part(object, "spec")?;
     let reported = object.at(&["status"]).is_some_and(|s| !s.is_null());
-    let status: Status = part(object, "status")?;
+    let status: ClusterStatus = part(object, "status")?;
     let zones = if spec.zones.is_empty() && !spec.zone.is_empty() { vec![spec.zone] } else { spec.zones };
     let models = graded(spec.resource_models);
     Ok(Cluster {
@@ -164,7 +74,7 @@ fn served(enablements: Vec<ApiEnablement>) -> Apis {
     )
 }
 
-fn capacity(summary: Summary, models: &[Model]) -> Capacity {
+fn capacity(summary: ResourceSummary, models: &[ResourceModel]) -> Capacity {
     let read = |map: BTreeMap<String, Value>| -> BTreeMap<String, Quantity> {
         map.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
@@ -181,8 +91,8 @@ fn capacity(summary: Summary, models: &[Model]) -> Capacity {
     Capacity { allocatable, available, shapes, ..Capacity::default() }
 }
 
-/// The nodes each grade stands for: `count` nodes with the grade's minimum of everything; there may be none.
-fn shapes(models: &[Model], counts: &[Modeling]) -> Vec<NodeShape> {
+/// The nodes of each grade: `count` nodes with the grade's minimum of every resource.
+fn shapes(models: &[ResourceModel], counts: &[Modeling]) -> Vec<NodeShape> {
     let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count.max(0));
     models
         .iter()
@@ -195,13 +105,13 @@ fn shapes(models: &[Model], counts: &[Modeling]) -> Vec<NodeShape> {
         .collect()
 }
 
-fn minimum(model: &Model) -> BTreeMap<String, Quantity> {
+fn minimum(model: &ResourceModel) -> BTreeMap<String, Quantity> {
     let ranges = model.ranges.iter();
     ranges.filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?))).collect()
 }
 
 /// The grades in ascending order, the first with minimum 0; the nine default grades if none is given.
-fn graded(mut models: Vec<Model>) -> Vec<Model> {
+fn graded(mut models: Vec<ResourceModel>) -> Vec<ResourceModel> {
     if models.is_empty() {
         return default_models();
     }
@@ -214,7 +124,7 @@ fn graded(mut models: Vec<Model>) -> Vec<Model> {
     models
 }
 
-fn default_models() -> Vec<Model> {
+fn default_models() -> Vec<ResourceModel> {
     const GRADES: [(u64, &str, &str); 9] = [
         (0, "0", "0"),
         (1, "1", "4Gi"),
@@ -226,8 +136,11 @@ fn default_models() -> Vec<Model> {
         (7, "64", "512Gi"),
         (8, "128", "1024Gi"),
     ];
-    let range = |name: &str, min: &str| Range { name: name.to_owned(), min: Value::from(min) };
+    let range = |name: &str, min: &str| ResourceRange { name: name.to_owned(), min: Value::from(min) };
     GRADES
-        .map(|(grade, cpu, memory)| Model { grade, ranges: vec![range("cpu", cpu), range("memory", memory)] })
+        .map(|(grade, cpu, memory)| ResourceModel {
+            grade,
+            ranges: vec![range("cpu", cpu), range("memory", memory)],
+        })
         .to_vec()
 }

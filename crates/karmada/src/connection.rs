@@ -1,13 +1,13 @@
 //! How Karmada reaches a member cluster.
 //!
 //! Facts: the Secret that `spec.secretRef` names has a `token` and, unless
-//! `spec.insecureSkipTLSVerification` is set, must have a `caBundle`. Whoever acts as somebody else does so by
+//! `spec.insecureSkipTLSVerification` is set, must have a `caBundle`. Impersonation uses
 //! the `token` of `spec.impersonatorSecretRef`. Clusters in `Pull` mode register without a Secret, as a rule.
 
 use federate_kubernetes::Object;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
-/// Reads a `Cluster`, or says what it lacks.
+/// Reads the connection of a `Cluster`, or says what is missing.
 pub(super) fn read(object: &Object) -> Result<Connection, String> {
     let endpoint = object.text(&["spec", "apiEndpoint"]);
     if endpoint.is_empty() {

@@ -1,25 +1,18 @@
-//! One template's decision: its policy, whether it is scheduled (again), where to, and what must be
-//! remembered of it.
-
-use serde_json::Value;
+//! The decision about one template: its policy, whether it is scheduled (again), its clusters, and the
+//! memory that the next run needs.
 
 use super::interpreter::Failed;
 use super::matching::{self, Policy, propagates_everywhere};
+use super::memory::SchedulerMemory;
 use super::schedule::{self, Applied, Failure, Reason, Scheduled, Scheduler, Strategy, Subject, Trace};
 use super::version::Deleting;
 use super::workload::Workload;
 use super::{Karmadas, NAME, defaults};
-use federate_dialect::{Decided, Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_dialect::{Decided, Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
 /// The only scheduler that is reproduced.
 const SCHEDULER: &str = "default-scheduler";
-
-/// The keys of a placement's memory.
-pub(super) const AFFINITY: &str = "affinity";
-pub(super) const APPLIED: &str = "appliedPlacement";
-pub(super) const RESCHEDULE: &str = "reschedule";
-pub(super) const EVICTING: &str = "evicting";
 
 /// Decides about one template.
 pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previous) -> Decided {
@@ -28,7 +21,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
         Some(_) => None,
         None => plane.policies.matches(template).first().map(|m| m.policy),
     };
-    if propagates_everywhere(template) && (plane.standing || winner.is_some()) {
+    if propagates_everywhere(template) && (plane.implicit || winner.is_some()) {
         decided.placements.push(everywhere(plane, template, winner));
         return decided;
     }
@@ -40,7 +33,7 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     let decision = match Decision::new(plane, template, policy, previous.of(&template.id)) {
         Ok(decision) => decision,
         Err(failed) => {
-            // It stays where it is.
+            // The previous placement is kept.
             decided.placements.extend(previous.of(&template.id).cloned());
             decided.findings.push(uninterpreted(template, &failed));
             return decided;
@@ -58,14 +51,14 @@ pub(super) fn decide(plane: &Karmadas<'_>, template: &Object, previous: &Previou
     decided
 }
 
-/// A template whose replicas no script could tell.
+/// The finding for a template whose interpreter script fails.
 fn uninterpreted(template: &Object, failed: &Failed) -> Finding {
     failed
-        .finding(Severity::Error, "interpreter-failed", &template.id, "is not placed anew")
-        .help("the control plane would try again for ever: change the script, or the object")
+        .finding(Severity::Error, "interpreter-failed", &template.id, "is not scheduled")
+        .help("the control plane retries without end: change the script or the object")
 }
 
-/// A workload without replicas is given to no cluster where replicas are divided.
+/// The finding for a workload with 0 replicas, which a policy that divides replicas places nowhere.
 fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     let nowhere = placement.clusters.is_empty() && placement.unschedulable.is_none();
     let none = template.at(&["spec", "replicas"]).is_some_and(|replicas| *replicas == 0);
@@ -80,7 +73,7 @@ fn no_replicas(template: &Object, placement: &Placement) -> Option<Finding> {
     })
 }
 
-/// A field that Karmada leaves out of what it sends, which a user may count on.
+/// The finding for a field that Karmada does not send and that a user may rely on.
 fn never_sent(template: &Object) -> Option<Finding> {
     let field = template.at(&["spec", "ttlSecondsAfterFinished"]).filter(|_| template.id.kind == "Job")?;
     let message = format!(
@@ -92,10 +85,10 @@ fn never_sent(template: &Object) -> Option<Finding> {
     Some(finding.help("an OverridePolicy cannot add it either; delete finished Jobs by other means"))
 }
 
-/// A Namespace goes to all clusters, whatever policy it may have besides.
+/// The placement of a Namespace: all clusters, whatever policy selects it.
 fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_>>) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), policy.map(|p| p.object.id.clone()));
-    placement.standing = policy.is_none();
+    placement.implicit = policy.is_none();
     placement.clusters = plane
         .clusters
         .iter()
@@ -105,7 +98,7 @@ fn everywhere(plane: &Karmadas<'_>, template: &Object, policy: Option<&Policy<'_
     placement
 }
 
-/// A policy waits for the overrides that it says it depends on, and so do its templates.
+/// The finding for a policy whose `dependentOverrides` are missing: its templates are not placed.
 fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object) -> Option<Finding> {
     let namespace = policy.object.id.namespace.as_deref();
     let missing: Vec<&str> = policy
@@ -132,7 +125,7 @@ fn missing_override(plane: &Karmadas<'_>, policy: &Policy<'_>, template: &Object
     Some(finding)
 }
 
-/// A strategy that weighs free resources needs to know them.
+/// The finding for a strategy that divides by free resources over clusters that report none.
 pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
     let placement = &policy.spec.placement;
     let strategy = Strategy::of(placement.replica_scheduling.as_ref());
@@ -150,7 +143,7 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
         return None;
     }
     let shown = federate_kubernetes::finding::list(&unknown, 5);
-    let message = format!("replicas are divided by free resources, and nothing is known of those of {shown}");
+    let message = format!("replicas are divided by free resources, which are not known for {shown}");
     Some(
         Finding::warning("unknown-capacity", policy.object, message)
             .at("/spec/placement/replicaScheduling")
@@ -158,13 +151,13 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
     )
 }
 
-/// Everything that one decision looks at.
+/// The inputs of one decision.
 pub(super) struct Decision<'d, 'a> {
     plane: &'d Karmadas<'a>,
     template: &'d Object,
     pub(super) policy: &'d Policy<'a>,
     previous: Option<&'d Placement>,
-    memory: Memory,
+    memory: SchedulerMemory,
     pub(super) workload: Workload,
     /// Why the interpreter fails, if it does.
     unread: Option<String>,
@@ -185,11 +178,9 @@ impl<'d, 'a> Decision<'d, 'a> {
         policy: &'d Policy<'a>,
         previous: Option<&'d Placement>,
     ) -> Result<Self, Failed> {
-        let memory = previous.map(|p| p.memory.clone()).unwrap_or_default();
+        let memory = previous.map(|p| SchedulerMemory::of(&p.memory)).unwrap_or_default();
         let index = |name: &str| schedule::index_of(plane.clusters, name);
         let held = previous.map_or(&[][..], |p| &p.clusters);
-        let evicting = memory.get(EVICTING).and_then(Value::as_array);
-        let asked = memory.get(RESCHEDULE).and_then(Value::as_bool).unwrap_or(false);
         let read = plane.interpreter.workload(template)?;
         let unread = read.as_ref().err().cloned();
         Ok(Self {
@@ -205,8 +196,9 @@ impl<'d, 'a> Decision<'d, 'a> {
                 .filter(|p| index(&p.name).is_none())
                 .map(|p| (p.name.clone(), p.replicas.unwrap_or(0)))
                 .collect(),
-            evicting: evicting.into_iter().flatten().filter_map(|v| index(v.as_str()?)).collect(),
-            fresh: previous.is_some() && (asked || plane.rebalancers.ask(&template.id, &memory)),
+            evicting: memory.evicting.iter().filter_map(|name| index(name)).collect(),
+            fresh: previous.is_some()
+                && (memory.reschedule || plane.rebalancers.requested(&template.id, &memory.rebalanced)),
             previous,
             memory,
         })
@@ -222,7 +214,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             previous: &self.held,
             departed: &self.departed,
             evicting: &self.evicting,
-            affinity: self.affinity(),
+            affinity: self.memory.affinity.as_deref(),
             fresh: self.fresh,
             descending: ties_descend(self.template),
         }
@@ -233,14 +225,10 @@ impl<'d, 'a> Decision<'d, 'a> {
         Scheduler { behaviour, clusters, estimator }
     }
 
-    fn affinity(&self) -> Option<&str> {
-        self.memory.get(AFFINITY).and_then(Value::as_str)
-    }
-
-    /// Schedules if anything triggers it; otherwise the previous placement stands.
+    /// Schedules if anything triggers it; otherwise keeps the previous placement.
     pub(super) fn place(&self, trace: &mut Trace) -> Placement {
         let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
-        row.memory.clone_from(&self.memory);
+        let mut memory = self.memory.clone();
         row.clusters = self.carried_over();
         let other =
             self.policy.spec.scheduler_name.as_deref().filter(|name| !name.is_empty() && *name != SCHEDULER);
@@ -254,19 +242,20 @@ impl<'d, 'a> Decision<'d, 'a> {
             trace.step(|| format!("scheduled: {why}"));
             let (placement, screen) = (&self.policy.spec.placement, self.policy.screen(self.plane.clusters));
             match self.scheduler().schedule(&self.subject(), placement, screen, trace) {
-                Ok(scheduled) => self.accept(&mut row, scheduled),
-                Err(failure) => self.keep(&mut row, &failure),
+                Ok(scheduled) => self.accept(&mut row, &mut memory, scheduled),
+                Err(failure) => self.keep(&mut row, &mut memory, &failure),
             }
         } else {
-            trace.step(|| "not scheduled again: nothing that would trigger it has changed".to_owned());
-            // What the last scheduling said of it stands, too.
+            trace.step(|| "not scheduled again: nothing has changed that triggers it".to_owned());
+            // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
+        row.memory = memory.into_memory();
         row.suspended = self.suspended(&row);
         row
     }
 
-    /// The previous clusters; workloads have a number of replicas on each, others have none.
+    /// The previous clusters, with a number of replicas on each for workloads only.
     fn carried_over(&self) -> PlacedClusters {
         let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
@@ -279,12 +268,12 @@ impl<'d, 'a> Decision<'d, 'a> {
 
     fn trigger(&self) -> Option<&'static str> {
         let Some(previous) = self.previous else { return Some("it has not been placed before") };
-        let before =
-            self.memory.get(APPLIED).and_then(|value| defaults::placement(value, &self.plane.behaviour));
+        let before = self.memory.applied_placement.as_ref();
+        let before = before.and_then(|value| defaults::placement(value, &self.plane.behaviour));
         let replicas: Vec<i64> = previous.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = Applied {
             placement: before.as_ref(),
-            affinity: self.affinity(),
+            affinity: self.memory.affinity.as_deref(),
             replicas: &replicas,
             reschedule: self.fresh,
             on_deleting_cluster: self.plane.behaviour.deleting == Deleting::Never
@@ -294,15 +283,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         schedule::changed(&applied, &self.policy.spec.placement, workload.replicas, workload.is_workload())
     }
 
-    fn accept(&self, row: &mut Placement, scheduled: Scheduled) {
+    fn accept(&self, row: &mut Placement, memory: &mut SchedulerMemory, scheduled: Scheduled) {
         row.clusters = self.named(&scheduled.clusters);
-        // A policy that has no groups any more leaves the one that was taken last.
-        if let Some(name) = scheduled.affinity {
-            row.memory.insert(AFFINITY.to_owned(), Value::from(name));
+        // A policy without groups keeps the name of the group that was used last.
+        memory.affinity = scheduled.affinity.or(memory.affinity.take());
+        memory.reschedule = false;
+        if let Some(names) = self.plane.rebalancers.of(&row.object) {
+            memory.rebalanced = names.iter().copied().map(str::to_owned).collect();
         }
-        row.memory.shift_remove(RESCHEDULE);
-        self.plane.rebalancers.obeyed(&row.object, &mut row.memory);
-        self.remember_placement(row);
+        memory.applied_placement = Some(self.policy.applied().clone());
     }
 
     /// The clusters with their names; only in old releases may some of them have left the inventory.
@@ -316,19 +305,15 @@ impl<'d, 'a> Decision<'d, 'a> {
         self.plane.lists.share_placed(&clusters.iter().map(placed).collect())
     }
 
-    fn keep(&self, row: &mut Placement, failure: &Failure) {
+    fn keep(&self, row: &mut Placement, memory: &mut SchedulerMemory, failure: &Failure) {
         if failure.reason == Reason::NoClusterFit {
             row.clusters = PlacedClusters::default();
-            self.remember_placement(row);
+            memory.applied_placement = Some(self.policy.applied().clone());
         }
         row.unschedulable = Some(Unschedulable {
             reason: failure.reason.name().to_owned(),
             message: failure.message.clone(),
         });
-    }
-
-    fn remember_placement(&self, row: &mut Placement) {
-        row.memory.insert(APPLIED.to_owned(), self.policy.applied().clone());
     }
 
     fn suspended(&self, row: &Placement) -> Vec<federate_kubernetes::ClusterName> {
@@ -340,7 +325,7 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 }
 
-/// Equal shares go to later names first when the FNV-1a hash of the template's uid is odd.
+/// Whether equal shares go to later names first: when the FNV-1a hash of the template's uid is odd.
 pub(super) fn ties_descend(template: &Object) -> bool {
     let uid = template.text(&["metadata", "uid"]);
     let hash = uid.bytes().fold(2_166_136_261u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(16_777_619));

@@ -1,5 +1,5 @@
-//! The defaults that Karmada's API server and admission fill into policies, and what a release does not see
-//! of them.
+//! The defaults that Karmada's API server and admission fill into policies, and the fields that a release
+//! ignores.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result
     Ok(spec)
 }
 
-/// A placement as it was remembered, with its defaults; `None` when it cannot be read.
+/// A remembered placement with its defaults; `None` when it cannot be read.
 pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placement> {
     let mut placement: Placement = serde_json::from_value(value.clone()).ok()?;
     fill(&mut placement, behaviour);
@@ -39,7 +39,7 @@ pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placemen
     Some(placement)
 }
 
-/// In old releases conditions are tolerated for five minutes unless the policy says otherwise.
+/// Adds the tolerations of old releases: five minutes for each condition that the policy does not name.
 fn tolerate(placement: &mut Placement, behaviour: &Behaviour) {
     if behaviour.tolerations == Tolerations::AsWritten {
         return;

@@ -1,7 +1,7 @@
-//! Which other objects a template needs where it runs.
+//! The other objects that a template refers to.
 //!
-//! Facts: references of pods, in every kind that holds pod templates; TLS Secrets of an Ingress; what
-//! a `ServiceImport` derives. They are not followed further, and only within the namespace.
+//! Facts: references of pods, in every kind that holds pod templates; TLS Secrets of an Ingress; and what
+//! a `ServiceImport` derives. References of references are not followed, nor those to other namespaces.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub(super) struct Dependency {
 }
 
 impl Dependency {
-    /// That of a `DependentObjectReference`.
+    /// Reads a `DependentObjectReference`.
     pub(super) fn of_reference(reference: &Value) -> Option<Self> {
         let text = |key: &str| reference.get(key).and_then(Value::as_str).map(str::to_owned);
         let target = match text("name") {
@@ -35,7 +35,7 @@ impl Dependency {
         Some(Self { api_version, kind, namespace: text("namespace"), target })
     }
 
-    /// The same as a `DependentObjectReference`.
+    /// Writes it as a `DependentObjectReference`.
     pub(super) fn to_reference(&self) -> Value {
         let mut reference =
             json!({"apiVersion": self.api_version, "kind": self.kind, "namespace": self.namespace});
@@ -56,7 +56,7 @@ pub(super) enum Target {
     Labels(LabelSelector),
 }
 
-/// Where the kinds that hold pod specs hold them. `*` stands for every item of a list or entry of a map.
+/// The paths of pod specs by kind. `*` stands for every item of a list or entry of a map.
 const POD_SPECS: [(&str, &str, &[&str]); 19] = [
     ("v1", "Pod", &["/spec"]),
     ("apps/v1", "Deployment", &["/spec/template/spec"]),
@@ -101,7 +101,7 @@ const POD_SPECS: [(&str, &str, &[&str]); 19] = [
     ("argoproj.io/v1alpha1", "Workflow", &["/spec"]),
 ];
 
-/// Everything the template needs, by kind and name.
+/// The references of a template, by kind and name.
 pub(super) fn dependencies(template: &Object, behaviour: &Behaviour) -> Vec<Dependency> {
     let Some(namespace) = template.id.namespace.as_deref() else { return Vec::new() };
     let id = &template.id;
@@ -131,7 +131,7 @@ pub(super) fn dependencies(template: &Object, behaviour: &Behaviour) -> Vec<Depe
     named(references, namespace)
 }
 
-/// Calls `visit` with every value at a path whose `*` stand for all items or entries.
+/// Calls `visit` with every value at a path in which `*` stands for all items or entries.
 fn each(value: &Value, path: &str, visit: &mut dyn FnMut(&Value)) {
     let Some((before, after)) = path.split_once("/*") else {
         if let Some(found) = value.pointer(path) {
@@ -146,7 +146,7 @@ fn each(value: &Value, path: &str, visit: &mut dyn FnMut(&Value)) {
     }
 }
 
-/// A `StatefulSet` makes the claims of its templates itself.
+/// Removes the claims that a `StatefulSet` creates itself.
 fn drop_own_claims(template: &Object, references: &mut References) {
     each(&template.body, "/spec/volumeClaimTemplates/*/metadata/name", &mut |name| {
         if let Some(name) = name.as_str() {
@@ -155,7 +155,7 @@ fn drop_own_claims(template: &Object, references: &mut References) {
     });
 }
 
-/// Secrets and the `ServiceAccount` that Flux objects name.
+/// The Secrets and the `ServiceAccount` that Flux objects name.
 fn flux(template: &Object, references: &mut References) {
     const SECRETS: [&[&str]; 6] = [
         &["spec", "secretRef", "name"],

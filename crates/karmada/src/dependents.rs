@@ -1,8 +1,9 @@
-//! `propagateDeps`: what a placed object refers to goes to the clusters it is on.
+//! `propagateDeps`: the objects that a placed object refers to go to its clusters.
 //!
-//! Facts: only references that exist in the referrer's namespace count; an object needed by several
-//! goes to the union of their clusters, after those its own policy chose; no replicas are decided. Where
-//! a `*.j2` template refers to other objects for other clusters, each goes where it is referred to.
+//! Facts: only references that exist in the referrer's namespace count; an object that several
+//! refer to goes to the union of their clusters and of those that its own policy chose; no replicas are
+//! decided. Where a `*.j2` template refers to other objects for other clusters, each goes only to the
+//! clusters where it is referred to.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,11 +12,11 @@ use super::{Karmadas, NAME};
 use federate_dialect::{Decided, Placed, Placement, Previous};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
-/// What an object receives from its referrers.
+/// The clusters and referrers of an object that others refer to.
 #[derive(Default)]
 struct Needed {
     by: BTreeSet<ObjectRef>,
-    /// A bit for each cluster that anything is placed on, in name order.
+    /// One bit per cluster that has any placement, in name order.
     on: Vec<u64>,
 }
 
@@ -28,7 +29,7 @@ impl Needed {
     }
 }
 
-/// Clusters as bits.
+/// A set of clusters as bits.
 fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c ClusterName>) -> Vec<u64> {
     let mut bits = vec![0; names.len().div_ceil(64)];
     for cluster in clusters {
@@ -61,7 +62,7 @@ pub(super) fn complete(plane: &Karmadas<'_>, decided: Vec<Decided>, previous: &P
     all
 }
 
-/// The clusters of all placements; lists that many placements share are looked at once.
+/// The clusters of all placements. A list that many placements share is read once.
 fn names(placements: &[Placement]) -> Vec<ClusterName> {
     let mut seen = HashSet::new();
     let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
@@ -111,7 +112,7 @@ fn needed(
     needed
 }
 
-/// What an object needed in the previous plan, where it is now.
+/// The references of an object in the previous plan, on its present clusters.
 fn as_before(
     plane: &Karmadas<'_>,
     referrer: &ObjectRef,
@@ -129,7 +130,7 @@ fn as_before(
     }
 }
 
-/// The templates that a reference means.
+/// The templates that a reference selects.
 fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Object> {
     let id = |name: &str| ObjectRef {
         api_version: dependency.api_version.to_string(),

@@ -1,8 +1,9 @@
-//! Why a template is where it is: the policy's victory, the filter that refused each cluster, scores,
-//! room and the arithmetic of the division.
+//! Explains a placement: why the policy wins, the filter that refused each cluster, scores, available
+//! replicas and the arithmetic of the division.
 
 use super::decide::Decision;
 use super::matching::{self, Match};
+use super::memory::SchedulerMemory;
 use super::schedule::Trace;
 use super::selector::Strength;
 use super::{Karmadas, NAME, RELEASES, manifest};
@@ -29,7 +30,7 @@ pub(super) fn explain(
     let decision = match Decision::new(plane, template, winner.policy, previous.of(&template.id)) {
         Ok(decision) => decision,
         Err(failed) => {
-            trace.step(|| format!("not placed anew: {}", failed.message));
+            trace.step(|| format!("not scheduled: {}", failed.message));
             return Some(uninterpreted(template, &matches, trace, placed));
         }
     };
@@ -53,10 +54,12 @@ pub(super) fn explain(
         placement,
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     })
 }
 
-/// A template whose replicas no script could tell.
+/// Explains a template whose interpreter script fails.
 fn uninterpreted(
     template: &Object,
     matches: &[Match<'_, '_>],
@@ -71,20 +74,21 @@ fn uninterpreted(
         placement: placed.cloned().unwrap_or_else(|| Placement::new(NAME, template.id.clone(), None)),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 
-/// Namespaces, and objects that others need.
+/// Explains Namespaces, and objects that others refer to.
 fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
-    let needed =
-        |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} needs it where it runs");
+    let needed = |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} refers to it");
     let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
     if policy.is_empty() {
         policy.push("a Namespace goes to every cluster without any policy".to_owned());
     }
     let row = |cluster: &federate_kubernetes::Cluster| {
         let chosen = placement.clusters.has(&cluster.name);
-        let why = if chosen { "goes along" } else { "not needed there" };
+        let why = if chosen { "needed there" } else { "not needed there" };
         ClusterVerdict {
             cluster: cluster.name.clone(),
             chosen,
@@ -102,10 +106,12 @@ fn without_policy(plane: &Karmadas<'_>, placement: &Placement) -> Explanation {
         placement: placement.clone(),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 
-/// What chance decides about an object that several need.
+/// The step that says what chance decides about an object that several refer to.
 fn resolved_by_chance(plane: &Karmadas<'_>, placement: &Placement) -> Option<String> {
     let last = placement.required_by.last().filter(|_| manifest::chance_resolves(plane, placement))?;
     Some(format!(
@@ -136,11 +142,12 @@ fn policy_words(matches: &[Match<'_, '_>]) -> Vec<String> {
 
 fn verdicts(plane: &Karmadas<'_>, decision: &Decision<'_, '_>, placement: &Placement) -> Vec<ClusterVerdict> {
     let room = decision.scheduler().room(&decision.workload);
-    let affinity = placement.memory.get("affinity").and_then(serde_json::Value::as_str);
+    let affinity = SchedulerMemory::of(&placement.memory).affinity;
     let subject = decision.subject();
     let policy = decision.policy;
     let screen = policy.screen(plane.clusters);
-    let refusals = decision.scheduler().refusals(&subject, &policy.spec.placement, screen, affinity);
+    let refusals =
+        decision.scheduler().refusals(&subject, &policy.spec.placement, screen, affinity.as_deref());
     let rows = plane.clusters.iter().zip(refusals).enumerate();
     rows.map(|(index, (cluster, refusal))| {
         let placed = placement.clusters.named(&cluster.name);

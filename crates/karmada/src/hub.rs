@@ -1,20 +1,21 @@
-//! What a Karmada control plane remembers: `ResourceBinding` and `ClusterResourceBinding`, read as the rows
-//! of a plan.
+//! Reads the memory of a Karmada control plane, its `ResourceBinding`s and `ClusterResourceBinding`s, as rows
+//! of a plan, and its release.
 //!
-//! Facts: a binding names its template in its spec; its own name means nothing. The placement that the last
-//! scheduling used stands in an annotation. A binding that is being deleted has lost its template. Clusters
-//! that are being emptied are barred as long as there is a task for them.
+//! Facts: a binding names its template in its spec; its own name has no meaning. An annotation holds the
+//! placement that the last scheduling used. The template of a binding that is being deleted is gone. A cluster
+//! with an eviction task is not a candidate until the task is done.
 
-use federate_dialect::{Placed, Placement, Unschedulable};
+use federate_dialect::{Placed, Placement, Release, Unschedulable};
 use federate_kubernetes::condition::{self, Condition};
+use federate_kubernetes::image::Image;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Object, ObjectRef};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::NAME;
-use crate::decide::{AFFINITY, APPLIED, EVICTING, RESCHEDULE};
+use crate::memory::SchedulerMemory;
+use crate::{NAME, RELEASES};
 
 /// The annotation with the placement that was scheduled last.
 pub(crate) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
@@ -74,8 +75,8 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-/// What the bindings of a control plane remember, as rows of a plan, sorted by object. Bindings that are being
-/// deleted, and those that only other bindings need, are left out.
+/// The bindings of a control plane as rows of a plan, sorted by object. Bindings that are being deleted, and those
+/// that exist only because other bindings refer to them, are left out.
 pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
     let bindings = objects.iter().filter(|o| {
         o.id.group() == "work.karmada.io"
@@ -112,23 +113,17 @@ fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = clusters.into_iter().collect();
     row.unschedulable = unschedulable(&status.conditions);
-    if !status.affinity.is_empty() {
-        row.memory.insert(AFFINITY.to_owned(), status.affinity.as_str().into());
-    }
-    if let Some(written) = binding.annotation(APPLIED_PLACEMENT).filter(|text| !text.is_empty()) {
-        // What cannot be read counts as unchanged.
-        let applied = serde_json::from_str(written).ok().or(spec.placement);
-        row.memory.insert(APPLIED.to_owned(), applied.unwrap_or_default());
-    }
-    let asked = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
-    if asked.is_some_and(|(asked, last)| asked > last) {
-        row.memory.insert(RESCHEDULE.to_owned(), true.into());
-    }
-    let evicting: Vec<Value> =
-        spec.graceful_eviction_tasks.into_iter().map(|task| task.from_cluster.into()).collect();
-    if !evicting.is_empty() {
-        row.memory.insert(EVICTING.to_owned(), evicting.into());
-    }
+    // A placement that cannot be read counts as unchanged.
+    let written = binding.annotation(APPLIED_PLACEMENT).filter(|text| !text.is_empty());
+    let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
+    let memory = SchedulerMemory {
+        affinity: Some(status.affinity.clone()).filter(|name| !name.is_empty()),
+        rebalanced: Vec::new(),
+        applied_placement: written.and_then(|text| serde_json::from_str(text).ok().or(spec.placement)),
+        reschedule: requested.is_some_and(|(requested, last)| requested > last),
+        evicting: spec.graceful_eviction_tasks.into_iter().map(|task| task.from_cluster).collect(),
+    };
+    row.memory = memory.into_memory();
     row
 }
 
@@ -151,4 +146,68 @@ fn policy(binding: &Object) -> Option<ObjectRef> {
 fn unschedulable(conditions: &[Condition]) -> Option<Unschedulable> {
     let scheduled = condition::find(conditions, "Scheduled").filter(|c| c.is_false())?;
     Some(Unschedulable { reason: scheduled.reason.clone(), message: scheduled.message.clone() })
+}
+
+/// The parts of an installation whose images say its release, the scheduler's first: it decides.
+const COMPONENTS: [(&str, &str); 2] =
+    [("karmada-scheduler", "karmadaScheduler"), ("karmada-controller-manager", "karmadaControllerManager")];
+
+/// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
+/// object of the operator. A tag that is not a known release is an error.
+pub(crate) fn installed(objects: &[Object]) -> Option<Result<Release, String>> {
+    let tags = COMPONENTS.iter().flat_map(|(image, component)| {
+        let running = objects.iter().flat_map(|object| image_tags(object, image));
+        let operated =
+            objects.iter().filter(|o| o.id.group() == "operator.karmada.io" && o.id.kind == "Karmada");
+        let operated =
+            operated.filter_map(|o| o.at(&["spec", "components", component, "imageTag"])?.as_str());
+        running.chain(operated.map(str::to_owned)).collect::<Vec<_>>()
+    });
+    let mut read = tags.map(|tag| RELEASES.read(&tag));
+    let first = read.next()?;
+    // A tag such as `latest` says less than another component's number.
+    Some(first.or_else(|unknown| read.find_map(Result::ok).ok_or(unknown)))
+}
+
+/// The tags of the images of that name that a Deployment, StatefulSet or Pod runs.
+fn image_tags(object: &Object, name: &str) -> Vec<String> {
+    let pod = match object.id.kind.as_str() {
+        "Deployment" | "StatefulSet" => object.at(&["spec", "template", "spec", "containers"]),
+        "Pod" => object.at(&["spec", "containers"]),
+        _ => None,
+    };
+    let images = pod.and_then(Value::as_array).into_iter().flatten().filter_map(|c| c.get("image")?.as_str());
+    let parsed = images.filter_map(Image::parse);
+    let named = parsed.filter(|image| image.repository.rsplit('/').next() == Some(name));
+    named.map(|image| image.tag).filter(|tag| !tag.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn deployment(image: &str) -> Object {
+        let body = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}});
+        Object::named("apps/v1", "Deployment", "karmada-system/d", body)
+    }
+
+    fn release(objects: &[Object]) -> Option<Result<String, String>> {
+        installed(objects).map(|found| found.map(|release| release.to_string()))
+    }
+
+    #[test]
+    fn the_installation_says_which_release_runs() {
+        let scheduler = deployment("docker.io/karmada/karmada-scheduler:v1.16.2");
+        let manager = deployment("registry.example.com:5000/mirror/karmada-controller-manager:v1.17.1");
+        let spec = json!({"spec": {"components": {"karmadaScheduler": {"imageTag": "v1.15.3"}}}});
+        let operated = Object::named("operator.karmada.io/v1alpha1", "Karmada", "karmada-system/k", spec);
+        assert_eq!(release(&[manager.clone(), scheduler]), Some(Ok("1.16.2".to_owned())));
+        assert_eq!(release(std::slice::from_ref(&manager)), Some(Ok("1.17.1".to_owned())));
+        assert_eq!(release(&[operated]), Some(Ok("1.15.3".to_owned())));
+        assert_eq!(release(&[deployment("nginx:1.16.2")]), None);
+        let latest = deployment("karmada/karmada-scheduler:latest");
+        assert_eq!(release(&[latest.clone(), manager]), Some(Ok("1.17.1".to_owned())));
+        assert!(release(&[latest]).unwrap().unwrap_err().contains("`latest`"));
+    }
 }

@@ -1,28 +1,52 @@
-//! From a live object to a template that Karmada takes over where it runs: the object itself, with the
-//! annotation that settles conflicts in its favour, and without what a Karmada before put on it.
+//! Turns a live object into a template that Karmada adopts: the object itself, with the annotation that
+//! resolves conflicts by overwriting, and without the labels and annotations of an earlier Karmada.
 //!
-//! Facts: an object that is there and not Karmada's is updated only if what is sent says
-//! `work.karmada.io/conflict-resolution: overwrite`; the template's own annotation goes before its policy's
-//! `conflictResolution`.
+//! Facts: Karmada updates an object that it does not manage only if the manifest has the annotation
+//! `work.karmada.io/conflict-resolution: overwrite`. The template's own annotation takes precedence over
+//! `conflictResolution` of its policy.
 
+use serde_json::Value;
+
+use super::NAME;
+use super::interpreter::Interpreter;
+use super::member::retain;
 use super::prune::{CONFLICT_RESOLUTION, STAMPED_ANNOTATIONS, STAMPED_LABELS};
+use super::version::Behaviour;
 use federate_dialect::clean;
 use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
 use federate_kubernetes::{Finding, Object};
+use federate_repo::{Repo, Role};
 
-/// How objects are taken in.
+/// The importer.
 pub(super) const IMPORTER: Importer = Importer {
     take: import,
     unnamed: Some(
-        "Karmada's policies select objects by themselves, and it takes over what runs wherever they place it",
+        "Karmada's policies select objects by themselves, and Karmada adopts what runs in the clusters that they choose",
     ),
     wraps: false,
     note: Some(
         "a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which",
     ),
+    retain: Some(retained),
 };
 
-/// Takes an object in.
+/// What Karmada sends in place of `known`, an object of the repo: the fields that a retention script or a built-in
+/// rule keeps are those of `live`.
+fn retained(repo: &Repo, known: &Object, live: &Object) -> Option<Value> {
+    let (behaviour, _) = Behaviour::chosen(repo, NAME);
+    let customizations = repo.claimed.iter().filter(|one| one.dialect == NAME && one.role == Role::Other);
+    let interpreter = Interpreter::with(customizations.map(|one| &one.object), None, behaviour);
+    match interpreter.retained(&known.body, &live.body, &live.id) {
+        Some(retained) => retained.ok(),
+        None => {
+            let mut body = known.body.clone();
+            retain::by_kind(&mut body, live, behaviour.service_accounts).ok()?;
+            Some(body)
+        }
+    }
+}
+
+/// Imports an object.
 fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     if let Some(refused) = refusal(object, wish.dialects) {
         return Err(vec![refused]);
@@ -37,7 +61,7 @@ fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use federate_dialect::Dialects;

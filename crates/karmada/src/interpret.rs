@@ -1,5 +1,4 @@
-//! What the resource interpreter says of a template: how many replicas it wants, and what each asks
-//! for.
+//! The built-in resource interpreter: the replicas of a template, and what each one requests.
 //!
 //! Facts: only the kinds below have replicas, as far as the release interprets them; the API server fills in 1
 //! where a workload names none.
@@ -11,7 +10,7 @@ use super::version::{Behaviour, ZeroReplicas};
 use super::workload::{Requirements, Workload};
 use federate_kubernetes::Object;
 
-/// Interprets a template as a release does; or why its interpreter fails.
+/// Interprets a template by the rules of a release, or says why its interpreter fails.
 pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Workload, String> {
     if !behaviour.interprets(&object.id.api_version, &object.id.kind) {
         return Ok(Workload::default());

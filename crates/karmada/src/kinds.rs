@@ -1,4 +1,4 @@
-//! Karmada's own kinds, and where their objects live.
+//! Karmada's own kinds, with their scopes and versions.
 
 use federate_kubernetes::kinds::GroupKinds;
 

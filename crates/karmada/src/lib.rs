@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
-//! member   what is there ─► create, update (retain), take over, delete
+//! member   live object ─► create, update (retain), adopt, delete
 //! ```
 
 use federate_kubernetes::kinds::GroupKinds;
@@ -39,6 +39,7 @@ mod kinds;
 mod manifest;
 mod matching;
 pub mod member;
+mod memory;
 mod overrides;
 mod prune;
 pub mod quota;
@@ -58,6 +59,7 @@ use rebalance::Rebalancers;
 use schedule::Estimator;
 use version::{Behaviour, FEATURE_GATES};
 
+pub use memory::SchedulerMemory;
 pub use version::RELEASES;
 
 const NAME: &str = "karmada";
@@ -90,6 +92,10 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
+    fn installed(&self, objects: &[Object]) -> Option<Result<Release, String>> {
+        hub::installed(objects)
+    }
+
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
         let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
         Ok(Plan { placements, ..Plan::default() })
@@ -103,7 +109,7 @@ impl Dialect for Karmada {
         Some(import::IMPORTER)
     }
 
-    /// What cannot be reached is tainted; what runs there stays, as nothing is evicted unless that is switched on.
+    /// A cluster that cannot be reached is tainted. Its workloads stay, because eviction is off by default.
     fn lose(&self, cluster: &mut Cluster) {
         const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
         cluster.ready = false;
@@ -147,13 +153,13 @@ struct Karmadas<'a> {
     rebalancers: Rebalancers<'a>,
     interpreter: Interpreter<'a>,
     estimator: Estimator,
-    /// What the release computes that decides.
+    /// The rules of the release.
     behaviour: Behaviour,
     served: Served<'a>,
     live: &'a Live,
     lists: SharedLists,
     /// Whether namespaces go everywhere without a policy.
-    standing: bool,
+    implicit: bool,
     findings: Vec<Finding>,
 }
 
@@ -187,7 +193,7 @@ impl<'a> Karmadas<'a> {
             served: Served::of(templates, input.clusters),
             live: input.live,
             lists: SharedLists::default(),
-            standing: input.standing,
+            implicit: input.implicit,
             findings,
         }
     }
@@ -198,7 +204,7 @@ impl<'a> Karmadas<'a> {
         self.policies.get(id.namespace.as_deref(), &id.name)
     }
 
-    /// The objects of that name and version that run, as far as it is known.
+    /// The live objects of that name and version, as far as they are known.
     fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
         let (group, namespace) = (id.group(), id.namespace.as_deref());
         let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);

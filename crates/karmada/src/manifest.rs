@@ -1,7 +1,7 @@
-//! What each cluster of a placement receives: revised, overridden, pruned.
+//! The manifests of a placement: revised, overridden, pruned.
 //!
-//! Clusters for which the same numbers are written and the same rules apply receive the same, so the
-//! work is done once for all of them.
+//! Clusters with the same numbers and the same override rules receive the same manifest, which is
+//! built once.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ type RuleIds = Vec<(usize, usize)>;
 #[derive(Clone, Copy)]
 struct Target<'p> {
     placed: &'p Placed,
-    /// Its place in the inventory; `None` when it has left it.
+    /// Its index in the inventory; `None` when it has left the inventory.
     index: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &T
     variants
 }
 
-/// What one cluster of a placement receives; `None` where it is not placed.
+/// The manifest of one cluster; `None` where the object is not placed.
 pub(super) fn variant(
     plane: &Karmadas<'_>,
     placement: &Placement,
@@ -71,7 +71,7 @@ pub(super) fn variant(
     variants.pop()
 }
 
-/// The clusters of a placement with their places in the inventory, which is in the same order.
+/// The clusters of a placement with their indices in the inventory, which has the same order.
 fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterator<Item = Target<'p>> {
     let mut rest = plane.clusters.iter().enumerate().peekable();
     placement.clusters.iter().map(move |placed| {
@@ -81,7 +81,7 @@ fn targets<'p>(plane: &'p Karmadas<'_>, placement: &'p Placement) -> impl Iterat
     })
 }
 
-/// The template as it is for a cluster, with the numbers for it.
+/// The template for a cluster, with the cluster's numbers.
 fn revised(
     plane: &Karmadas<'_>,
     template: &Template,
@@ -113,7 +113,7 @@ fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> 
     placement.clusters.iter().enumerate().map(revision).collect()
 }
 
-/// What chance decides about the completions of a Job in old releases.
+/// The step that says what chance decides about the completions of a Job in old releases.
 pub(super) fn completions_by_chance(
     plane: &Karmadas<'_>,
     placement: &Placement,
@@ -144,12 +144,12 @@ pub(super) fn completions_by_chance(
     })
 }
 
-/// Whether what exists already is taken over.
+/// Whether objects that exist already are adopted.
 pub(super) fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     asks(plane, placement, |spec| spec.conflict_resolution.as_deref() == Some("Overwrite"))
 }
 
-/// Whether the object stays in the clusters when it is to go.
+/// Whether the object stays in its clusters when its policy is deleted.
 pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     let preserves = |spec: &PropagationSpec| spec.preserve_resources_on_deletion == Some(true);
     if plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
@@ -160,7 +160,7 @@ pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     asks(plane, placement, preserves)
 }
 
-/// Whether its policy asks for something; without one, that of any object that needs it.
+/// Whether the object's policy has a setting; without a policy, that of any referrer.
 fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationSpec) -> bool) -> bool {
     if placement.policy.is_some() {
         return plane.policy(placement).is_some_and(|policy| what(&policy.spec));
@@ -172,14 +172,14 @@ fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationS
     referrers.iter().any(|referrer| of_referrer(plane, referrer).is_some_and(&what))
 }
 
-/// What the policy of an object that needs another one says.
+/// The spec of a referrer's policy.
 fn of_referrer<'p>(plane: &'p Karmadas<'_>, referrer: &ObjectRef) -> Option<&'p PropagationSpec> {
     let matches = plane.policies.matches(&plane.template(referrer)?.object);
     matches.first().map(|first| &first.policy.spec)
 }
 
-/// Whether chance decides in this release what is done about conflicts over an object that several need, or
-/// whether it is preserved: here the last of them by name does.
+/// Whether chance decides in this release how conflicts about an object that several refer to are resolved, or
+/// whether it is preserved. Here the last referrer by name decides.
 pub(super) fn chance_resolves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
     let says = |referrer: &ObjectRef| {
         let spec = of_referrer(plane, referrer)?;
@@ -259,7 +259,7 @@ impl<'a> Render<'_, 'a> {
         }
     }
 
-    /// Clusters whose replicas no script could write.
+    /// The variants of clusters whose replicas no script could write.
     fn unrevised(&self, object: &Object, failed: &Failed, clusters: &[Target<'_>]) -> Variant {
         let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
         let what = format!("cannot be rendered for {}", finding::list(&shown, 3));
@@ -296,7 +296,7 @@ fn apply(
     Ok(())
 }
 
-/// Without the empty maps that stand for labels and annotations that are not there.
+/// Removes empty maps of labels and annotations.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let empty = |path: &String| {
         matches!(path.as_str(), "/metadata/labels" | "/metadata/annotations")
@@ -312,7 +312,7 @@ fn override_failed(
     clusters: &[Target<'_>],
 ) -> Finding {
     let shown: Vec<&str> = clusters.iter().map(|target| target.placed.name.as_ref()).collect();
-    // What went wrong may quote what the field holds.
+    // The message may quote the value of the field.
     let why = if object.id.kind == "Secret" { "it does not fit this Secret" } else { &failure.message };
     let message = format!(
         "{} cannot be rendered for {}: {} fails: {why}",

@@ -1,8 +1,8 @@
-//! Which policy a template follows.
+//! Finds the policy of a template.
 //!
 //! Facts: some objects are never propagated; a `PropagationPolicy` of the template's namespace beats any
 //! `ClusterPropagationPolicy`; among several the highest priority wins, then the most specific selector,
-//! then the smallest name. There is no claim to keep: every decision is that of a fresh control plane.
+//! then the smallest name. Claims are not remembered: every decision is that of a fresh control plane.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -30,13 +30,13 @@ impl<'a> Policy<'a> {
         Self { object, spec, held_api: behaviour.held_api, screen: OnceLock::new(), applied: OnceLock::new() }
     }
 
-    /// Its placement held against the inventory; computed once, when first needed.
+    /// The eligibility of each cluster under its placement; computed once, when first needed.
     pub(super) fn screen(&self, clusters: &[Cluster]) -> &Eligibility {
         self.screen.get_or_init(|| Eligibility::new(&self.spec.placement, clusters, self.held_api))
     }
 
-    /// Its placement as it is remembered, to tell the next time whether it has changed: without what admission
-    /// has added, which the next release may not add.
+    /// Its placement as the plan remembers it, to find out whether it has changed: without the tolerations of
+    /// admission, which the next release may not add.
     pub(super) fn applied(&self) -> &Value {
         self.applied.get_or_init(|| {
             let mut placement = self.spec.placement.clone();
@@ -61,7 +61,7 @@ pub(super) struct Policies<'a> {
     cluster: Index<'a>,
 }
 
-/// Policies by what their selectors name, so that a template is held against few of them.
+/// Policies by the kinds and names of their selectors, so that a template is compared with few of them.
 #[derive(Default)]
 struct Index<'a> {
     policies: Vec<Policy<'a>>,
@@ -109,7 +109,7 @@ impl<'a> Index<'a> {
 }
 
 impl<'a> Policies<'a> {
-    /// Adds a policy; one that is being deleted has no say.
+    /// Adds a policy, unless it is being deleted.
     pub(super) fn add(&mut self, policy: Policy<'a>) {
         if policy.object.deleting() {
             return;
@@ -128,7 +128,7 @@ impl<'a> Policies<'a> {
         if found.is_empty() { self.cluster.matches(template) } else { found }
     }
 
-    /// The policy of that namespace (none for a cluster-wide one) and name.
+    /// The policy with a namespace (`None` for a cluster-wide one) and name.
     pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Policy<'a>> {
         let index = match namespace {
             Some(namespace) => self.namespaced.get(namespace)?,
@@ -137,7 +137,7 @@ impl<'a> Policies<'a> {
         index.policies.iter().find(|p| p.object.id.name == name)
     }
 
-    /// All of them.
+    /// All policies.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Policy<'a>> {
         self.namespaced.values().chain([&self.cluster]).flat_map(|index| &index.policies)
     }

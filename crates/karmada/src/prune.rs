@@ -1,4 +1,4 @@
-//! What is taken out of an object before a member cluster receives it, after the overrides.
+//! Removes fields from a manifest that member clusters do not receive, after the overrides.
 //!
 //! Facts: fields that the control plane's server owns; a few fields by kind name, whatever the group;
 //! the bookkeeping keys that the control plane itself would stamp.
@@ -44,7 +44,7 @@ pub(super) const STAMPED_ANNOTATIONS: [&str; 12] = [
 
 pub(super) const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
-/// Prunes a manifest. `overwrite` is what the policy says of objects that exist already.
+/// Prunes a manifest. `overwrite` is the policy's conflict resolution.
 pub(super) fn prune(manifest: &mut Value, overwrite: bool) {
     irrelevant(manifest);
     let Some(metadata) = object_at(manifest, "/metadata") else { return };
@@ -58,7 +58,7 @@ pub(super) fn prune(manifest: &mut Value, overwrite: bool) {
     }
 }
 
-/// Takes out what is never sent.
+/// Removes the fields that are never sent.
 pub(super) fn irrelevant(manifest: &mut Value) {
     by_kind(manifest);
     let Some(manifest) = manifest.as_object_mut() else { return };
@@ -69,13 +69,13 @@ pub(super) fn irrelevant(manifest: &mut Value) {
     }
 }
 
-/// Takes the bookkeeping keys out of an object's metadata.
+/// Removes the bookkeeping keys from an object's metadata.
 pub(super) fn stamps(metadata: &mut Map<String, Value>) {
     take_out(metadata, "labels", &STAMPED_LABELS);
     take_out(metadata, "annotations", &STAMPED_ANNOTATIONS);
 }
 
-/// An annotation that says nothing valid says what the policy says.
+/// Replaces an annotation that is not valid by the conflict resolution of the policy.
 fn resolve_conflicts(metadata: &mut Map<String, Value>, overwrite: bool) {
     let annotation = metadata.get_mut("annotations").and_then(|a| a.get_mut(CONFLICT_RESOLUTION));
     if let Some(value) = annotation.filter(|v| !matches!(v.as_str(), Some("abort" | "overwrite"))) {
@@ -116,7 +116,7 @@ fn annotations(manifest: &mut Value, keys: &[&str]) {
     }
 }
 
-/// The node chosen for a claim; an empty annotation stays.
+/// Removes the node chosen for a claim; an empty annotation stays.
 fn claim(manifest: &mut Value) {
     const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
     let node = manifest.get("metadata").and_then(|m| m.get("annotations")?.get(SELECTED_NODE));
@@ -125,7 +125,7 @@ fn claim(manifest: &mut Value) {
     }
 }
 
-/// What the Job controller adds; emptied maps stay.
+/// Removes what the Job controller adds; emptied maps stay.
 fn job(manifest: &mut Value) {
     let manual = manifest.pointer("/spec/manualSelector").and_then(Value::as_bool) == Some(true);
     if !manual {
@@ -147,7 +147,7 @@ fn job(manifest: &mut Value) {
     }
 }
 
-/// A token belongs to the cluster that issued it.
+/// Removes the data of a token, which belongs to the cluster that issued it.
 fn secret(manifest: &mut Value) {
     let kind = manifest.get("type").and_then(Value::as_str);
     if kind != Some("kubernetes.io/service-account-token") {
@@ -159,7 +159,7 @@ fn secret(manifest: &mut Value) {
     }
 }
 
-/// Drops generated token secrets; the entry after a dropped one is not looked at.
+/// Removes generated token Secrets. Like Karmada, it skips the entry after a removed one.
 fn service_account(manifest: &mut Value) {
     let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let prefix = format!("{name}-token-");

@@ -1,19 +1,16 @@
-//! `WorkloadRebalancer`: a request to schedule some workloads afresh, once.
+//! `WorkloadRebalancer`: a request to schedule some workloads again from scratch, once.
 //!
-//! A rebalancer has done its work for an object when the object's memory names it (`rebalanced`), so a
-//! rebalancer that stays in git does not shuffle replicas at every run.
+//! When the object's memory names a rebalancer (`rebalanced`), the rebalancer has acted on it. So a
+//! rebalancer that stays in git does not move replicas in every run.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use federate_dialect::Memory;
 use federate_kubernetes::{Object, ObjectRef};
 
-const REBALANCED: &str = "rebalanced";
-
-/// The rebalancers' names by the object they list.
+/// The names of rebalancers by the objects that they list.
 pub(super) struct Rebalancers<'a> {
     by_object: BTreeMap<ObjectRef, Vec<&'a str>>,
 }
@@ -31,19 +28,14 @@ impl<'a> Rebalancers<'a> {
         Self { by_object }
     }
 
-    /// Whether a rebalancer that the object's memory does not know lists it.
-    pub(super) fn ask(&self, object: &ObjectRef, memory: &Memory) -> bool {
-        let done = |name: &str| {
-            let done = memory.get(REBALANCED).and_then(Value::as_array);
-            done.is_some_and(|done| done.iter().any(|n| n.as_str() == Some(name)))
-        };
-        self.by_object.get(object).is_some_and(|names| names.iter().any(|name| !done(name)))
+    /// The names of the rebalancers that list an object.
+    pub(super) fn of(&self, object: &ObjectRef) -> Option<&[&'a str]> {
+        self.by_object.get(object).map(Vec::as_slice)
     }
 
-    /// Notes in the object's memory that every rebalancer that lists it has been obeyed.
-    pub(super) fn obeyed(&self, object: &ObjectRef, memory: &mut Memory) {
-        if let Some(names) = self.by_object.get(object) {
-            memory.insert(REBALANCED.to_owned(), Value::from(names.clone()));
-        }
+    /// Whether a rebalancer lists an object and is not among those that have been `obeyed`.
+    pub(super) fn requested(&self, object: &ObjectRef, obeyed: &[String]) -> bool {
+        let new = |name: &&str| !obeyed.iter().any(|known| known == name);
+        self.of(object).is_some_and(|names| names.iter().any(new))
     }
 }

@@ -1,7 +1,7 @@
 //! Writes one cluster's replicas into a manifest, before any override.
 //!
-//! Facts: built-in kinds have the field set only where it is already; third-party kinds always; a
-//! Job's completions are divided in proportion to its replicas when the policy divides.
+//! Facts: built-in kinds have the field set only where it exists; third-party kinds always. A Job's
+//! completions are divided in proportion to its replicas when the policy divides.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::schedule::shares;
 use super::version::Division;
 use federate_kubernetes::Object;
 
-/// What is to be written for one cluster.
+/// The numbers for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Revision {
     /// The cluster's replicas.
@@ -35,7 +35,7 @@ pub(super) fn written(
     Ok(())
 }
 
-/// Writes a number of replicas as it is done for the kinds that are built in.
+/// Writes a number of replicas into an object of a built-in kind.
 pub(super) fn revise(manifest: &mut Value, replicas: i64) {
     let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let all = replicas;
@@ -57,7 +57,7 @@ pub(super) fn revise(manifest: &mut Value, replicas: i64) {
     }
 }
 
-/// Third-party kinds are revised by scripts, to which null is nothing.
+/// Removes nulls: Karmada revises third-party kinds by scripts, which do not see them.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -87,8 +87,8 @@ fn set(manifest: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Workers are all replicas but the head; several groups share them in proportion to what they have,
-/// or equally when they have none.
+/// Writes the workers of a Ray cluster: all replicas but the head. Several groups share them in proportion to
+/// their present workers, or equally when there are none.
 fn share_workers(manifest: &mut Value, replicas: i64) {
     let workers = (replicas - 1).max(0);
     let groups =

@@ -1,9 +1,9 @@
-//! Resource selectors: which templates a policy speaks of, and how specifically.
+//! Resource selectors: which templates a policy selects, and how specifically.
 
 use super::api::ResourceSelector;
 use federate_kubernetes::Object;
 
-/// How specifically a policy selects a template; the more specific wins, or is applied last.
+/// How specifically a policy selects a template. The more specific policy wins, or is applied last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
     /// By kind alone.
@@ -14,8 +14,8 @@ pub(super) enum Strength {
     Name = 3,
 }
 
-/// The strongest match of any selector. A selector without namespace means `default_namespace`, or
-/// any namespace if that is `None`.
+/// The most specific match of any selector. A selector without a namespace selects in `default_namespace`, or
+/// in any namespace if that is `None`.
 pub(super) fn strength(
     selectors: &[ResourceSelector],
     object: &Object,

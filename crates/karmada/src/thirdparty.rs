@@ -43,13 +43,13 @@ pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<
     Ok(Some(workload))
 }
 
-/// Requirements without requests: only what a pod spec says of nodes.
+/// Requirements without requests: only the node claim of a pod spec.
 fn node_claim(spec: &Value) -> Option<Requirements> {
     pods::claims_nodes(spec).then(Requirements::default)
 }
 
-/// One head and all workers. A head that requires nothing means that nothing is required; otherwise cpu
-/// and memory are those of the largest template.
+/// One head and all workers. Without requirements of the head there are none; otherwise cpu and memory are
+/// those of the largest template.
 fn ray_service(object: &Object) -> Workload {
     let cluster = object.at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
     let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -90,7 +90,7 @@ fn flink(object: &Object) -> Workload {
     Workload { replicas: job_managers + task_managers, requirements: Some(Requirements { requests }) }
 }
 
-/// The same where a script fails on what is not there, and amounts that are both written as text are compared
+/// The same in old releases: the script fails on missing fields, and compares amounts that are both strings
 /// letter by letter.
 fn whole_flink(object: &Object, behaviour: &Behaviour, mut flink: Workload) -> Result<Workload, String> {
     const PARTS: [&[&str]; 6] = [

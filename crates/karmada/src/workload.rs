@@ -1,6 +1,6 @@
-//! What the scheduler needs to know of a template: how many replicas it wants, and what each asks for.
+//! A template as the scheduler sees it: its replicas, and what each one requests.
 //!
-//! Facts: requests that are not positive count as none.
+//! Facts: requests that are not positive do not count.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use federate_kubernetes::quantity::Quantity;
 /// A template as the scheduler sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Workload {
-    /// Wanted replicas; 0 for what has none.
+    /// The replicas; 0 for an object that has none.
     pub replicas: i64,
-    /// What one replica asks for; `None` when it asks for nothing and claims no nodes.
+    /// The requirements of one replica; `None` without requests and node claims.
     pub requirements: Option<Requirements>,
 }
 
 impl Workload {
-    /// That of a script's answer, `{"replicas": n, "requirements": {...}}`.
+    /// Reads a script's answer, `{"replicas": n, "requirements": {...}}`.
     pub(super) fn of_answer(answer: &Value) -> Self {
         let requirements = answer["requirements"].as_object().map(|requirements| {
             let requests = requirements.get("resourceRequest").and_then(Value::as_object);
@@ -29,13 +29,13 @@ impl Workload {
         Self { replicas: answer["replicas"].as_i64().unwrap_or(0), requirements }
     }
 
-    /// Whether replicas are to be divided at all.
+    /// Whether the object has replicas to divide.
     pub(super) fn is_workload(&self) -> bool {
         self.replicas > 0 || self.requirements.is_some()
     }
 }
 
-/// What one replica asks for: positive requests only, by resource name.
+/// The requirements of one replica: positive requests only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Requirements {
     /// By resource name (`cpu`, `memory`, …).
@@ -43,7 +43,7 @@ pub(super) struct Requirements {
 }
 
 impl Requirements {
-    /// Those of amounts by resource name.
+    /// Reads amounts by resource name.
     pub(super) fn of_amounts(amounts: &Map<String, Value>) -> Self {
         let amounts = amounts.iter().filter_map(|(name, amount)| {
             let amount = Quantity::from_json(amount).filter(|amount| amount.value() > 0)?;
@@ -52,7 +52,7 @@ impl Requirements {
         Self { requests: amounts.collect() }
     }
 
-    /// As the API writes them, without what they say of nodes.
+    /// Writes them as the API does, without node claims.
     pub(super) fn to_json(&self) -> Value {
         let amount = |(name, amount): (&String, &Quantity)| {
             (name.clone(), Value::from(normalize::amount(amount.nanos(), false)))
@@ -61,7 +61,7 @@ impl Requirements {
         if requests.is_empty() { json!({}) } else { json!({"resourceRequest": requests}) }
     }
 
-    /// Those of a pod spec; `None` when it asks for nothing and claims no nodes.
+    /// Reads a pod spec; `None` without requests and node claims.
     pub(super) fn of_pod(spec: &Value) -> Option<Self> {
         let requests = pods::requests(spec);
         (pods::claims_nodes(spec) || !requests.is_empty()).then_some(Self { requests })

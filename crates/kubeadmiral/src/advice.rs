@@ -1,5 +1,5 @@
-//! What is worth knowing although the control plane says nothing of it: annotations that it ignores,
-//! weights of resources that nobody knows, clusters that nothing is sent to.
+//! Findings about what the control plane ignores silently: annotations that it cannot read, weights of unknown
+//! resources, clusters that receive nothing.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ pub(super) fn ignored_annotations(template: &Object, decision: &Decision<'_, '_>
     }
     if decision.lacks_clock() {
         findings.push(
-            warning(keys::MIGRATION, "nobody says what time it is, so no cluster is evicted")
-                .help("give the time with --now"),
+            warning(keys::MIGRATION, "`--now` is not set, so no cluster is evicted")
+                .help("set the time with --now"),
         );
     }
     findings
 }
 
-/// A policy that weighs free resources which nobody knows.
+/// The finding about a policy that weighs free resources which are not known.
 pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Option<Finding> {
     let spec = &policy.spec;
     let weighs = spec.divides() && spec.replicas_strategy != "Binpack" && !policy.wishes.weights;
@@ -47,15 +47,15 @@ pub(super) fn unknown_capacity(policy: &Policy<'_>, clusters: &[Cluster]) -> Opt
         return None;
     }
     let shown = finding::list(&unknown, 5);
-    let message = format!("replicas are divided by free resources, and nothing is known of those of {shown}");
+    let message = format!("replicas are divided by free resources, but those of {shown} are not known");
     Some(
         Finding::warning("unknown-capacity", policy.object, message)
             .at("/spec/placement")
-            .help("write `status.resources` into the inventory, or give the clusters weights"),
+            .help("add `status.resources` to the inventory, or set weights"),
     )
 }
 
-/// Clusters that objects are placed on and nothing is sent to, a finding each.
+/// The findings about clusters that have placements and receive nothing, one per cluster.
 pub(super) fn unreachable(plane: &KubeAdmirals<'_>, placements: &[Placement]) -> Vec<Finding> {
     let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
     for placed in placements.iter().flat_map(|p| &p.clusters) {
@@ -81,7 +81,7 @@ pub(super) fn unreachable(plane: &KubeAdmirals<'_>, placements: &[Placement]) ->
             column: None,
             code: "unreachable-cluster",
             object: Some(cluster.id.clone()),
-            message: format!("{objects} placed on cluster `{name}`, which {why}: nothing is sent to it"),
+            message: format!("{objects} placed on cluster `{name}`, which {why}, so it receives nothing"),
             help: None,
         })
     };

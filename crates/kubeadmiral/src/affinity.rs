@@ -1,7 +1,7 @@
 //! Which clusters affinity terms and tolerations accept.
 //!
-//! Facts: Kubernetes' label requirements, with `Gt` and `Lt`, and its toleration rules. Terms are
-//! looked at in order: one that matches accepts, one that is malformed refuses.
+//! Facts: the label requirements of Kubernetes, with `Gt` and `Lt`, and its toleration rules. Terms are
+//! evaluated in order: a matching term accepts the cluster, a malformed one refuses it.
 
 use super::api::{Term, Toleration};
 use federate_kubernetes::selector::{Requirement, invalid_key, invalid_value};
@@ -11,7 +11,7 @@ use federate_kubernetes::{Labels, Taint};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) String);
 
-/// Affinity terms, checked once for all the clusters they are asked about.
+/// Affinity terms, checked once for all clusters.
 #[derive(Clone, Debug)]
 pub(super) struct Terms<'t>(Vec<Checked<'t>>);
 
@@ -23,7 +23,7 @@ struct Checked<'t> {
 }
 
 impl<'t> Terms<'t> {
-    /// Checks the terms; those without any requirement match nothing and are left out.
+    /// Checks the terms. Terms without requirements match nothing and are left out.
     pub(super) fn new(terms: &'t [Term]) -> Self {
         let filled = terms.iter().filter(|t| !t.match_expressions.is_empty() || !t.match_fields.is_empty());
         Self(
@@ -37,7 +37,7 @@ impl<'t> Terms<'t> {
         )
     }
 
-    /// Whether any term accepts a cluster of that name and those labels. No terms accept nothing.
+    /// Whether any term accepts a cluster with this name and these labels. No terms accept no cluster.
     pub(super) fn accepts(&self, name: &str, labels: &Labels) -> Result<bool, Malformed> {
         for Checked { term, labels: malformed_labels, fields } in &self.0 {
             if let Some(malformed) = malformed_labels {
@@ -57,7 +57,7 @@ impl<'t> Terms<'t> {
     }
 }
 
-/// Whether all requirements, which are well formed, hold; none at all hold nothing.
+/// Whether all requirements hold. An empty list holds for no cluster.
 pub(super) fn all_hold(requirements: &[Requirement], labels: &Labels) -> bool {
     !requirements.is_empty() && requirements.iter().all(|r| holds(r, labels))
 }
@@ -102,7 +102,7 @@ fn field(requirement: &Requirement) -> Result<(), Malformed> {
     }
 }
 
-/// The only field there is, is the cluster's name; any other is empty.
+/// The only field is the name of the cluster. Any other field is empty.
 fn field_holds(requirement: &Requirement, name: &str) -> bool {
     let field = if requirement.key == "metadata.name" { name } else { "" };
     let equal = requirement.values.iter().any(|value| value == field);

@@ -1,40 +1,41 @@
-//! `KubeAdmiral`'s policies, with the defaults that its CRDs fill in.
+//! `KubeAdmiral`'s policies, with the defaults of its CRDs.
 //!
-//! Facts: the fields and defaults of `core.kubeadmiral.io/v1alpha1`. What a CRD does not know is
-//! dropped on storing, and an explicit `null` is defaulted as if it were absent.
+//! Facts: the fields and defaults of `core.kubeadmiral.io/v1alpha1`. Unknown fields are pruned, and an explicit
+//! `null` gets the default.
 
 use serde::{Deserialize, Serialize};
 
 use federate_kubernetes::Labels;
-use federate_kubernetes::selector::{Requirement, null_default};
+use federate_kubernetes::schema::{Field, Schema, Shape};
+use federate_kubernetes::selector::Requirement;
 
-/// `spec` of a `PropagationPolicy` or `ClusterPropagationPolicy`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PolicySpec {
-    /// The `SchedulingProfile`; empty for the default plugins.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) scheduling_profile: String,
-    /// `Divide`; anything else duplicates.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) scheduling_mode: String,
-    /// `Binpack`; anything else spreads.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) replicas_strategy: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_selector: Labels,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_affinity: Vec<Term>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) tolerations: Vec<Toleration>,
-    pub(super) max_clusters: Option<i64>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) placement: Vec<DesiredPlacement>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) disable_follower_scheduling: bool,
-    pub(super) auto_migration: Option<AutoMigration>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) reschedule_policy: ReschedulePolicy,
+const COUNT: Shape = Shape::Integer(0, i64::MAX);
+
+const REQUIREMENT: Shape = Shape::Object(&[&[
+    Field::required("key", Shape::Text),
+    Field::required("operator", Shape::OneOf(&["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])),
+    Field::required("values", Shape::List(0, &Shape::Text)),
+]]);
+
+federate_kubernetes::crd! {
+    /// `spec` of a `PropagationPolicy` or `ClusterPropagationPolicy`.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct PolicySpec {
+        /// The `SchedulingProfile`; empty for the default plugins.
+        pub(super) scheduling_profile: String = optional("schedulingProfile"),
+        /// `Divide`; anything else duplicates.
+        pub(super) scheduling_mode: String = required("schedulingMode", Shape::OneOf(&["Duplicate", "Divide"])),
+        /// `Binpack`; anything else spreads.
+        pub(super) replicas_strategy: String = optional("replicasStrategy", Shape::OneOf(&["Binpack", "Spread"])),
+        pub(super) cluster_selector: Labels = optional("clusterSelector"),
+        pub(super) cluster_affinity: Vec<Term> = optional("clusterAffinity"),
+        pub(super) tolerations: Vec<Toleration> = optional("tolerations"),
+        pub(super) max_clusters: Option<i64> = optional("maxClusters"),
+        pub(super) placement: Vec<DesiredPlacement> = optional("placement"),
+        pub(super) disable_follower_scheduling: bool = optional("disableFollowerScheduling"),
+        pub(super) auto_migration: Option<AutoMigration> = optional("autoMigration"),
+        pub(super) reschedule_policy: ReschedulePolicy = optional("reschedulePolicy"),
+    }
 }
 
 impl PolicySpec {
@@ -43,82 +44,79 @@ impl PolicySpec {
     }
 }
 
-/// A cluster affinity term: labels and fields, both required where both are there.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Term {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) match_expressions: Vec<Requirement>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) match_fields: Vec<Requirement>,
+federate_kubernetes::crd! {
+    /// A cluster affinity term: labels and fields. If there are both, both must match.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct Term {
+        pub(super) match_expressions: Vec<Requirement> = optional("matchExpressions", Shape::List(0, &REQUIREMENT)),
+        pub(super) match_fields: Vec<Requirement> = optional("matchFields", Shape::List(0, &REQUIREMENT)),
+    }
 }
 
-/// A toleration of cluster taints, by Kubernetes' rules.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Toleration {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) key: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) value: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) effect: String,
+federate_kubernetes::crd! {
+    /// A toleration of cluster taints, by Kubernetes' rules.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct Toleration {
+        pub(super) key: String = optional("key"),
+        pub(super) operator: String = optional("operator"),
+        pub(super) value: String = optional("value"),
+        pub(super) effect: String = optional("effect"),
+    }
+    unread {
+        optional("tolerationSeconds", i64::SHAPE),
+    }
 }
 
-/// A cluster that may be chosen, with what is wished for it.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct DesiredPlacement {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) preferences: Preferences,
+federate_kubernetes::crd! {
+    /// A cluster that may be chosen, with its preferences.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct DesiredPlacement {
+        pub(super) cluster: String = required("cluster"),
+        pub(super) preferences: Preferences = optional("preferences"),
+    }
 }
 
-/// Wishes for one cluster.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Preferences {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) min_replicas: i64,
-    pub(super) max_replicas: Option<i64>,
-    pub(super) weight: Option<i64>,
-    pub(super) priority: Option<i64>,
+federate_kubernetes::crd! {
+    /// The preferences for one cluster.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct Preferences {
+        pub(super) min_replicas: i64 = optional("minReplicas", COUNT),
+        pub(super) max_replicas: Option<i64> = optional("maxReplicas", COUNT),
+        pub(super) weight: Option<i64> = optional("weight", COUNT),
+        pub(super) priority: Option<i64> = optional("priority", COUNT),
+    }
 }
 
-/// Whether replicas that find no room move elsewhere.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct AutoMigration {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) when: MigrationTrigger,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) keep_unschedulable_replicas: bool,
+federate_kubernetes::crd! {
+    /// The migration of unschedulable replicas to other clusters.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct AutoMigration {
+        pub(super) when: MigrationTrigger = optional("when"),
+        pub(super) keep_unschedulable_replicas: bool = optional("keepUnschedulableReplicas"),
+    }
 }
 
-/// When replicas count as having found no room.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct MigrationTrigger {
-    /// How long a pod must have been unschedulable, in Go's notation; a minute where nothing is said.
-    pub(super) pod_unschedulable_for: Option<String>,
+federate_kubernetes::crd! {
+    /// When replicas count as unschedulable.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct MigrationTrigger {
+        /// How long a pod must have been unschedulable, as a Go duration; one minute by default.
+        pub(super) pod_unschedulable_for: Option<String> = optional("podUnschedulableFor"),
+    }
 }
 
-/// When and how an object that is placed is scheduled again.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ReschedulePolicy {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) disable_rescheduling: bool,
-    #[serde(default)]
-    pub(super) reschedule_when: Option<RescheduleWhen>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) replica_rescheduling: ReplicaRescheduling,
+federate_kubernetes::crd! {
+    /// When and how a placed object is scheduled again.
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    pub(super) struct ReschedulePolicy {
+        pub(super) disable_rescheduling: bool = optional("disableRescheduling"),
+        #[serde(default)]
+        pub(super) reschedule_when: Option<RescheduleWhen> = optional("rescheduleWhen"),
+        pub(super) replica_rescheduling: ReplicaRescheduling = optional("replicaRescheduling"),
+    }
 }
 
-/// The default of a policy that says nothing; one that says only `{}` has no `rescheduleWhen`.
+/// The default where the policy has no `reschedulePolicy`. One that is `{}` has no `rescheduleWhen`.
 impl Default for ReschedulePolicy {
     fn default() -> Self {
         Self {
@@ -129,48 +127,38 @@ impl Default for ReschedulePolicy {
     }
 }
 
-/// Which changes lead to scheduling again.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-#[expect(clippy::struct_excessive_bools, reason = "the four switches of the API")]
-pub(super) struct RescheduleWhen {
-    #[serde(deserialize_with = "null_true")]
-    pub(super) policy_content_changed: bool,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_joined: bool,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_labels_changed: bool,
-    #[serde(rename = "clusterAPIResourcesChanged", deserialize_with = "null_default")]
-    pub(super) cluster_api_resources_changed: bool,
-}
-
-impl Default for RescheduleWhen {
-    fn default() -> Self {
-        Self {
-            policy_content_changed: true,
-            cluster_joined: false,
-            cluster_labels_changed: false,
-            cluster_api_resources_changed: false,
-        }
+federate_kubernetes::crd! {
+    /// The changes after which an object is scheduled again.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct RescheduleWhen {
+        pub(super) policy_content_changed: OnByDefault = optional("policyContentChanged"),
+        pub(super) cluster_joined: bool = optional("clusterJoined"),
+        pub(super) cluster_labels_changed: bool = optional("clusterLabelsChanged"),
+        pub(super) cluster_api_resources_changed: bool = optional("clusterAPIResourcesChanged"),
     }
 }
 
-/// How replicas move between clusters.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ReplicaRescheduling {
-    #[serde(deserialize_with = "null_true")]
-    pub(super) avoid_disruption: bool,
-}
-
-impl Default for ReplicaRescheduling {
-    fn default() -> Self {
-        Self { avoid_disruption: true }
+federate_kubernetes::crd! {
+    /// How replicas move between clusters.
+    #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    pub(super) struct ReplicaRescheduling {
+        pub(super) avoid_disruption: OnByDefault = optional("avoidDisruption"),
     }
 }
 
-fn null_true<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(Option::<bool>::deserialize(deserializer)?.unwrap_or(true))
+/// A switch that is on unless it is `false`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(super) struct OnByDefault(pub(super) bool);
+
+impl Default for OnByDefault {
+    fn default() -> Self {
+        Self(true)
+    }
+}
+
+impl Schema for OnByDefault {
+    const SHAPE: Shape = Shape::Bool;
 }
 
 #[cfg(test)]
@@ -187,14 +175,14 @@ mod tests {
     fn a_silent_policy_reschedules_on_its_own_change_and_avoids_disruption() {
         for silent in [json!({}), json!({"reschedulePolicy": null})] {
             let policy = spec(silent).reschedule_policy;
-            assert!(policy.replica_rescheduling.avoid_disruption);
-            assert!(policy.reschedule_when.is_some_and(|when| when.policy_content_changed));
+            assert!(policy.replica_rescheduling.avoid_disruption.0);
+            assert!(policy.reschedule_when.is_some_and(|when| when.policy_content_changed.0));
         }
     }
 
     #[test]
     fn an_empty_reschedule_policy_has_no_trigger() {
         let policy = spec(json!({"reschedulePolicy": {}})).reschedule_policy;
-        assert!(policy.replica_rescheduling.avoid_disruption && policy.reschedule_when.is_none());
+        assert!(policy.replica_rescheduling.avoid_disruption.0 && policy.reschedule_when.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! `FederatedCluster` as a neutral cluster.
+//! Reads `FederatedCluster` into the neutral cluster.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Capacity, Cluster, Object, Taint};
 
-/// Reads an inventory object that passed validation. A `status` is obeyed to the letter; without one
-/// the cluster is joined, ready and serves everything, or with `strict` nothing of that.
+/// Reads a valid inventory object. Without `status` the cluster is joined, ready and serves every API; with
+/// `strict` it is and does none of that.
 pub(super) fn read(object: &Object, strict: bool) -> Cluster {
     let status = object.at(&["status"]).filter(|v| !v.is_null());
     let known = status.is_some() || strict;

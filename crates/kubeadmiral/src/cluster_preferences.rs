@@ -1,24 +1,24 @@
-//! The `placement` list of a policy or an annotation, by cluster index: which clusters are named, and
-//! what is wished for each.
+//! The `placement` list of a policy or an annotation, by cluster index: which clusters are named, and the
+//! preferences for each.
 //!
-//! Facts: the list feeds five independent values. A cluster that occurs twice counts as it is written
-//! last, value by value; names of clusters that do not exist count only in that the list is not empty.
+//! Facts: the list sets five independent values. If a cluster occurs twice, the last value counts, for each of
+//! the five. Names of clusters that do not exist only make the list not empty.
 
 use super::api::DesiredPlacement;
 use federate_kubernetes::Cluster;
 
-/// What one list says, by cluster index.
+/// The preferences in a list, by cluster index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClusterPreferences {
     /// Whether the cluster is named.
     pub(super) named: Vec<bool>,
-    /// The least replicas; 0 unless set.
+    /// The minimum of replicas; 0 unless set.
     pub(super) min: Vec<i64>,
-    /// The most replicas.
+    /// The maximum of replicas.
     pub(super) max: Vec<Option<i64>>,
     pub(super) weight: Vec<Option<i64>>,
     pub(super) priority: Vec<Option<i64>>,
-    /// Whether any cluster is named, known or not; likewise for weights and priorities.
+    /// Whether any cluster is named, known or not. The next two say the same for weights and priorities.
     pub(super) names: bool,
     pub(super) weights: bool,
     pub(super) priorities: bool,
@@ -50,7 +50,7 @@ impl ClusterPreferences {
     }
 }
 
-/// Which of an annotation's values hold no negative number, and so are taken.
+/// Which values of an annotation are valid: those without negative numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usable {
     pub(super) min: bool,

@@ -1,4 +1,4 @@
-//! What depends on other placements: followers go where their leaders go.
+//! Decisions that depend on other placements: followers go where their leaders go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{KubeAdmirals, advice, decide, keys};
 use federate_dialect::{Decided, Placed, Placement, Unschedulable};
 use federate_kubernetes::{ClusterName, Finding, ObjectRef};
 
-/// Where a follower's leaders are, and which they are.
+/// The leaders of a follower, and their clusters.
 #[derive(Default)]
 struct Led {
     clusters: BTreeSet<Placed>,
@@ -90,7 +90,7 @@ fn follow(plane: &KubeAdmirals<'_>, placement: &mut Placement, led: &Led) {
     }
 }
 
-/// What is told of a placement besides its row; failing overrides are told where they are applied.
+/// The finding about a placement. Overrides that fail are reported where they are applied.
 fn finding(plane: &KubeAdmirals<'_>, placement: &Placement) -> Option<Finding> {
     let Unschedulable { reason, message } = placement.unschedulable.as_ref()?;
     let told =

@@ -1,15 +1,15 @@
-//! How KubeAdmiral reaches a member cluster.
+//! How KubeAdmiral connects to a member cluster.
 //!
 //! Facts: `spec.secretRef` names a Secret in the system namespace. With `spec.useServiceAccount` it holds
-//! `service-account-token-data`, else `client-certificate-data` and `client-key-data`; unless `spec.insecure`
-//! is set, `certificate-authority-data`, too. Without a Secret the controllers take their own files, which
-//! nobody else has.
+//! `service-account-token-data`, else `client-certificate-data` and `client-key-data`. Unless `spec.insecure`
+//! is set, it holds `certificate-authority-data`, too. Without a Secret the controllers use files of their own,
+//! which federate cannot read.
 
 use super::namespaces::SYSTEM;
 use federate_kubernetes::Object;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
-/// Reads a `FederatedCluster`, or says what it lacks.
+/// Reads a `FederatedCluster`, or returns what is missing.
 pub(super) fn read(object: &Object) -> Result<Connection, String> {
     let text = |path: &[&str], field: &str| match object.text(path) {
         "" => Err(format!("its FederatedCluster has no {field}")),

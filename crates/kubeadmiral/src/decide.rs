@@ -1,9 +1,7 @@
-//! One template's decision: its policy, whether it is scheduled (again), where to, and what is to be
-//! remembered of it.
-
-use serde_json::Value;
+//! The decision about one template: its policy, whether it is scheduled again, its clusters, and its memory.
 
 use super::effective_policy::EffectivePolicy;
+use super::memory::Memory;
 use super::migration::{self, Estimates, Migration};
 use super::policies::{Policy, Unusable, named};
 use super::profile::Plugins;
@@ -11,30 +9,23 @@ use super::schedule::{self, GPU, Outcome, Trace};
 use super::trigger::{self, Clusters, State, Verdict};
 use super::types::TypeConfig;
 use super::{KubeAdmirals, NAME, keys, overrides, podspec};
-use federate_dialect::{Memory, Placed, PlacedClusters, Placement, Previous, Unschedulable};
+use federate_dialect::{Placed, PlacedClusters, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Object, ObjectRef, pods};
 
-/// The keys of a placement's memory.
-pub(super) const TRIGGER: &str = "trigger";
-pub(super) const DEFERRED: &str = "deferred";
-pub(super) const SCHEDULED: &str = "scheduled";
-pub(super) const ANNOTATIONS: &str = "annotations";
-/// What other controllers left on the object: kept as it is.
-const KEPT: [&str; 2] = [ANNOTATIONS, "propagated"];
-
-/// A template on its way to a placement.
+/// A decision about a template.
 pub(super) struct Decision<'d, 'a> {
     plane: &'d KubeAdmirals<'a>,
     pub(super) template: &'d Object,
     config: &'d TypeConfig,
-    previous: Option<&'d Placement>,
+    /// What the row of the previous plan remembers.
+    memory: Memory,
     remembered: Option<(State, Clusters)>,
     migration: Migration,
-    /// The text of that, where the template asks for any.
+    /// The text of the migration, where the template asks for one.
     applied: Option<String>,
     /// Why its migration configuration is ignored, if it is.
     unclear_migration: Option<String>,
-    /// Where the scheduler put it last.
+    /// The clusters of the last decision.
     last: PlacedClusters,
     /// `namespace/name`, or the name alone.
     key: String,
@@ -45,7 +36,7 @@ struct Answer {
     clusters: PlacedClusters,
     problem: Option<Unschedulable>,
     deferred: String,
-    /// What the scheduler remembers from now on.
+    /// What the scheduler remembers.
     state: Option<State>,
 }
 
@@ -62,20 +53,20 @@ impl<'d, 'a> Decision<'d, 'a> {
         previous: &'d Previous,
     ) -> Self {
         let row = previous.of(&template.id);
-        let state = row.and_then(|row| row.memory.get(TRIGGER));
-        let last = row.map(last_scheduled).unwrap_or_default();
+        let memory = row.map(Memory::of).unwrap_or_default();
+        let last = row.map(|row| last_scheduled(row, &memory)).unwrap_or_default();
         let divisible = config.replicas_of(&template.body).is_some();
         let (applied, unclear_migration) = match Migration::of(template, divisible) {
             Ok(migration) => (migration.map(|migration| migration.text()), None),
-            Err(why) => (row.and_then(migration::applied).map(str::to_owned), Some(why)),
+            Err(why) => (migration::applied(&memory).map(str::to_owned), Some(why)),
         };
         let migration = applied.as_deref().map(Migration::read).unwrap_or_default();
         Self {
             plane,
             template,
             config,
-            previous: row,
-            remembered: State::recall(state, |digest| previous.shared(digest).cloned()),
+            remembered: State::recall(memory.trigger.as_ref(), |digest| previous.shared(digest).cloned()),
+            memory,
             migration,
             applied,
             unclear_migration,
@@ -84,7 +75,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
     }
 
-    /// The text of the migration configuration that is in force.
+    /// The text of the migration configuration in force.
     pub(super) fn applied(&self) -> Option<&str> {
         self.applied.as_deref()
     }
@@ -99,7 +90,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         self.unclear_migration.as_deref()
     }
 
-    /// Whether evictions depend on the time, which is not known.
+    /// Whether evictions depend on the time, and the time is not known.
     pub(super) fn lacks_clock(&self) -> bool {
         self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
@@ -109,31 +100,26 @@ impl<'d, 'a> Decision<'d, 'a> {
         let id = self.named();
         let answer = self.answer(id.as_ref(), trace);
         let mut placement = Placement::new(NAME, self.template.id.clone(), id);
-        placement.memory = self.memory(&answer);
+        self.remembering(&answer).write(&mut placement);
         placement.clusters = answer.clusters;
         placement.unschedulable = answer.problem;
         placement
     }
 
-    fn memory(&self, answer: &Answer) -> Memory {
-        let mut memory = Memory::new();
-        let kept = self.previous.map(|row| &row.memory);
-        for key in KEPT {
-            if let Some(value) = kept.and_then(|memory| memory.get(key)) {
-                memory.insert(key.to_owned(), value.clone());
-            }
-        }
+    /// What the row remembers after the answer. What other controllers left on the object stays.
+    fn remembering(&self, answer: &Answer) -> Memory {
+        let mut memory = Memory {
+            annotations: self.memory.annotations.clone(),
+            propagated: self.memory.propagated.clone(),
+            trigger: answer.state.clone(),
+            deferred: answer.deferred.clone(),
+            scheduled: None,
+        };
         migration::remember(&mut memory, self.applied.as_deref());
-        if let Some(state) = &answer.state {
-            memory.insert(TRIGGER.to_owned(), serde_json::to_value(state).unwrap_or_default());
-        }
-        if !answer.deferred.is_empty() {
-            memory.insert(DEFERRED.to_owned(), answer.deferred.clone().into());
-        }
         memory
     }
 
-    /// Nothing changes.
+    /// Returns an answer that changes nothing.
     fn stay(&self, problem: Option<Unschedulable>) -> Answer {
         let state = self.remembered.as_ref().map(|(state, _)| state.clone());
         Answer { clusters: self.last.clone(), problem, deferred: String::new(), state }
@@ -154,7 +140,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
         let now = self.state(policy);
         let verdict =
-            trigger::judge(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
+            trigger::compare(self.remembered.as_ref(), (&now, &self.plane.snapshot), policy.map(|p| &p.spec));
         let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
         let disabled = disabled.then(|| {
             problem("SchedulingDisabled", format!("the template has the annotation {}", keys::NO_SCHEDULING))
@@ -166,10 +152,10 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
     }
 
-    /// A template without policy is withdrawn.
+    /// The reason why a template without a policy is withdrawn.
     fn unwanted(policy: Option<&Policy<'_>>) -> Option<Unschedulable> {
         let why = || {
-            let help = "the template names no policy; label it";
+            let help = "the template names no policy; add the label";
             problem("NoPolicy", format!("{help} `{}` or `{}`", keys::POLICY, keys::CLUSTER_POLICY))
         };
         policy.is_none().then(why)
@@ -182,7 +168,7 @@ impl<'d, 'a> Decision<'d, 'a> {
             replicas: self.config.replicas_of(&self.template.body).unwrap_or(0),
             policy: policy.map(|p| (p.object.id.name.as_str(), &p.spec)),
             content: policy.map_or("", |p| p.content(remembered)),
-            estimates: migration::info(self.previous),
+            estimates: migration::info(&self.memory),
             migration: self.applied.as_deref(),
         };
         State::new(&subject, &self.plane.snapshot_digest)
@@ -237,10 +223,10 @@ impl<'d, 'a> Decision<'d, 'a> {
         let replicas = self.config.replicas_of(&self.template.body);
         if wanted.divide && replicas.is_none() {
             let path = self.config.replicas.join(".");
-            return Err(problem("InvalidObject", format!("`{path}` holds no number of replicas to divide")));
+            return Err(problem("InvalidObject", format!("`{path}` is not a number of replicas")));
         }
         let migrates = policy.spec.auto_migration.as_ref();
-        let info = migration::info(self.previous).filter(|_| migrates.is_some());
+        let info = migration::info(&self.memory).filter(|_| migrates.is_some());
         let estimates = info.map(Estimates::read).transpose().map_err(|e| {
             problem("InvalidObject", format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO))
         })?;
@@ -284,29 +270,24 @@ impl<'d, 'a> Decision<'d, 'a> {
     }
 }
 
-/// Where the scheduler put an object: all of the row, unless it went elsewhere besides.
-pub(super) fn last_scheduled(row: &Placement) -> PlacedClusters {
-    let own = row.memory.get(SCHEDULED).cloned().map(serde_json::from_value::<PlacedClusters>);
-    match own {
-        Some(Ok(own)) => own,
-        _ => row.clusters.clone(),
-    }
+/// The clusters that the scheduler chose: all of the row, unless the memory names fewer.
+fn last_scheduled(row: &Placement, memory: &Memory) -> PlacedClusters {
+    memory.scheduled.clone().unwrap_or_else(|| row.clusters.clone())
 }
 
-/// Adds clusters to a placement; the scheduler's own part of it is remembered.
+/// Adds clusters to a placement. The memory keeps those that the scheduler chose.
 pub(super) fn extend(placement: &mut Placement, clusters: &[Placed]) {
     let extra: Vec<Placed> = clusters.iter().filter(|c| !placement.clusters.has(&c.name)).cloned().collect();
     if extra.is_empty() {
         return;
     }
-    if !placement.memory.contains_key(SCHEDULED) {
-        let own = serde_json::to_value(&placement.clusters).unwrap_or(Value::Null);
-        placement.memory.insert(SCHEDULED.to_owned(), own);
-    }
+    let mut memory = Memory::of(placement);
+    memory.scheduled.get_or_insert_with(|| placement.clusters.clone());
+    memory.write(placement);
     placement.clusters.extend(extra);
 }
 
-/// What an override policy does to the whole object, if anything: it is missing, or it fails somewhere.
+/// Why an override policy keeps the whole object back, if it does: it is missing, or it fails for a cluster.
 pub(super) fn override_problem(
     plane: &KubeAdmirals<'_>,
     template: &Object,

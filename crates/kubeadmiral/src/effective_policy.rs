@@ -1,8 +1,8 @@
-//! What is wanted for one template: its policy's values, each replaced where an annotation of the
-//! template says otherwise.
+//! The effective policy of one template: the values of its policy, each replaced by an annotation of the
+//! template, if there is one.
 //!
-//! Facts: an annotation replaces the policy's value as a whole; one that cannot be read is ignored, and
-//! so is `Divide` for a kind that has no replicas to divide.
+//! Facts: an annotation replaces the whole value of the policy. Annotations that cannot be read are ignored. So
+//! is `Divide` for a kind without replicas.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use super::keys;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Labels, Object};
 
-/// One template's wishes.
+/// The effective policy of one template.
 #[derive(Clone, Debug)]
 pub(super) struct EffectivePolicy<'p> {
     /// Whether replicas are divided among the clusters, or the object is duplicated.
@@ -25,16 +25,16 @@ pub(super) struct EffectivePolicy<'p> {
     pub(super) binpack: bool,
     /// Whether a placement never changes.
     pub(super) sticky: bool,
-    /// Whether replicas stay where they are as far as possible.
+    /// Whether replicas avoid moving.
     pub(super) avoid_disruption: bool,
     pub(super) selector: Cow<'p, Labels>,
-    /// The affinity terms of which one must hold; `None` accepts every cluster.
+    /// The affinity terms, one of which must match; `None` accepts every cluster.
     pub(super) required: Option<Cow<'p, [Term]>>,
     /// Affinity terms that add to the score.
     pub(super) preferred: Vec<Preferred>,
     pub(super) tolerations: Cow<'p, [Toleration]>,
     pub(super) max_clusters: Option<i64>,
-    /// What the policy's placement list says, and the template's own.
+    /// The placement lists of the policy and of the template.
     listed: &'p ClusterPreferences,
     own: Option<(Usable, ClusterPreferences)>,
 }
@@ -73,8 +73,8 @@ struct Required {
 }
 
 impl<'p> EffectivePolicy<'p> {
-    /// A template's wishes under a policy. `listed` is what the policy's placement list says;
-    /// `divisible` tells whether the template's kind has replicas to divide.
+    /// Computes the effective policy of a template. `listed` is the policy's placement list. `divisible` tells
+    /// whether the template's kind has replicas.
     pub(super) fn new(
         template: &Object,
         policy: &'p PolicySpec,
@@ -90,7 +90,7 @@ impl<'p> EffectivePolicy<'p> {
             divide: divisible && divides(template).unwrap_or_else(|| policy.divides()),
             binpack: policy.replicas_strategy == "Binpack",
             sticky: flag(template, keys::STICKY).unwrap_or(rescheduling.disable_rescheduling),
-            avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption,
+            avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption.0,
             selector: match json::<Option<Labels>>(template, keys::CLUSTER_SELECTOR) {
                 Some(own) => Cow::Owned(own.unwrap_or_default()),
                 None => Cow::Borrowed(&policy.cluster_selector),
@@ -112,22 +112,22 @@ impl<'p> EffectivePolicy<'p> {
         self.value(|_| true)
     }
 
-    /// The one that gives the least replicas.
+    /// The placement list that sets minimums.
     pub(super) fn min(&self) -> &ClusterPreferences {
         self.value(|usable| usable.min)
     }
 
-    /// The one that gives the most replicas.
+    /// The placement list that sets maximums.
     pub(super) fn max(&self) -> &ClusterPreferences {
         self.value(|usable| usable.max)
     }
 
-    /// The one that gives weights.
+    /// The placement list that sets weights.
     pub(super) fn weights(&self) -> &ClusterPreferences {
         self.value(|usable| usable.weight)
     }
 
-    /// The one that gives priorities.
+    /// The placement list that sets priorities.
     pub(super) fn priorities(&self) -> &ClusterPreferences {
         self.value(|usable| usable.priority)
     }
@@ -190,7 +190,7 @@ pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
     let words = [
         word(keys::SCHEDULING_MODE, divides(template).is_some(), "`Duplicate` or `Divide`"),
         word(keys::STICKY, flag(template, keys::STICKY).is_some(), "`true` or `false`"),
-        word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "a whole number from 0 on"),
+        word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
     ];
     let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);
     words.into_iter().chain(json).flatten().collect()

@@ -1,12 +1,13 @@
-//! Why a template is where it is: its policy, the filter that refused each cluster, scores, weights.
+//! Explains a placement: the policy, the filter that refused each cluster, scores, weights.
 
 use super::decide::Decision;
+use super::memory::Memory;
 use super::schedule::Trace;
 use super::{KubeAdmirals, NAME};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
 use federate_kubernetes::Object;
 
-/// Explains a template's placement; `None` when the control plane has no say in it.
+/// Explains a template's placement; `None` where the control plane does not decide about it.
 pub(super) fn explain(
     plane: &KubeAdmirals<'_>,
     template: &Object,
@@ -19,7 +20,8 @@ pub(super) fn explain(
     if let Some(config) = config {
         Decision::new(plane, template, config, previous).place(Some(&mut trace));
     }
-    if let Some(deferred) = placement.memory.get("deferred").and_then(|text| text.as_str()) {
+    let deferred = Memory::of(&placement).deferred;
+    if !deferred.is_empty() {
         trace.steps.push(format!("it is not scheduled again although something changed: {deferred}"));
     }
     Some(Explanation {
@@ -30,6 +32,8 @@ pub(super) fn explain(
         placement,
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     })
 }
 
@@ -63,12 +67,12 @@ fn verdicts(
         let passed = trace.scores[index].is_some();
         let why = match (refusal, placed.is_some()) {
             (Some((_, why)), false) => why.clone(),
-            (Some((_, why)), true) => format!("goes along, although {why}"),
+            (Some((_, why)), true) => format!("placed there although {why}"),
             (None, true) if passed => "chosen".to_owned(),
             (None, true) => "placed".to_owned(),
             (None, false) if passed => "eligible, but not chosen".to_owned(),
             (None, false) if !cluster.joined => "has not joined".to_owned(),
-            (None, false) => format!("nothing decides for {} there", template.id),
+            (None, false) => format!("no rule places {} there", template.id),
         };
         ClusterVerdict {
             cluster: cluster.name.clone(),

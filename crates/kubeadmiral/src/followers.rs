@@ -1,14 +1,15 @@
-//! Objects that go where the workloads go that refer to them.
+//! Followers: objects that go where the workloads go that refer to them.
 //!
-//! Facts: leaders refer by their pod spec and by an annotation; only what the template says counts. A
-//! follower goes to the union of its leaders' clusters, besides where its own policy puts it. Where a
-//! `*.j2` template refers to other objects for other clusters, each goes where it is referred to.
+//! Facts: leaders refer to followers in their pod spec and in an annotation; only the template counts, not
+//! overrides. A follower goes to the union of its leaders' clusters, and to those of its own policy. If a
+//! `*.j2` template refers to different objects in different clusters, each goes where it is referred to.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::memory::Memory;
 use super::types::Types;
 use super::{keys, podspec};
 use federate_dialect::Placement;
@@ -34,7 +35,7 @@ pub(super) fn leads(object: &Object) -> bool {
     podspec::path(&object.id).is_some()
 }
 
-/// Whether objects of that kind follow others.
+/// Whether objects of that kind can be followers.
 pub(super) fn follows(id: &ObjectRef, types: &Types) -> bool {
     FOLLOWERS.contains(&(id.group(), id.kind.as_str()))
         || types.get(&id.api_version, &id.kind).is_some_and(|t| t.scales)
@@ -51,7 +52,7 @@ struct Written {
     name: String,
 }
 
-/// What a leader refers to, or why its annotation cannot be read.
+/// The references of a leader, or why its annotation cannot be read.
 pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String> {
     let mut all = BTreeSet::new();
     if let Some(text) = leader.annotation(keys::FOLLOWERS) {
@@ -74,8 +75,7 @@ pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String>
     Ok(all)
 }
 
-/// What containers, init containers, volumes and pull secrets refer to; ephemeral containers do not
-/// count.
+/// The references of containers, init containers, volumes and pull secrets. Ephemeral containers do not count.
 fn pod_references(spec: &Value) -> References {
     let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
     let mut references = References::default();
@@ -90,8 +90,8 @@ fn pod_references(spec: &Value) -> References {
     references
 }
 
-/// Whether the object is only tried: it is sent to nobody until it has been once.
+/// Whether the object is a dry run: it is not sent before it has been sent once.
 pub(super) fn dry(object: &Object, row: Option<&Placement>) -> bool {
-    let sent = row.and_then(|row| row.memory.get("propagated")?.as_array());
-    object.annotation(keys::DRY_RUN) == Some("true") && sent.is_none_or(Vec::is_empty)
+    let sent = || row.and_then(|row| Memory::of(row).propagated);
+    object.annotation(keys::DRY_RUN) == Some("true") && sent().is_none_or(|sent| sent.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `KubeAdmiral`'s own digests of what a decision looks at: 32-bit FNV-1 of JSON as Go writes it, in decimal.
+//! `KubeAdmiral`'s digests of the inputs of a decision: 32-bit FNV-1 of Go's JSON, in decimal.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ fn fnv(text: &str) -> String {
     hash.to_string()
 }
 
-/// Of annotations by name; without any that of an empty map.
+/// The digest of annotations by name; without any, that of an empty map.
 pub(super) fn annotations(annotations: &BTreeMap<&str, &str>) -> String {
     fnv(&gojson::write(&json!(annotations)))
 }
 
-/// Of a cluster's labels; an empty map is stored as none.
+/// The digest of a cluster's labels. An empty map is stored as absent.
 pub(super) fn labels(labels: &Labels) -> String {
     fnv(&if labels.is_empty() { "null".to_owned() } else { gojson::write(&json!(labels)) })
 }
 
-/// Of a cluster's taints. Those of equal key and value stay in the order given.
+/// The digest of a cluster's taints. Taints with equal key and value stay in the order given.
 pub(super) fn taints(taints: &[Taint]) -> String {
     let mut taints: Vec<&Taint> = taints.iter().collect();
     taints.sort_by(|a, b| (&a.key, &a.value).cmp(&(&b.key, &b.value)));
@@ -38,7 +38,7 @@ pub(super) fn taints(taints: &[Taint]) -> String {
     fnv(&gojson::write_fields(&list.collect()))
 }
 
-/// Of a cluster's API types, in any order.
+/// The digest of a cluster's API types, in any order.
 pub(super) fn api_types(types: &[Value]) -> String {
     const KEYS: [&str; 5] = ["group", "version", "kind", "pluralName", "scope"];
     let key =
@@ -54,12 +54,12 @@ pub(super) fn api_types(types: &[Value]) -> String {
     fnv(&gojson::write_fields(&list.collect()))
 }
 
-/// Of a policy's content: all of its `spec` but for `autoMigration`.
+/// The digest of a policy's content: its `spec` without `autoMigration`.
 pub(super) fn policy(spec: &Value) -> String {
     fnv(&gojson::write_fields(&content(spec)))
 }
 
-/// Of a policy's content with what the API server fills in where the policy says nothing.
+/// The digest of a policy's content with the API server's defaults.
 pub(super) fn stored_policy(spec: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(map) = spec.as_object_mut() {
@@ -74,7 +74,7 @@ pub(super) fn stored_policy(spec: &Value) -> String {
     policy(&spec)
 }
 
-/// Puts a field in, unless it is empty.
+/// Adds a field, unless it is empty.
 fn put(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     let empty = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,

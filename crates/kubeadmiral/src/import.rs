@@ -1,6 +1,6 @@
-//! From a live object to a template that KubeAdmiral adopts: the steps of its guide to resource
-//! federalization, the annotation that adoption needs since November 2023, and without what servers and
-//! controllers write.
+//! Turns a live object into a template that KubeAdmiral adopts: follows its guide to resource federalization,
+//! adds the annotation that adoption requires since November 2023, and removes what servers and controllers
+//! write.
 //!
 //! The pod template stays exactly as it was, so that pods do not restart when a member cluster's object
 //! is adopted.
@@ -12,16 +12,17 @@ use federate_dialect::import::{Edits, Import, Imported, Importer, PolicyName, re
 use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object};
 
-/// How objects are taken in.
-pub(super) const IMPORTER: Importer = Importer { take: import, unnamed: None, wraps: false, note: None };
+/// The importer.
+pub(super) const IMPORTER: Importer =
+    Importer { take: import, unnamed: None, wraps: false, note: None, retain: None };
 
 const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
 const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
 const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
 const ADOPTING: &str = "kubeadmiral.io/clusters-to-adopt";
 
-/// Annotations that a member's object has from being propagated before. What clients and workload
-/// controllers wrote stays, as in the guide.
+/// Annotations of an object that was propagated before. Those of clients and workload controllers stay, as in
+/// the guide.
 const PROPAGATED: [&str; 4] = [
     "kubeadmiral.io/adopted",
     "kubeadmiral.io/propagated-annotation-keys",
@@ -29,13 +30,13 @@ const PROPAGATED: [&str; 4] = [
     "kubeadmiral.io/source-generation",
 ];
 
-/// The label of an object that is propagated already.
+/// The label of an object that was propagated before.
 const MANAGED: &str = "kubeadmiral.io/managed";
 
-/// Takes an object in.
+/// Imports an object.
 fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let Some(policy) = &wish.policy else {
-        let message = format!("no policy is named that is to place {}", object.id);
+        let message = format!("no policy is named for {}", object.id);
         return Err(vec![
             Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
         ]);
@@ -58,7 +59,7 @@ fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     Ok(Imported::Edits(edits.done()))
 }
 
-/// A kind that is not known here is what the object looks like.
+/// The scope of an unknown kind follows from the object.
 fn namespaced(object: &Object) -> bool {
     match kinds::scope(object.id.group(), &object.id.kind) {
         Some(scope) => scope == Scope::Namespaced,
@@ -66,7 +67,7 @@ fn namespaced(object: &Object) -> bool {
     }
 }
 
-/// The annotation's value: which clusters hand the object over.
+/// The value of the annotation: the clusters in which the object is adopted.
 fn clusters(names: &[String]) -> String {
     if names.is_empty() { json!({"regexp": ".*"}) } else { json!({"clusters": names}) }.to_string()
 }
@@ -83,7 +84,7 @@ mod tests {
         Import { policy: Some(policy), dialects, ..Import::default() }
     }
 
-    /// What goes and what comes.
+    /// The edits.
     fn edits(body: Value, wish: &Import) -> (Vec<String>, Vec<(String, String)>) {
         let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), wish).unwrap() else {
             panic!("no edits")

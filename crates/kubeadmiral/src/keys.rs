@@ -1,5 +1,4 @@
-//! The labels and annotations by which a template speaks to `KubeAdmiral`, and those that
-//! `KubeAdmiral` leaves on what it sends.
+//! The labels and annotations of templates for `KubeAdmiral`, and those that `KubeAdmiral` writes to objects.
 
 /// Labels that name a template's policies.
 pub(super) const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
@@ -54,14 +53,15 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
 pub(super) const DROPPED_ANNOTATIONS: [&str; 3] =
     ["kubeadmiral.io/latest-replicaset-digests", APPLIED_MIGRATION, SCHEDULING];
 
-/// What another controller tells the scheduler of replicas that found no room: a key of the
-/// placement's remembered annotations.
+/// The annotation with estimates of unschedulable replicas, by another controller. It is kept in the memory of
+/// the placement.
 pub(super) const AUTO_MIGRATION_INFO: &str = "kubeadmiral.io/auto-migration-info";
 
-/// The migration configuration that is in force: written by the scheduler from the valid one.
+/// The annotation with the migration configuration in force. The scheduler writes it from the valid
+/// configuration.
 pub(super) const APPLIED_MIGRATION: &str = "kubeadmiral.io/applied-migration-configuration";
 
-/// What the scheduler writes on a federated object, and what speaks to other controllers there.
+/// Annotations that the scheduler writes to a federated object, some of them for other controllers.
 pub(super) const TRIGGERS: &str = "kubeadmiral.io/scheduling-triggers";
 pub(super) const DEFERRED: &str = "kubeadmiral.io/scheduling-deferred-reasons";
 pub(super) const SCHEDULING: &str = "kubeadmiral.io/scheduling";
@@ -69,19 +69,19 @@ pub(super) const PENDING: &str = "kubeadmiral.io/pending-controllers";
 pub(super) const ENABLE_FOLLOWERS: &str = "internal.kubeadmiral.io/enable-follower-scheduling";
 pub(super) const THRESHOLD: &str = "internal.kubeadmiral.io/pod-unschedulable-threshold";
 
-/// Stamped on everything that is sent.
+/// Labels and annotations of every object that is sent.
 pub(super) const MANAGED: &str = "kubeadmiral.io/managed";
 pub(super) const SOURCE_GENERATION: &str = "kubeadmiral.io/source-generation";
 pub(super) const SENT_LABELS: &str = "kubeadmiral.io/propagated-label-keys";
 pub(super) const SENT_ANNOTATIONS: &str = "kubeadmiral.io/propagated-annotation-keys";
 
-/// On a `FederatedTypeConfig`: its kind scales others, so it follows them.
+/// The annotation of a `FederatedTypeConfig` whose kind scales others, so that it follows them.
 pub(super) const SCALE_TARGET: &str = "kubeadmiral.io/scale-target-ref-path";
 
-/// On an autoscaler that stays on the control plane.
+/// The annotation of an autoscaler that stays on the control plane.
 pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 
-/// Whether a template speaks to `KubeAdmiral` at all.
+/// Whether a template has labels or annotations for `KubeAdmiral`.
 pub(super) fn addressed(template: &federate_kubernetes::Object) -> bool {
     let labels = MOVED_LABELS.iter().any(|key| template.label(key).is_some());
     labels || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())

@@ -40,6 +40,7 @@ mod keys;
 mod kinds;
 mod manifest;
 mod member;
+mod memory;
 pub mod migration;
 mod namespaces;
 mod overrides;
@@ -133,12 +134,12 @@ struct KubeAdmirals<'a> {
     policies: Policies<'a>,
     overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
     namespaces: Namespaces,
-    /// The joined clusters as they are remembered, and their digest.
+    /// The joined clusters for the memory, and their digest.
     snapshot: Clusters,
     snapshot_digest: String,
     served: Served<'a>,
     now: Option<Timestamp>,
-    standing: bool,
+    implicit: bool,
     findings: Vec<Finding>,
 }
 
@@ -185,7 +186,7 @@ impl<'a> KubeAdmirals<'a> {
             snapshot,
             served: Served::of(templates, clusters),
             now: input.now,
-            standing: input.standing,
+            implicit: input.implicit,
             findings,
         }
     }
@@ -206,10 +207,10 @@ impl<'a> KubeAdmirals<'a> {
         policy.is_some_and(|id| self.policies.get(id).is_none_or(|p| !p.spec.disable_follower_scheduling))
     }
 
-    /// Decides about one template, without what depends on others.
+    /// Decides about one template, without dependencies on others.
     fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
         let mut decided = Decided::default();
-        if !self.standing && !keys::addressed(template) {
+        if !self.implicit && !keys::addressed(template) {
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
@@ -228,7 +229,7 @@ impl<'a> KubeAdmirals<'a> {
                 placement.unschedulable = None;
             }
         }
-        placement.standing = placement.policy.is_none();
+        placement.implicit = placement.policy.is_none();
         if placement.unschedulable.is_none() && !placement.clusters.is_empty() {
             placement.unschedulable = decide::override_problem(self, template, &placement);
         }
@@ -239,11 +240,11 @@ impl<'a> KubeAdmirals<'a> {
 
 fn not_federated(template: &Object, asked: bool) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), None);
-    placement.standing = true;
+    placement.implicit = true;
     let message = if asked {
         format!("it has the annotation {}", keys::NO_FEDERATED)
     } else {
-        format!("no FederatedTypeConfig is for {} {}", template.id.api_version, template.id.kind)
+        format!("no FederatedTypeConfig has the type {} {}", template.id.api_version, template.id.kind)
     };
     placement.unschedulable = Some(Unschedulable { reason: "NotFederated".to_owned(), message });
     placement

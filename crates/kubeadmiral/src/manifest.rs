@@ -1,7 +1,7 @@
-//! What each cluster of a placement receives: the template, the replicas decided, the overrides.
+//! The manifests of a placement: the template, the replicas, the overrides.
 //!
-//! Clusters for which the same rules and the same number apply receive the same, so the work is done
-//! once for all of them.
+//! Clusters with the same rules and the same number of replicas receive the same manifest, which is rendered
+//! once.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(super) fn variants(plane: &KubeAdmirals<'_>, placement: &Placement, template
     variants
 }
 
-/// Why nothing of the object is sent to anybody, if so.
+/// Why no cluster receives the object, if none does.
 pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'static str> {
     if namespaces::untouched(object) {
         return Some("SystemNamespace");
@@ -52,7 +52,7 @@ pub(super) fn held_back(object: &Object, placement: &Placement) -> Option<&'stat
         .then_some("CentralizedHPA")
 }
 
-/// The clusters that can be written to, and the others with their reasons.
+/// The clusters that can be written to, and the others with reasons.
 fn reachable(plane: &KubeAdmirals<'_>, clusters: &[Placed]) -> (Vec<Placed>, Vec<Variant>) {
     let status = |cluster: Option<&Cluster>| match cluster {
         None => Some("ClusterNotFound"),
@@ -80,7 +80,7 @@ fn withheld(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Fi
     Variant { clusters: clusters.into(), rendered: Err(Withheld { status, finding }) }
 }
 
-/// The clusters by what their overrides come to.
+/// The clusters, grouped by the result of their overrides.
 fn classes(
     plane: &KubeAdmirals<'_>,
     object: &Object,
@@ -90,7 +90,7 @@ fn classes(
         let message = format!("{} waits for {missing}, which is not in the repo", object.id);
         let finding = Finding::error("override-policy-not-found", object, message)
             .at("/metadata/labels")
-            .help("write the policy, or take the label away");
+            .help("add the policy, or remove the label");
         ("OverridePolicyNotFound", finding)
     })?;
     overrides::evaluate(plane, object, &policies, clusters)
@@ -104,7 +104,7 @@ fn failure(object: &Object, failed: &Failed<'_>) -> Finding {
     finding
 }
 
-/// Renders the clusters of one class that can be written to.
+/// Renders one group of clusters that can be written to.
 fn render(
     config: &TypeConfig,
     template: &Template,
@@ -130,7 +130,7 @@ fn render(
     }
 }
 
-/// The object as it is sent, without what is stamped on every object.
+/// The object as it is sent, without the labels and annotations that every object gets.
 fn body(
     config: &TypeConfig,
     object: &Object,
@@ -147,7 +147,7 @@ fn body(
     Ok(body)
 }
 
-/// Applies the scheduler's number and the overrides, in the order of the kind's controllers.
+/// Applies the scheduler's replicas and the overrides, in the order of the kind's controllers.
 pub(super) fn apply(
     config: &TypeConfig,
     replicas: Option<i64>,

@@ -1,4 +1,4 @@
-//! Namespaces go to every cluster without a policy, except those of the system.
+//! Namespaces: without a policy they go to every cluster, except reserved ones.
 
 use regex::Regex;
 
@@ -9,7 +9,7 @@ use federate_repo::Repo;
 /// The control plane's own namespace.
 pub(super) const SYSTEM: &str = "kube-admiral-system";
 
-/// The key in `federate.yaml` for the control plane's flag that keeps namespaces out.
+/// The key in `federate.yaml` for the control plane's flag that excludes namespaces.
 pub(super) const EXCLUDE: &str = "excludeNamespaces";
 
 /// Which namespaces go everywhere.
@@ -19,7 +19,7 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    /// With what `federate.yaml` excludes, and what is wrong there.
+    /// Reads the exclusions from `federate.yaml`, with findings about them.
     pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let settings = repo.config.dialects.get(dialect);
@@ -31,8 +31,8 @@ impl Namespaces {
         for (key, value) in settings.into_iter().flatten() {
             match (key.as_str(), value.as_str().map(Regex::new)) {
                 (EXCLUDE, Some(Ok(regex))) => excluded = Some(regex),
-                (EXCLUDE, Some(Err(_))) => refuse(key, "this is no regular expression"),
-                (EXCLUDE, None) => refuse(key, "this is no string"),
+                (EXCLUDE, Some(Err(_))) => refuse(key, "this is not a regular expression"),
+                (EXCLUDE, None) => refuse(key, "this is not a string"),
                 _ => {}
             }
         }

@@ -1,10 +1,10 @@
-//! Where a workload's pod spec stands.
+//! The path to a workload's pod spec.
 
 use serde_json::Value;
 
 use federate_kubernetes::{Object, ObjectRef};
 
-/// The path to the pod spec of a kind; `None` for kinds that `KubeAdmiral` knows no pods of.
+/// The path to the pod spec of a kind; `None` for kinds for which `KubeAdmiral` does not know pods.
 pub(super) fn path(id: &ObjectRef) -> Option<&'static [&'static str]> {
     match (id.group(), id.kind.as_str()) {
         ("", "Pod") => Some(&["spec"]),
@@ -16,7 +16,7 @@ pub(super) fn path(id: &ObjectRef) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The object's pod spec, if its kind has one and it is there.
+/// The object's pod spec, if there is one.
 pub(super) fn of(object: &Object) -> Option<&Value> {
     object.at(path(&object.id)?).filter(|spec| spec.is_object())
 }

@@ -17,11 +17,11 @@ const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
 pub(super) struct Policy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PolicySpec,
-    /// What its placement list says of the inventory.
+    /// Its placement list over the inventory.
     pub(super) wishes: ClusterPreferences,
-    /// A digest of what decides about placement in it.
+    /// A digest of its content.
     content: String,
-    /// The same of the policy as the API server stores it, with its defaults.
+    /// A digest of its content with the API server's defaults.
     stored_content: String,
 }
 
@@ -47,23 +47,24 @@ impl<'a> Policy<'a> {
         })
     }
 
-    /// Takes the policy for one that a hub holds. Its API server has filled in defaults, so that what is absent there
-    /// is absent for the scheduler.
+    /// Treats the policy as one from a hub. The API server has filled in defaults, so that absent fields are
+    /// absent for the scheduler.
     pub(super) fn take_as_stored(&mut self) {
         let rescheduling = self.object.at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
         if rescheduling.is_none_or(Value::is_null) {
-            self.spec.reschedule_policy.replica_rescheduling.avoid_disruption = false;
+            self.spec.reschedule_policy.replica_rescheduling.avoid_disruption.0 = false;
         }
     }
 
-    /// The digest of its content: of what was `remembered`, if that is its content as it is stored on a hub.
+    /// The digest of its content. It is the `remembered` one if that is the digest with the API server's
+    /// defaults.
     pub(super) fn content(&self, remembered: Option<&str>) -> &str {
         if remembered == Some(self.stored_content.as_str()) { &self.stored_content } else { &self.content }
     }
 }
 
-/// The policy that a template names: its namespace's goes before the cluster's, even when it does not
-/// exist.
+/// The policy that a template names. A namespaced one takes precedence over a cluster-scoped one, even if it
+/// does not exist.
 pub(super) fn named(template: &Object) -> Option<ObjectRef> {
     let own = template.id.namespace.as_deref().zip(template.label(keys::POLICY));
     match own {
@@ -72,7 +73,7 @@ pub(super) fn named(template: &Object) -> Option<ObjectRef> {
     }
 }
 
-/// A policy's identity.
+/// The id of a policy.
 pub(super) fn reference(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     ObjectRef {
         api_version: API_VERSION.to_owned(),
@@ -82,7 +83,7 @@ pub(super) fn reference(kind: &str, namespace: Option<&str>, name: &str) -> Obje
     }
 }
 
-/// Policies by identity, and profiles by name.
+/// Policies by id, and profiles by name.
 #[derive(Debug, Default)]
 pub(super) struct Policies<'a> {
     pub(super) policies: BTreeMap<ObjectRef, Policy<'a>>,
@@ -90,17 +91,17 @@ pub(super) struct Policies<'a> {
     pub(super) default: Plugins,
 }
 
-/// Why a policy cannot be followed.
+/// Why a policy cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// The profile it names does not exist.
+    /// Its profile does not exist.
     NoProfile(String),
     /// The profile cannot be built.
     BadProfile(String),
 }
 
 impl<'a> Policies<'a> {
-    /// The plugins that a policy runs.
+    /// The plugins of a policy.
     pub(super) fn plugins(&self, policy: &Policy<'_>) -> Result<&Plugins, Unusable> {
         let name = policy.spec.scheduling_profile.as_str();
         if name.is_empty() {
@@ -113,7 +114,7 @@ impl<'a> Policies<'a> {
         }
     }
 
-    /// The policy of that identity.
+    /// The policy with that id.
     pub(super) fn get(&self, id: &ObjectRef) -> Option<&Policy<'a>> {
         self.policies.get(id)
     }

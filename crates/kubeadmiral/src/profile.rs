@@ -1,8 +1,8 @@
 //! Scheduling profiles: which plugins filter, score and select.
 //!
-//! Facts: at each of the three points the default plugins stay in their order, less those disabled
-//! (`*` disables all), and those enabled come after them. A plugin that ends up there twice, is
-//! unknown, or does not belong to that point makes the profile useless.
+//! Facts: at each of the three points, the default plugins stay in their order without the disabled ones (`*`
+//! disables all), and the enabled ones come after them. A plugin that occurs twice, is unknown, or does not
+//! belong to the point makes the profile invalid.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) enum Score {
     Most,
 }
 
-/// A plugin that chooses among scored clusters.
+/// A plugin that selects among scored clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Select {
     Priority,
@@ -152,7 +152,7 @@ fn configured<P: Copy + PartialEq>(
     plugins.retain(|p| !disabled.contains(&"*") && !disabled.iter().any(|name| find(name) == Some(*p)));
     for name in names("enabled") {
         let Some(plugin) = find(name) else {
-            return Err(format!("there is no {point} plugin `{name}`"));
+            return Err(format!("`{name}` is not a {point} plugin"));
         };
         if plugins.contains(&plugin) {
             return Err(format!("the {point} plugin `{name}` is enabled twice"));

@@ -1,11 +1,12 @@
-//! What of a template is sent: without what servers own and without what speaks to the control plane.
+//! The part of a template that is sent: without fields of servers, and without labels and annotations for the
+//! control plane.
 
 use serde_json::{Map, Value};
 
 use super::keys;
 use federate_kubernetes::ObjectRef;
 
-/// Fields that a server owns.
+/// Fields that belong to the API server.
 const SERVER_FIELDS: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -17,7 +18,7 @@ const SERVER_FIELDS: [&str; 8] = [
     "managedFields",
 ];
 
-/// The body from which overrides are computed and that is sent.
+/// The body that is sent, from which overrides are computed.
 pub(super) fn template(body: &Value) -> Value {
     let mut body = body.clone();
     let Value::Object(map) = &mut body else { return body };
@@ -32,7 +33,7 @@ pub(super) fn template(body: &Value) -> Value {
     body
 }
 
-/// Takes keys out of a map; a map that they leave empty goes with them.
+/// Removes keys of a map, and the map if it is then empty.
 fn without(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
     if let Some(Value::Object(map)) = metadata.get_mut(field) {
         let before = map.len();
@@ -43,7 +44,7 @@ fn without(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -
     }
 }
 
-/// Takes out what members fill in themselves for objects of that kind.
+/// Removes fields that members set themselves for objects of that kind.
 pub(super) fn drop_member_fields(id: &ObjectRef, body: &mut Value) {
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
     match (id.group(), id.kind.as_str()) {
@@ -69,8 +70,8 @@ pub(super) fn drop_member_fields(id: &ObjectRef, body: &mut Value) {
     }
 }
 
-/// Takes out what is stamped on every object anyway, and maps and lists that it leaves empty: what
-/// stands in a rendered file is what the template and its overrides say.
+/// Removes the labels and annotations that every object gets, and maps and lists that are then empty, so that a
+/// rendered file contains only the template and its overrides.
 pub(super) fn without_stamps(body: &mut Value) {
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.shift_remove("generation");

@@ -1,10 +1,10 @@
-//! Whether the scheduler acts again: what it last decided from, kept in the placement's memory, against
-//! what it would decide from now.
+//! Whether the scheduler acts again: compares the inputs of the last decision, which the memory keeps, with the
+//! current ones.
 //!
-//! Facts: changes of the template's scheduling annotations, replicas, pod requests, policy name and
-//! migration estimates always count; changes of the policy's content and of the clusters count as the
-//! policy's `rescheduleWhen` says; taints, and clusters that are gone, always do. When it does not act,
-//! what it remembers stays as it was, so that a later permitted change sees all of them at once.
+//! Facts: changes of the template's scheduling annotations, replicas, pod requests, policy name and migration
+//! estimates always count, and so do taints and clusters that are gone. Changes of the policy's content and
+//! other changes of clusters count if the policy's `rescheduleWhen` says so. If the scheduler does not act, its
+//! memory stays, so that a later permitted change includes all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::api::PolicySpec;
+use super::memory::Memory;
 use super::{hash, keys, podspec};
 use federate_dialect::{Placement, Previous, gojson};
 use federate_kubernetes::quantity::Quantity;
@@ -20,7 +21,7 @@ use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Apis, Cluster, Object, pods};
 use federate_repo::Repo;
 
-/// What a decision was taken from.
+/// The inputs of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     /// A digest of the template's scheduling annotations.
@@ -29,14 +30,14 @@ pub(super) struct State {
     /// What a pod requests.
     #[serde(default, skip_serializing_if = "Request::is_nothing")]
     request: Request,
-    /// The estimates for replicas without room, where the policy looks at them.
+    /// The estimates of unschedulable replicas, where the policy uses them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     migration: Option<String>,
     /// The policy's name; empty without one.
     policy: String,
     /// A digest of its content.
     content: String,
-    /// The digest under which the clusters are kept.
+    /// The digest of the clusters in the shared memory.
     clusters: String,
 }
 
@@ -70,7 +71,7 @@ impl Request {
     }
 }
 
-/// The clusters that were there, each with digests of its labels, taints and API types.
+/// The clusters of a decision, each with digests of its labels, taints and API types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Clusters(BTreeMap<String, [String; 3]>);
@@ -95,7 +96,7 @@ impl Clusters {
         self.0.keys().any(|name| !now.0.contains_key(name))
     }
 
-    /// Whether a cluster that was known is gone or differs in that respect.
+    /// Whether a known cluster is gone, or its digest at this index differs.
     fn changed(&self, now: &Self, respect: usize) -> bool {
         self.lost(now)
             || self.0.iter().any(|(name, was)| now.0.get(name).map(|is| &is[respect]) != Some(&was[respect]))
@@ -106,16 +107,16 @@ impl Clusters {
     }
 }
 
-/// The control plane remembers its clusters in the order of a hash map, which begins at a random place of eight: from
-/// this many clusters on the order is more often another one than not. Then it finds that something has changed, and
-/// says so unless it looks closer.
+/// The control plane stores its clusters in the order of a hash map, which starts at a random place of eight.
+/// From this many clusters on, the order usually differs from the last one. The control plane then finds a
+/// change, and reports it unless it compares further.
 const SHUFFLED: usize = 4;
 
 const LABELS: usize = 0;
 const TAINTS: usize = 1;
 const API_TYPES: usize = 2;
 
-/// The API types as listed, where the inventory lists them; otherwise the neutral ones.
+/// The API types as the inventory lists them, else the neutral ones.
 fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
     let at = repo.claimed.binary_search_by(|c| c.object.id.cmp(&cluster.id)).ok();
     let object = at.and_then(|at| repo.claimed.get(at)).map(|c| &c.object);
@@ -131,23 +132,23 @@ fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
     }
 }
 
-/// Sixteen hexadecimal digits that stand for a value.
+/// A digest of a value, in sixteen hexadecimal digits.
 fn digest<T: Serialize>(value: &T) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     let first = Sha256::digest(text).iter().take(8).fold(0, |all: u64, byte| all << 8 | u64::from(*byte));
     format!("{first:016x}")
 }
 
-/// What the template and its policy bring to a decision.
+/// The inputs from the template and its policy.
 pub(super) struct Subject<'s> {
     pub(super) template: &'s Object,
     pub(super) replicas: i64,
     pub(super) policy: Option<(&'s str, &'s PolicySpec)>,
     /// The digest of the policy's content.
     pub(super) content: &'s str,
-    /// The estimates that the auto-migration controller left.
+    /// The estimates of the auto-migration controller.
     pub(super) estimates: Option<&'s str>,
-    /// The migration configuration that is in force.
+    /// The migration configuration in force.
     pub(super) migration: Option<&'s str>,
 }
 
@@ -184,7 +185,7 @@ impl State {
         &self.content
     }
 
-    /// Reads the text that the scheduler leaves on a federated object.
+    /// Reads the text that the scheduler writes to a federated object.
     pub(super) fn parse(text: &str) -> Option<(Self, Clusters)> {
         let stored: Stored = serde_json::from_str(text).ok()?;
         let digest = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
@@ -229,23 +230,23 @@ impl State {
         gojson::write_fields(&json!(stored))
     }
 
-    /// The state that a placement remembers, with the clusters it refers to.
+    /// The remembered state, with the clusters to which it refers.
     pub(super) fn recall(
-        memory: Option<&Value>,
+        remembered: Option<&Self>,
         shared: impl Fn(&str) -> Option<Value>,
     ) -> Option<(Self, Clusters)> {
-        let state: Self = serde_json::from_value(memory?.clone()).ok()?;
+        let state = remembered?;
         let clusters = serde_json::from_value(shared(&state.clusters)?).ok()?;
-        Some((state, clusters))
+        Some((state.clone(), clusters))
     }
 
-    /// What the template alone decides.
+    /// The inputs whose changes always count.
     fn stable(&self) -> (&str, i64, &Request, &Option<String>, &str) {
         (&self.annotations, self.replicas, &self.request, &self.migration, &self.policy)
     }
 }
 
-/// What the scheduler leaves on a federated object.
+/// The text that the scheduler writes to a federated object.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Stored {
@@ -269,14 +270,14 @@ struct Stored {
 /// Whether the scheduler acts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It does.
+    /// The scheduler acts.
     Schedule,
-    /// It does not; the reasons that keep it from acting on changes, empty when there are none.
+    /// It does not act. The text lists the changes that it ignores; it is empty if there are none.
     Stay(String),
 }
 
-/// Compares what was decided from with what would be now.
-pub(super) fn judge(
+/// Compares the inputs of the last decision with the current ones.
+pub(super) fn compare(
     was: Option<&(State, Clusters)>,
     now: (&State, &Clusters),
     policy: Option<&PolicySpec>,
@@ -297,7 +298,7 @@ pub(super) fn judge(
         return Verdict::Stay("rescheduleWhen:nil".to_owned());
     };
     let changes = [
-        (was.content != now.content, when.policy_content_changed, "policyContentChanged"),
+        (was.content != now.content, when.policy_content_changed.0, "policyContentChanged"),
         (were.changed(there, LABELS), when.cluster_labels_changed, "clusterLabelsChanged"),
         (were.changed(there, TAINTS), true, "clusterTaintsChanged"),
         (were.changed(there, API_TYPES), when.cluster_api_resources_changed, "clusterAPIResourcesChanged"),
@@ -318,11 +319,11 @@ pub(super) fn shared(
     previous: &Previous,
 ) -> Map<String, Value> {
     let mut shared = Map::new();
-    let referred = placements.iter().filter_map(|p| p.memory.get("trigger")?.get("clusters")?.as_str());
+    let referred = placements.iter().filter_map(|row| Some(Memory::of(row).trigger?.clusters));
     for wanted in referred.collect::<BTreeSet<_>>() {
         let clusters =
-            if wanted == digest { serde_json::to_value(now).ok() } else { previous.shared(wanted).cloned() };
-        shared.extend(clusters.map(|clusters| (wanted.to_owned(), clusters)));
+            if wanted == digest { serde_json::to_value(now).ok() } else { previous.shared(&wanted).cloned() };
+        shared.extend(clusters.map(|clusters| (wanted, clusters)));
     }
     shared
 }

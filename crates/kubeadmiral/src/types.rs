@@ -1,5 +1,4 @@
-//! Which kinds are federated, and how: `FederatedTypeConfig`s, those of the repo and those that
-//! `KubeAdmiral` ships.
+//! The federated kinds: `FederatedTypeConfig` objects of the repo, and those that `KubeAdmiral` ships.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +7,12 @@ use serde_json::Value;
 use super::keys;
 use federate_kubernetes::Object;
 
-/// How objects of one kind are federated.
+/// The configuration of a federated kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeConfig {
-    /// Where the replicas stand, as keys; empty when the kind has none that can be divided.
+    /// The path to the replicas, as keys; empty if the kind has no replicas to divide.
     pub(super) replicas: Vec<String>,
-    /// The controllers whose changes are applied first, in order; those of a group act in any order.
+    /// The controllers that change objects, in order. Those of a group act in any order.
     pub(super) controllers: Vec<Vec<String>>,
     /// Whether it scales other objects, and so follows them.
     pub(super) scales: bool,
@@ -32,7 +31,7 @@ impl TypeConfig {
             .collect()
     }
 
-    /// The object's replicas, if they are there and a whole number.
+    /// The object's replicas, if they are an integer.
     pub(super) fn replicas_of(&self, body: &Value) -> Option<i64> {
         if self.replicas.is_empty() {
             return None;
@@ -40,7 +39,7 @@ impl TypeConfig {
         self.replicas.iter().try_fold(body, |value, key| value.get(key))?.as_i64()
     }
 
-    /// Whether override policies change an object before the scheduler's replicas do.
+    /// Whether override policies apply before the scheduler's replicas.
     pub(super) fn overrides_first(&self) -> bool {
         let place =
             |name: &str| self.controllers.iter().flatten().position(|c| c == name).unwrap_or(usize::MAX);
@@ -53,7 +52,7 @@ impl TypeConfig {
 pub(super) struct Types(BTreeMap<(String, String), TypeConfig>);
 
 impl Types {
-    /// The repo's own type configurations, and of the shipped ones those whose names they leave free.
+    /// Reads the type configurations of the repo, and adds the shipped ones with other names.
     pub(super) fn new<'o>(own: impl Iterator<Item = &'o Object> + Clone) -> Self {
         let mut types = BTreeMap::new();
         for (name, api_version, kind) in SHIPPED {
@@ -93,7 +92,7 @@ fn read(object: &Object) -> TypeConfig {
     }
 }
 
-/// What every shipped configuration of a kind says.
+/// The shipped configuration of a kind.
 fn shipped(kind: &str) -> TypeConfig {
     let replicas = match kind {
         "Deployment" => vec!["spec".to_owned(), "replicas".to_owned()],
@@ -103,7 +102,7 @@ fn shipped(kind: &str) -> TypeConfig {
     TypeConfig { replicas, controllers, scales: kind == "HorizontalPodAutoscaler" }
 }
 
-/// The configurations that come with `KubeAdmiral`: name, API version, kind.
+/// The shipped configurations: name, API version, kind.
 const SHIPPED: [(&str, &str, &str); 26] = [
     ("namespaces", "v1", "Namespace"),
     ("configmaps", "v1", "ConfigMap"),

@@ -1,5 +1,4 @@
-//! `KubeFed`'s objects as its Go types read them: absent, `null` and empty are the same where Go makes
-//! no difference.
+//! `KubeFed`'s objects as its Go types read them: absent, `null` and empty are equal where they are in Go.
 
 use std::collections::BTreeMap;
 
@@ -7,133 +6,140 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Field, Schema, Shape};
+use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object};
 
-/// What is read of a federated object's `spec`, besides its template.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct FederatedSpec {
-    #[serde(deserialize_with = "null_default")]
-    pub placement: PlacementSpec,
-    #[serde(deserialize_with = "null_default")]
-    pub overrides: Vec<ClusterOverrides>,
+const ANY_MAP: Shape = Shape::Map(&Shape::Any);
+const SCOPE: Shape = Shape::OneOf(&["Cluster", "Namespaced"]);
+const SWITCH: Shape = Shape::OneOf(&["Enabled", "Disabled"]);
+
+federate_kubernetes::crd! {
+    /// The `spec` of a federated object, without its template.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct FederatedSpec {
+        pub placement: PlacementSpec = optional("placement"),
+        pub overrides: Vec<ClusterOverrides> = optional("overrides"),
+    }
+    unread {
+        optional("template", ANY_MAP),
+        optional("retainReplicas", Shape::Bool),
+    }
 }
 
-/// Where a federated object goes: by names if the list is there, even an empty one, else by labels.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PlacementSpec {
-    pub clusters: Option<Vec<ClusterReference>>,
-    pub cluster_selector: Option<LabelSelector>,
+federate_kubernetes::crd! {
+    /// The placement of a federated object: by names if there is a list, even an empty one, else by labels.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct PlacementSpec {
+        pub clusters: Option<Vec<ClusterReference>> = optional("clusters"),
+        pub cluster_selector: Option<LabelSelector> = optional("clusterSelector"),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ClusterReference {
-    #[serde(deserialize_with = "null_default")]
-    pub name: String,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ClusterReference {
+        pub name: String = required("name"),
+    }
 }
 
-/// The overrides for one cluster.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ClusterOverrides {
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_name: String,
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_overrides: Vec<Override>,
+federate_kubernetes::crd! {
+    /// The overrides for one cluster.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ClusterOverrides {
+        pub cluster_name: String = optional("clusterName"),
+        pub cluster_overrides: Vec<Override> = optional("clusterOverrides"),
+    }
 }
 
-/// One operation of a JSON patch.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Override {
-    #[serde(deserialize_with = "null_default")]
-    pub op: String,
-    #[serde(deserialize_with = "null_default")]
-    pub path: String,
-    pub value: Option<Value>,
+federate_kubernetes::crd! {
+    /// One operation of a JSON patch.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct Override {
+        pub op: String = optional("op"),
+        pub path: String = required("path"),
+        pub value: Option<Value> = optional("value"),
+    }
 }
 
-/// `spec` of a `ReplicaSchedulingPreference`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PreferenceSpec {
-    #[serde(deserialize_with = "null_default")]
-    pub target_kind: String,
-    #[serde(deserialize_with = "null_default")]
-    pub total_replicas: i64,
-    #[serde(deserialize_with = "null_default")]
-    pub rebalance: bool,
-    #[serde(deserialize_with = "null_default")]
-    pub intersect_with_cluster_selector: bool,
-    #[serde(deserialize_with = "null_default")]
-    pub clusters: BTreeMap<String, ClusterPreference>,
+federate_kubernetes::crd! {
+    /// `spec` of a `ReplicaSchedulingPreference`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct PreferenceSpec {
+        pub target_kind: String = required("targetKind"),
+        pub total_replicas: i64 = required("totalReplicas", i32::SHAPE),
+        pub rebalance: bool = optional("rebalance"),
+        pub intersect_with_cluster_selector: bool = optional("intersectWithClusterSelector"),
+        pub clusters: BTreeMap<String, ClusterPreference> = optional("clusters"),
+    }
 }
 
-/// What a preference says of one cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ClusterPreference {
-    #[serde(deserialize_with = "null_default")]
-    pub weight: i64,
-    #[serde(deserialize_with = "null_default")]
-    pub min_replicas: i64,
-    pub max_replicas: Option<i64>,
+federate_kubernetes::crd! {
+    /// The preferences for one cluster.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+    pub(super) struct ClusterPreference {
+        pub weight: i64 = optional("weight"),
+        pub min_replicas: i64 = optional("minReplicas"),
+        pub max_replicas: Option<i64> = optional("maxReplicas"),
+    }
 }
 
-/// `spec` of a `KubeFedConfig`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ConfigSpec {
-    #[serde(deserialize_with = "null_default")]
-    pub scope: String,
-    #[serde(deserialize_with = "null_default")]
-    pub feature_gates: Vec<FeatureGate>,
-    #[serde(deserialize_with = "null_default")]
-    pub sync_controller: SyncController,
+federate_kubernetes::crd! {
+    /// `spec` of a `KubeFedConfig`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ConfigSpec {
+        pub scope: String = required("scope", SCOPE),
+        pub feature_gates: Vec<FeatureGate> = optional("featureGates"),
+        pub sync_controller: SyncController = optional("syncController", ANY_MAP),
+    }
+    unread {
+        optional("controllerDuration", ANY_MAP),
+        optional("leaderElect", ANY_MAP),
+        optional("clusterHealthCheck", ANY_MAP),
+        optional("statusController", ANY_MAP),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct SyncController {
-    #[serde(deserialize_with = "null_default")]
-    pub adopt_resources: String,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct SyncController {
+        pub adopt_resources: String = optional("adoptResources"),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct FeatureGate {
-    #[serde(deserialize_with = "null_default")]
-    pub name: String,
-    #[serde(deserialize_with = "null_default")]
-    pub configuration: String,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct FeatureGate {
+        pub name: String = required("name", Shape::OneOf(&["PushReconciler", "SchedulerPreferences", "RawResourceStatusCollection", "CrossClusterServiceDiscovery", "FederatedIngress"])),
+        pub configuration: String = required("configuration", SWITCH),
+    }
 }
 
-/// `spec` of a `FederatedTypeConfig`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct TypeConfigSpec {
-    #[serde(deserialize_with = "null_default")]
-    pub target_type: ApiResource,
-    #[serde(deserialize_with = "null_default")]
-    pub federated_type: ApiResource,
-    #[serde(deserialize_with = "null_default")]
-    pub propagation: String,
+federate_kubernetes::crd! {
+    /// `spec` of a `FederatedTypeConfig`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct TypeConfigSpec {
+        pub target_type: ApiResource = required("targetType"),
+        pub federated_type: ApiResource = required("federatedType", Shape::Object(&[&[Field::required("group", Shape::Filled)], ApiResource::FIELDS])),
+        pub propagation: String = required("propagation", SWITCH),
+    }
+    unread {
+        optional("statusCollection", SWITCH),
+        optional("statusType", ApiResource::SHAPE),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ApiResource {
-    #[serde(deserialize_with = "null_default")]
-    pub group: String,
-    #[serde(deserialize_with = "null_default")]
-    pub version: String,
-    #[serde(deserialize_with = "null_default")]
-    pub kind: String,
-    #[serde(deserialize_with = "null_default")]
-    pub scope: String,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ApiResource {
+        pub group: String = optional("group"),
+        pub version: String = required("version", Shape::Filled),
+        pub kind: String = required("kind", Shape::Filled),
+        pub scope: String = required("scope", SCOPE),
+    }
+    unread {
+        optional("pluralName", Shape::Text),
+    }
 }
 
 /// An object's `spec`; one that is absent reads as empty.

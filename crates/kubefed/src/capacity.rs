@@ -1,8 +1,8 @@
 //! The status of a `KubeFedCluster`, as `KubeFed`'s cluster controller derives it from probes of the member.
 //!
-//! Facts: a probe makes a whole new status, so region and zones from elsewhere go with the first one. Thresholds
-//! count how often the *written* readiness has stood: a cluster that has been ready for long becomes not ready
-//! at the first failed probe, and only soon after a change failures are ignored.
+//! Facts: each probe writes a new status, so the first one removes region and zones from elsewhere. Thresholds
+//! count how often the *written* readiness was the same. A cluster that has been ready for long becomes not
+//! ready at the first failed probe; failures are ignored only soon after a change.
 
 use std::collections::BTreeSet;
 
@@ -12,30 +12,30 @@ use serde_json::{Map, Value, json};
 use federate_dialect::probe::{ClusterCondition, Healthz};
 use federate_kubernetes::Object;
 
-/// The labels of nodes that say where they are. Newer ones are not looked at.
+/// The labels of nodes with their region and zone. Newer labels are ignored.
 const ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const REGION: &str = "failure-domain.beta.kubernetes.io/region";
 
-/// One look at a member cluster.
+/// One probe of a member cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// No client could be made: its endpoint, Secret or CA is invalid.
+    /// There is no client: the endpoint, the Secret or the CA is invalid.
     Malformed,
-    /// What came back.
+    /// The answers of the API server.
     Answered {
-        /// Of `/healthz`.
+        /// The answer to `/healthz`.
         healthz: Healthz,
-        /// The `gitVersion` of `/version`, unless that failed.
+        /// The `gitVersion` of `/version`, unless the request failed.
         version: Option<String>,
     },
 }
 
-/// How often a readiness must have been written before another one is.
+/// How often a readiness must have been written before it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Before a cluster is no longer ready.
+    /// Before a cluster becomes not ready.
     pub failure: u32,
-    /// Before it is ready again.
+    /// Before it becomes ready again.
     pub success: u32,
 }
 
@@ -45,19 +45,19 @@ impl Default for Thresholds {
     }
 }
 
-/// What the controller wrote last, and how often in a row it has written the same readiness. It is forgotten
-/// when the controller restarts and when the cluster's spec, labels or annotations change.
+/// The last status, and how often in a row the controller has written the same readiness. The controller loses
+/// it when it restarts, and when the cluster's spec, labels or annotations change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The conditions, in their order.
     pub conditions: Vec<ClusterCondition>,
-    /// The version of the member, where it said so.
+    /// The version of the member, if it is known.
     pub version: Option<String>,
     run: u32,
 }
 
 impl Memory {
-    /// Whether everybody takes the cluster to be ready.
+    /// Whether the cluster counts as ready.
     pub fn ready(&self) -> bool {
         ready(&self.conditions)
     }
@@ -73,7 +73,7 @@ impl Memory {
     }
 }
 
-/// What the controller writes after a probe.
+/// Computes the status after a probe.
 pub fn cluster_status(
     memory: Option<&Memory>,
     probe: &Probe,
@@ -102,7 +102,7 @@ fn ready(conditions: &[ClusterCondition]) -> bool {
     conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
 }
 
-/// The conditions that one probe alone makes, and the version.
+/// The conditions of one probe by itself, and the version.
 fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<String>) {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| ClusterCondition {
         kind: kind.to_owned(),
@@ -128,8 +128,8 @@ fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<Str
     (vec![not_ready, condition("Offline", "False", "ClusterReachable", "cluster is reachable")], None)
 }
 
-/// The region and the zones of a cluster, from its nodes in the order listed: the first node's region, and all
-/// zones. The controller has this rule, but does not write them.
+/// The region and the zones of a cluster, from its nodes in the order listed: the region of the first node, and
+/// all zones. The controller has this rule, but does not write the result.
 pub fn zones(nodes: &[Object]) -> Value {
     let zones: BTreeSet<&str> =
         nodes.iter().filter_map(|node| node.label(ZONE)).filter(|zone| !zone.is_empty()).collect();

@@ -1,8 +1,7 @@
 //! `KubeFedCluster` and Federation v1's `Cluster` read into the neutral cluster.
 //!
-//! Facts: a cluster is ready when any of its conditions says `Ready` with status `True`, whatever
-//! stands before it; without `status` it is not. Region and zones stand in the status. Labels are the
-//! object's.
+//! Facts: a cluster is ready if any of its conditions is `Ready` with status `True`. Without `status` it is not
+//! ready. Region and zones are in the status. Labels are the object's.
 
 use serde_json::Value;
 

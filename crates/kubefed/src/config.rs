@@ -1,32 +1,32 @@
-//! The control plane's own settings: its namespace, its scope and what is switched on.
+//! The configuration of the control plane: its namespace, its scope and its features.
 //!
-//! Facts: the `KubeFedConfig` named `kubefed` lives in the control plane's namespace, conventionally
-//! `kube-federation-system`; features are on unless a gate says `Disabled`,
-//! and so is the adoption of objects that are there already.
+//! Facts: the `KubeFedConfig` named `kubefed` is in the control plane's namespace, by convention
+//! `kube-federation-system`. Features, and the adoption of existing objects, are enabled unless a gate is
+//! `Disabled`.
 
 use super::api::{self, ConfigSpec};
 use federate_kubernetes::{Cluster, Object};
 
-/// The namespace of a control plane whose configuration is not in the repo.
+/// The namespace of the control plane where its configuration is not in the repo.
 const DEFAULT_NAMESPACE: &str = "kube-federation-system";
 
-/// What one `KubeFedConfig` says.
+/// The values of a `KubeFedConfig`.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
-    /// The namespace that the control plane lives in.
+    /// The namespace of the control plane.
     pub namespace: String,
     /// Whether it federates this namespace only.
     pub namespaced: bool,
-    /// Whether anything is propagated at all.
+    /// Whether objects are propagated at all.
     pub pushes: bool,
-    /// Whether `ReplicaSchedulingPreference`s count.
+    /// Whether `ReplicaSchedulingPreference` objects count.
     pub schedules: bool,
-    /// Whether objects that it did not create are taken over.
+    /// Whether objects that it did not create are adopted.
     pub adopts: bool,
 }
 
 impl Config {
-    /// Reads the configuration among `objects`, or takes the defaults.
+    /// Reads the configuration among `objects`, or returns the defaults.
     pub(super) fn of<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut configs = objects.filter(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
         let object = configs.next();
@@ -44,8 +44,8 @@ impl Config {
         }
     }
 
-    /// Whether the control plane sees a cluster: its own inventory counts only in its namespace, and
-    /// what another control plane has written down always does.
+    /// Whether the control plane sees a cluster. Its own inventory counts only in its namespace; that of other
+    /// control planes always counts.
     pub(super) fn sees(&self, cluster: &Cluster) -> bool {
         cluster.id.kind != "KubeFedCluster" || cluster.id.namespace.as_deref() == Some(&self.namespace)
     }

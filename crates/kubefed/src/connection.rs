@@ -1,18 +1,19 @@
-//! How KubeFed reaches a member cluster.
+//! How KubeFed connects to a member cluster.
 //!
-//! Facts: `spec.secretRef` names a Secret beside the `KubeFedCluster`, which holds a `token`. Without
-//! `spec.caBundle` whoever the system trusts vouches for the server. `spec.disabledTLSValidations` is `*`, or
-//! leaves out the name or the dates only. Federation v1 kept a whole kubeconfig in its Secret.
+//! Facts: `spec.secretRef` names a Secret in the namespace of the `KubeFedCluster`, which holds a `token`.
+//! Without `spec.caBundle` the system's certificate authorities verify the server.
+//! `spec.disabledTLSValidations` is `*`, or disables only the check of the name or of the dates. The Secret of
+//! Federation v1 holds a whole kubeconfig.
 
 use serde_json::Value;
 
 use federate_kubernetes::Object;
 use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
 
-/// Reads a `KubeFedCluster`, or says what it lacks.
+/// Reads a `KubeFedCluster`, or returns what is missing.
 pub(super) fn read(object: &Object) -> Result<Connection, String> {
     if object.id.kind != "KubeFedCluster" {
-        return Err("Federation v1's Cluster says nothing that could be used here".to_owned());
+        return Err("Federation v1's Cluster contains no connection details that federate can use".to_owned());
     }
     let text = |path: &[&str]| Some(object.text(path).to_owned()).filter(|text| !text.is_empty());
     let lacks = |field: &str| format!("its KubeFedCluster has no {field}");

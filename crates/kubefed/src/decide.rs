@@ -1,5 +1,5 @@
-//! One federated object's decision: whether any controller acts on it, which clusters its placement,
-//! its namespace's and the scheduler leave, and with how many replicas.
+//! The decision about one federated object: whether a controller acts on it, which clusters its own placement,
+//! its namespace's and the scheduler select, and the replicas.
 
 use super::division::Trace;
 use super::federated::Federated;
@@ -10,10 +10,10 @@ use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, Finding, ObjectRef, Origin, finding};
 
-/// The reason where a selector is invalid: then nothing is done at all.
+/// The reason for an invalid selector. The control plane then does nothing.
 pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
 
-/// Namespaces that are never federated; so is the control plane's own.
+/// Namespaces that are never federated. The control plane's own namespace is another.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
 
 /// Why a federated object goes nowhere.
@@ -22,7 +22,7 @@ pub(super) struct Refusal {
     /// The short reason.
     pub reason: &'static str,
     pub message: String,
-    /// The federated object that is invalid, and where, if one is.
+    /// The invalid federated object and the place in it, if there is one.
     invalid: Option<(ObjectRef, Origin, String)>,
     help: &'static str,
 }
@@ -33,14 +33,15 @@ impl Refusal {
     }
 }
 
-/// A decision with everything that explains it.
+/// A decision with what explains it.
 pub(super) struct Decision<'d, 'a> {
     pub federated: &'d Federated<'a>,
-    /// The preference of its name, if there is one, and what comes of it.
+    /// The preference of the same name, if there is one, and its result.
     pub preference: Option<(&'d Preference<'a>, Result<Schedule, String>)>,
-    /// For each cluster whether the object's own placement (or the scheduler) selects it.
+    /// For each cluster, whether the object's own placement or the scheduler selects it.
     pub own: Vec<bool>,
-    /// For each cluster whether its namespace's does; `None` where there is no such limit.
+    /// For each cluster, whether the namespace's placement selects it; `None` where the namespace sets no
+    /// limit.
     pub namespace: Option<Vec<bool>>,
     pub refusal: Option<Refusal>,
 }
@@ -69,7 +70,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         decision
     }
 
-    /// What the scheduler decided, if it has a say.
+    /// The scheduler's decision, if it decides.
     pub(super) fn schedule(&self) -> Option<(&'d Preference<'a>, &Schedule)> {
         let (preference, outcome) = self.preference.as_ref()?;
         Some((preference, outcome.as_ref().ok()?))
@@ -98,12 +99,12 @@ impl<'d, 'a> Decision<'d, 'a> {
         Ok(())
     }
 
-    /// Whether the object goes to cluster number `index`.
+    /// Whether the object goes to the cluster at `index`.
     pub(super) fn chosen(&self, index: usize) -> bool {
         self.refusal.is_none() && self.selects(index)
     }
 
-    /// Whether its own placement and its namespace's select cluster number `index`.
+    /// Whether its own placement and its namespace's select the cluster at `index`.
     pub(super) fn selects(&self, index: usize) -> bool {
         let says = |selected: &Vec<bool>| selected.get(index).copied().unwrap_or_default();
         says(&self.own) && self.namespace.as_ref().is_none_or(says)
@@ -127,8 +128,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         row
     }
 
-    /// The replicas that each cluster is sent: none where overrides that fail keep it from being sent
-    /// any.
+    /// The replicas that are sent to each cluster; `None` where overrides fail, so that nothing is sent.
     fn replicas(&self) -> impl Fn(&Cluster) -> Option<i64> {
         let schedule = self.schedule().map(|(_, schedule)| schedule);
         let own = self.federated.overrides.as_ref().ok();
@@ -147,14 +147,14 @@ impl<'d, 'a> Decision<'d, 'a> {
         }
     }
 
-    /// What is to be told of the decision.
+    /// The findings about the decision.
     fn findings(&self, plane: &KubeFeds<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         findings.extend(self.lost(plane));
         if let Some((preference, Err(why))) = &self.preference {
             let message =
                 format!("{} has no effect on {}: {why}", preference.object.id, self.federated.object.id);
-            let help = "as long as that is so, the federated object's own placement and replicas stand";
+            let help = "until this is fixed, the federated object's own placement and replicas apply";
             findings.push(Finding::warning("no-effect", preference.object, message).help(help));
         }
         if let Some(refusal) = self.refusal.as_ref().filter(|_| !self.only_limits(plane)) {
@@ -163,7 +163,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         findings
     }
 
-    /// Whether it is a system namespace's, which is there to say where what is inside may go.
+    /// Whether it belongs to a system namespace, and only limits the objects in that namespace.
     fn only_limits(&self, plane: &KubeFeds<'_>) -> bool {
         let inside =
             |f: &Federated<'_>| !f.kind.is_namespace() && f.namespace() == self.federated.namespace();
@@ -171,8 +171,8 @@ impl<'d, 'a> Decision<'d, 'a> {
             && plane.federated.iter().any(inside)
     }
 
-    /// An invalid selector is an error of its own object: the control plane would leave everything as
-    /// it is, which no rendering can say, so nothing is to be rendered.
+    /// An invalid selector is an error of its object. The control plane would leave everything as it is, which
+    /// a rendering cannot express, so nothing is rendered.
     fn refused(&self, plane: &KubeFeds<'_>, refusal: &Refusal) -> Finding {
         let object = self.federated.object;
         let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
@@ -192,7 +192,7 @@ impl<'d, 'a> Decision<'d, 'a> {
         finding.help(refusal.help)
     }
 
-    /// Replicas scheduled into clusters that the namespace leaves out.
+    /// Replicas that are scheduled to clusters which the namespace excludes.
     fn lost(&self, plane: &KubeFeds<'_>) -> Option<Finding> {
         let (preference, schedule) = self.schedule()?;
         let left_out = plane.clusters.iter().enumerate().filter(|(index, _)| !self.chosen(*index));
@@ -240,9 +240,9 @@ fn selected(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Result<Vec<bool>
     })
 }
 
-/// Whether the object is being deleted: then it goes nowhere any more.
+/// Whether the object is being deleted, so that it goes to no cluster.
 fn leaving(federated: &Federated<'_>) -> Option<Refusal> {
-    let help = "delete it from the repo to be rid of what it stands for";
+    let help = "delete it from the repo to remove its target";
     let refusal =
         || Refusal::new("Deleting", "it is being deleted: `metadata.deletionTimestamp` is set", help);
     federated.object.deleting().then(refusal)
@@ -275,12 +275,12 @@ pub(super) fn inactive(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Optio
     }
     if SYSTEM_NAMESPACES.contains(&id.name.as_str()) || id.name == config.namespace {
         let message = format!("`{}` is a system namespace, which is never propagated", id.name);
-        let help = "it is of use only to limit where federated objects of that namespace may go";
+        let help = "it only limits the clusters of federated objects in that namespace";
         return Some(Refusal::new("SystemNamespace", message, help));
     }
     if !federated.federates_namespace() {
         let message = format!("it is in namespace `{}`, and must have the same name", federated.namespace());
-        return Some(Refusal::new("InvalidName", message, "give it the name of the namespace it is in"));
+        return Some(Refusal::new("InvalidName", message, "use the name of its namespace"));
     }
     None
 }

@@ -1,50 +1,50 @@
 //! The division of replicas over clusters by weights, minimums and maximums, shared by
 //! `ReplicaSchedulingPreference` and Federation v1.
 //!
-//! Facts: clusters are taken by weight, the heaviest first, and then by the FNV-1 hash of their name
-//! followed by the object's key. Minimums come first; then, unless rebalancing, what runs already is
-//! kept as far as replicas are left; then rounds of weighted shares of what is left, each rounded up.
-//! What does not fit a cluster's capacity goes to others and, up to what is left in the end (or in
-//! full when rebalancing), to that cluster all the same. Integers are 64 bits wide and wrap.
+//! Facts: clusters are sorted by weight, the greatest first, then by the FNV-1 hash of their name followed by
+//! the object's key. First each cluster gets its minimum. Then, unless the division rebalances, running
+//! replicas are kept as far as there are replicas left. Then rounds divide the rest by weight, each share
+//! rounded up. Replicas above a cluster's capacity go to others. The cluster gets them as well, up to the
+//! number left in the end, or in full if the division rebalances. Integers have 64 bits and wrap.
 
 use std::collections::BTreeMap;
 
 use super::api::ClusterPreference;
 
-/// Rounds after which the division stops with what it has.
+/// The most rounds.
 const MOST_ROUNDS: usize = 10_000;
 
-/// Rounds that are told.
+/// The most rounds in a trace.
 const TOLD_ROUNDS: usize = 20;
 
-/// What a division starts from.
+/// The input of a division.
 pub(super) struct Division<'d> {
     /// The replicas to divide.
     pub total: i64,
-    /// Whether what runs already does not count.
+    /// Whether running replicas do not count.
     pub rebalance: bool,
     /// `namespace/name` of the object, for the order of clusters of one weight.
     pub key: &'d str,
 }
 
-/// A cluster that takes part.
+/// A cluster of a division.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Party<'d> {
     pub cluster: &'d str,
-    /// What is preferred for it; a cluster without any preference gets nothing.
+    /// Its preference; a cluster without a preference gets nothing.
     pub preference: Option<ClusterPreference>,
-    /// What it runs.
+    /// The replicas that run there.
     pub current: Option<i64>,
-    /// What it can run, where something keeps it from running what it should.
+    /// The replicas that can run there, where that is limited.
     pub capacity: Option<i64>,
 }
 
-/// The arithmetic, a line a step, if anyone wants to read it.
+/// The steps of the computation, one line each, if they are recorded.
 #[derive(Debug, Default)]
 pub(super) struct Trace(Option<Vec<String>>);
 
 impl Trace {
-    /// One that records.
+    /// Returns a trace that records.
     pub(super) fn recording() -> Self {
         Self(Some(Vec::new()))
     }
@@ -56,13 +56,13 @@ impl Trace {
         }
     }
 
-    /// What was recorded.
+    /// Returns the recorded steps.
     pub(super) fn into_steps(self) -> Vec<String> {
         self.0.unwrap_or_default()
     }
 }
 
-/// A party with what it has got so far.
+/// A party with its replicas so far.
 struct Share<'d> {
     cluster: &'d str,
     preference: ClusterPreference,
@@ -74,7 +74,7 @@ struct Share<'d> {
     overflow: i64,
 }
 
-/// Divides; every party is in the result.
+/// Divides replicas. Every party is in the result.
 pub(super) fn divide<'d>(
     division: &Division<'_>,
     parties: &[Party<'d>],
@@ -95,17 +95,17 @@ pub(super) fn divide<'d>(
         }
         if share.overflow != 0 {
             let (cluster, overflow) = (share.cluster, share.overflow);
-            trace.step(|| format!("beyond capacity: {cluster} gets {overflow} more all the same"));
+            trace.step(|| format!("beyond capacity: {cluster} still gets {overflow} more"));
         }
         result.insert(share.cluster, share.plan.wrapping_add(share.overflow));
     }
     if left > 0 {
-        trace.step(|| format!("{left} replicas stay without a place within minimums, maximums and capacity"));
+        trace.step(|| format!("{left} replicas fit nowhere within minimums, maximums and capacity"));
     }
     result
 }
 
-/// The parties with a preference, in the order in which they are served.
+/// The parties with a preference, in order.
 fn shares<'d>(parties: &[Party<'d>], key: &str) -> Vec<Share<'d>> {
     let share = |party: &Party<'d>| {
         Some(Share {
@@ -124,7 +124,7 @@ fn shares<'d>(parties: &[Party<'d>], key: &str) -> Vec<Share<'d>> {
     shares
 }
 
-/// FNV-1 with 32 bits: multiplies before it mixes in a byte.
+/// FNV-1 with 32 bits: multiplies, then mixes in a byte.
 fn fnv1(bytes: impl Iterator<Item = u8>) -> u32 {
     bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }
@@ -142,7 +142,7 @@ fn order(shares: &[Share<'_>]) -> String {
     }
 }
 
-/// `cluster number` for every share that `number` gives one for.
+/// Formats `cluster number` for every share for which `number` returns one.
 fn listed(shares: &[Share<'_>], number: impl Fn(&Share<'_>) -> Option<i64>) -> String {
     let words = shares.iter().filter_map(|s| Some(format!("{} {}", s.cluster, number(s)?)));
     words.collect::<Vec<_>>().join(", ")
@@ -162,8 +162,8 @@ fn minimums(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     }
 }
 
-/// Keeps what runs above the minimum, as far as replicas are left. It is charged against the
-/// cluster's share later.
+/// Keeps running replicas above the minimum, as far as replicas are left. They count against the cluster's
+/// share later.
 fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     for share in &mut *shares {
         let Some(current) = share.current.filter(|current| *current > share.plan) else { continue };
@@ -175,12 +175,12 @@ fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     }
     if shares.iter().any(|s| s.kept != 0) {
         let kept = |s: &Share<'_>| (s.kept != 0).then_some(s.kept);
-        trace.step(|| format!("kept of what runs: {}; {left} left", listed(shares, kept)));
+        trace.step(|| format!("kept of running replicas: {}; {left} left", listed(shares, kept)));
     }
 }
 
-/// Gives away what is left, round by round, until a round changes nothing. Numbers that only a hostile
-/// file holds would take rounds without end.
+/// Divides the rest, round by round, until a round changes nothing. The number of rounds is limited because
+/// hostile input could make it infinite.
 fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     let mut active: Vec<usize> = (0..shares.len()).collect();
     for round in 1..=MOST_ROUNDS {
@@ -209,8 +209,8 @@ fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     }
 }
 
-/// A round that only charges shares against what is kept is followed by others just like it, as long
-/// as so much is kept: they are carried out at once.
+/// A round that only counts shares against kept replicas is followed by equal rounds while enough are kept.
+/// They are computed at once.
 fn repeat(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
     let charged: Vec<(usize, i64)> =
         before.iter().map(|(at, _, kept)| (*at, kept.wrapping_sub(shares[*at].kept))).collect();
@@ -243,8 +243,8 @@ fn round_words(
     format!("round {round}, {divided} by weight over {weights}: {}; {left} left", gained.join(", "))
 }
 
-/// Gives one cluster its share of a round; says whether that changed anything and whether the cluster
-/// is full.
+/// Gives one cluster its share of a round. Returns whether that changed anything, and whether the cluster is
+/// full.
 fn serve(share: &mut Share<'_>, divided: i64, weights: i64, left: &mut i64) -> (bool, bool) {
     let start = share.plan;
     let rounded_up = divided.wrapping_mul(share.preference.weight).wrapping_add(weights - 1) / weights;
@@ -360,7 +360,7 @@ mod tests {
             [
                 "9 replicas for B (weight 2, at least 4, at most 8), A (weight 1, at least 4, at most 6)",
                 "minimums: B 4, A 4; 1 left",
-                "kept of what runs: A 1; 0 left",
+                "kept of running replicas: A 1; 0 left",
             ]
         );
     }

@@ -1,11 +1,12 @@
-//! Why an object is where it is: which of its name, its namespace's or the scheduler's rules put it
-//! there or kept it out, cluster by cluster, and what the scheduler writes back.
+//! Explains where an object goes: for each cluster, whether its own placement, its namespace's or the scheduler
+//! selects or refuses it; and what the scheduler writes back.
 
 use serde_json::{Map, Value, json};
 
 use super::decide::Decision;
 use super::division::Trace;
 use super::federated::Federated;
+use super::member::deletion;
 use super::overrides::REPLICAS;
 use super::preference::Schedule;
 use super::{KubeFeds, NAME, placement};
@@ -30,6 +31,8 @@ pub(super) fn explain(
         placement: placed.cloned().unwrap_or_else(|| decision.row(plane)),
         fulfilled: None,
         rewritten: decision.schedule().map(|(_, schedule)| rewritten(federated, schedule)),
+        deletion_progress: deletion::progress(plane, federated),
+        rollout: None,
     }
 }
 
@@ -40,7 +43,7 @@ fn policy_words(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>) -> Vec<String
         Some((preference, Ok(_))) => {
             let object = preference.object;
             lines.push(format!(
-                "{} ({}) decides clusters and replicas, and writes over the placement",
+                "{} ({}) decides clusters and replicas, and overwrites the placement",
                 object.id, object.origin
             ));
         }
@@ -81,7 +84,7 @@ fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_, '_>, cluster: &Cluster)
     }
 }
 
-/// What refused a cluster, if anything did, and the words for it.
+/// The reason that refused a cluster, if any, and a sentence about it.
 fn reason(
     plane: &KubeFeds<'_>,
     decision: &Decision<'_, '_>,
@@ -94,7 +97,7 @@ fn reason(
     let schedule = decision.schedule();
     if !decision.own.get(index).copied().unwrap_or_default() {
         let words = match schedule {
-            Some(_) if !cluster.ready => "it is not ready, so the scheduler leaves it out".to_owned(),
+            Some(_) if !cluster.ready => "it is not ready, so the scheduler skips it".to_owned(),
             Some(_) => "the selectors that the scheduler intersects do not both select it".to_owned(),
             None => placement::words(&decision.federated.spec.placement, cluster),
         };
@@ -105,7 +108,7 @@ fn reason(
         let namespace = plane.namespace_of(decision.federated);
         let mut words = namespace.map_or_else(String::new, |namespace| {
             format!(
-                "{} leaves it out: {}",
+                "{} excludes it: {}",
                 namespace.object.id,
                 placement::words(&namespace.spec.placement, cluster)
             )
@@ -120,13 +123,13 @@ fn reason(
         None => placement::words(&decision.federated.spec.placement, cluster),
     };
     if !cluster.ready {
-        words.push_str("; it is not ready, so it is sent nothing for now");
+        words.push_str("; it is not ready, so it receives nothing for now");
     }
     (None, words)
 }
 
-/// The federated object as the scheduler writes it back: every cluster of the result named, with its
-/// replicas overridden; the number taken out of the overrides for other clusters.
+/// The federated object as the scheduler writes it back: it names every cluster of the result and overrides its
+/// replicas, and no longer overrides the replicas of other clusters.
 pub(super) fn rewritten(federated: &Federated<'_>, schedule: &Schedule) -> Value {
     let mut body = federated.object.body.clone();
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };

@@ -1,4 +1,4 @@
-//! A federated object, read: what it stands for, where it goes, what it overrides.
+//! A federated object: its target, its placement and its overrides.
 
 use super::api::{self, FederatedSpec};
 use super::overrides::{self, Failure, Steps};
@@ -10,10 +10,10 @@ use federate_kubernetes::{Finding, Object, ObjectRef};
 pub(super) struct Federated<'a> {
     pub object: &'a Object,
     pub kind: FederatedType,
-    /// The object that it stands for.
+    /// The target object.
     pub target: ObjectRef,
     pub spec: FederatedSpec,
-    /// What it overrides in which cluster; an error spoils all of it.
+    /// The overrides by cluster. One error makes all of them invalid.
     pub overrides: Result<Steps, Failure>,
 }
 
@@ -29,12 +29,12 @@ impl<'a> Federated<'a> {
         })
     }
 
-    /// The namespace it lives in; empty for one of the cluster as a whole.
+    /// Its namespace; empty for a cluster-scoped one.
     pub(super) fn namespace(&self) -> &str {
         self.object.id.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Whether it federates the namespace that it lives in.
+    /// Whether it federates its own namespace.
     pub(super) fn federates_namespace(&self) -> bool {
         self.kind.is_namespace() && self.object.id.name == self.namespace()
     }

@@ -1,8 +1,8 @@
-//! The hub's federated objects as memory, and what one run of the replica scheduler makes of them.
+//! The federated objects of a hub as the memory of a plan, and one run of the replica scheduler over them.
 //!
-//! Facts: where the scheduler has put an object stands in the federated object itself: the clusters in its
-//! placement, the replicas as overrides of `/spec/replicas`. What runs is only in the members. A run without a
-//! ready cluster writes nothing.
+//! Facts: the scheduler writes its decision to the federated object itself: the clusters to its placement, the
+//! replicas as overrides of `/spec/replicas`. What runs is only in the members. Without a ready cluster, a run
+//! writes nothing.
 
 use serde_json::{Value, json};
 
@@ -19,15 +19,15 @@ use federate_kubernetes::{Object, ObjectRef};
 /// How a run of the scheduler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is nothing more to do.
+    /// Nothing is left to do.
     Done,
-    /// Pods without a node are too young to count: it looks again soon.
+    /// Unscheduled pods are too young to count, so the scheduler runs again soon.
     Recheck,
-    /// Nothing could be decided.
+    /// The scheduler could not decide.
     Failed,
 }
 
-/// What one run of the scheduler does to a federated object.
+/// The outcome of one run of the scheduler for a federated object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconciled {
     /// The object as it is written; `None` when nothing changes.
@@ -59,7 +59,7 @@ pub fn reconcile(input: Input<'_>, federated: &ObjectRef) -> Option<Reconciled> 
     Some(Reconciled { written, outcome })
 }
 
-/// Whether placement or overrides differ; the order of overrides means nothing.
+/// Whether the placement or the overrides differ. The order of overrides does not matter.
 fn differs(before: &Value, after: &Value) -> bool {
     let overrides = |body: &Value| {
         let list = at(body, &["spec", "overrides"]).and_then(Value::as_array).cloned();
@@ -76,14 +76,14 @@ fn differs(before: &Value, after: &Value) -> bool {
         || overrides(before) != overrides(after)
 }
 
-/// The versions of a federated object's template and overrides, by which the control plane knows whether what it
-/// has sent is what it would send.
+/// The versions of a federated object's template and overrides. The control plane compares them to know whether
+/// it has to send the object again.
 pub fn versions(federated: &Object) -> (String, String) {
     version::of(&federated.body)
 }
 
-/// The memory of a plan in federated objects as they are on the hub: for each one the clusters that its placement
-/// names, with the replicas that its overrides give them.
+/// Reads the memory of a plan from the federated objects of a hub: for each one the clusters of its placement,
+/// with the replicas in its overrides.
 pub fn memory_of(objects: &[Object]) -> Plan {
     let types = Types::of(objects.iter(), &Config::of(objects.iter()).namespace);
     let row = |object: &Object| {

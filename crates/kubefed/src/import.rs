@@ -1,5 +1,5 @@
-//! From an object to its federated object, as `kubefedctl federate` makes it, and from a
-//! `CustomResourceDefinition` to the `FederatedTypeConfig` that `kubefedctl enable` makes.
+//! Import: turns an object into its federated object, as `kubefedctl federate` does, and a
+//! `CustomResourceDefinition` into a `FederatedTypeConfig`, as `kubefedctl enable` does.
 
 use std::cmp::Ordering;
 
@@ -11,21 +11,24 @@ use federate_kubernetes::{Finding, Object};
 /// The API group and version of federated objects.
 const FEDERATED: (&str, &str) = ("types.kubefed.io", "v1beta1");
 
-/// How objects are taken in.
+/// The importer.
 pub(super) const IMPORTER: Importer = Importer {
     take: import,
-    unnamed: Some("KubeFed needs no policy and no clusters: a federated object holds its own placement"),
+    unnamed: Some(
+        "KubeFed has neither policies nor cluster lists for adoption: a federated object contains its placement",
+    ),
     wraps: true,
     note: None,
+    retain: None,
 };
 
-/// Takes an object in.
+/// Imports an object.
 fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     let made = if wish.enable { enable(object).map_err(|finding| vec![finding])? } else { federate(object) };
     Ok(Imported::Objects(vec![made]))
 }
 
-/// The federated object that holds `object` as its template and is placed on every cluster.
+/// Returns the federated object with `object` as its template, placed on every cluster.
 fn federate(object: &Object) -> Value {
     let (kind, name) = (object.id.kind.as_str(), object.id.name.as_str());
     let namespace = if kind == "Namespace" { Some(name) } else { object.id.namespace.as_deref() };
@@ -43,7 +46,7 @@ fn federate(object: &Object) -> Value {
     })
 }
 
-/// What stays of an object inside a federated one.
+/// The part of an object that stays in its federated object.
 fn template(object: &Object) -> Value {
     let mut template = object.body.clone();
     let Some(map) = template.as_object_mut() else { return template };
@@ -71,7 +74,7 @@ fn template(object: &Object) -> Value {
     template
 }
 
-/// Addresses and ports that each cluster gives out by itself.
+/// Addresses and node ports, which each cluster allocates by itself.
 fn service(spec: &mut Map<String, Value>) {
     spec.shift_remove("clusterIP");
     spec.shift_remove("clusterIPs");
@@ -81,13 +84,14 @@ fn service(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The configuration that makes the type of a `CustomResourceDefinition` a federated one.
+/// Returns the configuration that federates the type of a `CustomResourceDefinition`.
 fn enable(object: &Object) -> Result<Value, Finding> {
     if object.id.group() != "apiextensions.k8s.io" || object.id.kind != "CustomResourceDefinition" {
-        let message = format!("{} is no CustomResourceDefinition: it defines no type to enable", object.id);
+        let message =
+            format!("{} is not a CustomResourceDefinition, so there is no type to enable", object.id);
         return Err(Finding::error("not-a-type", object, message)
             .at("/kind")
-            .help("without --enable objects themselves are federated"));
+            .help("remove --enable to federate the object itself"));
     }
     let text = |pointer: &str| match object.body.pointer(pointer).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(text),
@@ -100,7 +104,7 @@ fn enable(object: &Object) -> Result<Value, Finding> {
     let (group, scope) = (text("/spec/group")?, text("/spec/scope")?);
     let (kind, plural) = (text("/spec/names/kind")?, text("/spec/names/plural")?);
     let Some(version) = version(object) else {
-        let message = format!("{} has no version that is served", object.id);
+        let message = format!("{} has no served version", object.id);
         return Err(Finding::error("invalid-object", object, message).at("/spec/versions"));
     };
     Ok(json!({
@@ -121,15 +125,15 @@ fn enable(object: &Object) -> Result<Value, Finding> {
     }))
 }
 
-/// The version that the server prefers: the highest of those that are served.
+/// The preferred version: the highest one that is served.
 fn version(object: &Object) -> Option<&str> {
     let versions = object.at(&["spec", "versions"]).and_then(Value::as_array).into_iter().flatten();
     let served = versions.filter(|version| version["served"] != false);
     served.filter_map(|version| version["name"].as_str()).max_by(|a, b| by_priority(a, b))
 }
 
-/// The order of versions in Kubernetes: `v2` before `v1`, those before `v2beta1` and `v1alpha3`, all
-/// before names of other forms, which stand in reverse alphabetical order; the preferred one is greatest.
+/// The order of versions in Kubernetes, the preferred one greatest: `v2` before `v1`, stable versions before
+/// beta and alpha ones, and all of them before other names, which are in reverse alphabetical order.
 fn by_priority(a: &str, b: &str) -> Ordering {
     match (parts(a), parts(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

@@ -15,8 +15,8 @@ pub(super) const KINDS: [GroupKinds; 4] = [
     GroupKinds::new("federation", "Cluster", "").versions("v1beta1"),
 ];
 
-/// The scope of a kind: a federated type has that of its target, except that `FederatedNamespace` lives in
-/// the namespace it federates. Targets that are not known are taken as namespaced.
+/// The scope of a kind. A federated type has the scope of its target, but `FederatedNamespace` is namespaced.
+/// Unknown targets count as namespaced.
 pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
     if group != "types.kubefed.io" {
         return KINDS.iter().find(|known| known.group == group)?.scope(kind);

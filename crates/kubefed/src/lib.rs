@@ -1,4 +1,4 @@
-//! The `KubeFed` dialect: Federation v2's sync controllers, replica scheduler and DNS controllers, and
+//! The `KubeFed` dialect: the sync controllers, replica scheduler and DNS controllers of Federation v2, and
 //! Federation v1, as pure functions.
 //!
 //! ```text
@@ -19,7 +19,7 @@ use federate_repo::{Claimed, Declared, Role, Template};
 use federate_dialect::admitted::Admitted;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Removal, Variant,
+    Action, ControlPlane, Decided, Dialect, Explanation, Input, Placement, Previous, Reads, Variant,
 };
 
 mod api;
@@ -37,6 +37,7 @@ mod import;
 mod kinds;
 mod manifest;
 mod member;
+mod memory;
 mod observe;
 mod overrides;
 mod placement;
@@ -52,7 +53,7 @@ use types::Types;
 
 const NAME: &str = "kubefed";
 
-/// What is said of a selected cluster that is not ready.
+/// The status of a selected cluster that is not ready.
 const NOT_READY: &str = "ClusterNotReady";
 
 /// The dialect.
@@ -157,13 +158,13 @@ struct KubeFeds<'a> {
     domains: BTreeMap<&'a str, &'a Object>,
     /// DNS records.
     records: Vec<&'a Object>,
-    /// What says which versions of which objects were sent.
+    /// Records of the versions of objects that were sent.
     sent: Vec<&'a Object>,
     /// The templates of Federation v1.
     templates: Vec<&'a Template>,
-    /// Numbers of subjects by their own identity.
+    /// Indexes of subjects by their own id.
     subjects: BTreeMap<ObjectRef, usize>,
-    /// Numbers of subjects by the object of the plan that they decide about.
+    /// Indexes of subjects by the id of the target in the plan.
     about: BTreeMap<ObjectRef, usize>,
     findings: Vec<Finding>,
 }
@@ -209,10 +210,10 @@ impl<'a> KubeFeds<'a> {
             plane.prefer(object);
         }
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
-        // What is not annotated is Federation v1's only where nothing is of its successor.
-        let standing = input.standing && mine.all(|c| c.role == Role::Inventory);
-        plane.templates = repo.templates.iter().filter(|t| v1::takes(t, standing)).collect();
-        plane.findings.extend(repo.templates.iter().filter_map(v1::unheeded));
+        // A template without annotations belongs to Federation v1 only where nothing belongs to its successor.
+        let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory);
+        plane.templates = repo.templates.iter().filter(|t| v1::handles_template(t, implicit)).collect();
+        plane.findings.extend(repo.templates.iter().filter_map(v1::ignored_annotations));
         plane.index();
         plane
     }
@@ -228,7 +229,7 @@ impl<'a> KubeFeds<'a> {
         }
     }
 
-    /// Two federated objects can stand for one; then the one that is acted on counts.
+    /// Two federated objects can have the same target. Then the active one counts.
     fn index(&mut self) {
         for (unit, federated) in self.federated.iter().enumerate() {
             if federated.federates_namespace() {
@@ -247,7 +248,7 @@ impl<'a> KubeFeds<'a> {
         self.subjects = self.all().enumerate().map(own).collect();
     }
 
-    /// Everything that is decided about.
+    /// All subjects of decisions.
     fn all(&self) -> impl Iterator<Item = Subject<'_, 'a>> {
         let federated = self.federated.iter().map(Subject::Federated);
         let records = self.records.iter().map(|record| Subject::Record(record));
@@ -259,7 +260,7 @@ impl<'a> KubeFeds<'a> {
         self.subject(*self.about.get(object)?)
     }
 
-    /// Subject number `unit`.
+    /// The subject at index `unit`.
     fn subject(&self, unit: usize) -> Option<Subject<'_, 'a>> {
         let federated = || self.federated.get(unit).map(Subject::Federated);
         let record = |at: usize| self.records.get(at).map(|record| Subject::Record(record));
@@ -284,7 +285,7 @@ impl<'a> KubeFeds<'a> {
         self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str())
     }
 
-    /// Whether decision number `unit` is the one that counts for an object.
+    /// Whether the decision at index `unit` is the one that counts for an object.
     fn counts(&self, unit: usize, object: &ObjectRef) -> bool {
         self.about.get(object) == Some(&unit)
     }
@@ -363,13 +364,6 @@ impl ControlPlane for KubeFeds<'_> {
             Subject::Federated(federated) => member::reconcile(self, placement, federated, cluster, live),
             Subject::Template(template) => v1::member::reconcile(self, placement, template, cluster, live),
             Subject::Record(_) => None,
-        }
-    }
-
-    fn removal(&self, object: &ObjectRef) -> Option<Removal> {
-        match self.about(object)? {
-            Subject::Federated(federated) => member::removal::removal(self, federated),
-            Subject::Record(_) | Subject::Template(_) => None,
         }
     }
 

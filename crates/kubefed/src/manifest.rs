@@ -1,8 +1,8 @@
-//! What each cluster is sent of a federated object: template, identity, overrides, label.
+//! The manifests of a federated object: template, identity, overrides, label.
 //!
-//! Facts: annotations and finalizers of the template are dropped, everything else passes; the kind is
-//! always the target's, the API version the template's own if it has one. The label that marks the
-//! object as the control plane's own comes last.
+//! Facts: annotations and finalizers of the template are dropped; everything else stays. The kind is the
+//! target's. The API version is the template's, if it has one. The label that marks a managed object is added
+//! last.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use federate_dialect::{OverrideChange, Placed, Placement, Rendered, Variant, Wit
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, finding};
 
-/// The label that marks what the control plane has sent.
+/// The label that marks managed objects.
 pub(super) const MANAGED: &str = "kubefed.io/managed";
 
-/// What is said of a cluster whose overrides fail.
+/// The status of a cluster whose overrides fail.
 pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
 
 /// The variants of a placement.
@@ -53,24 +53,23 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, federated: &Federa
     variants
 }
 
-/// The clusters of a row that can be sent something and those that cannot.
+/// The clusters of a row, split by readiness.
 fn by_readiness<'p>(plane: &KubeFeds<'_>, row: &'p Placement) -> (Vec<&'p Placed>, Vec<ClusterName>) {
     let (ready, unready): (Vec<&Placed>, Vec<&Placed>) =
         row.clusters.iter().partition(|p| plane.cluster(&p.name).is_some_and(|c| c.ready));
     (ready, unready.into_iter().map(|p| p.name.clone()).collect())
 }
 
-/// The preference that decided, if one did.
+/// The preference that decided, if there is one.
 fn preference<'a>(plane: &KubeFeds<'a>, row: &Placement, federated: &Federated<'_>) -> Option<&'a Object> {
     let preference = plane.preference_of(federated).map(|preference| preference.object);
     preference.filter(|object| row.policy.as_ref() == Some(&object.id))
 }
 
-/// What is overridden in a cluster.
+/// The overrides for a cluster.
 fn steps_of(own: &Steps, scheduled: bool, placed: &Placed) -> Vec<Step> {
     let steps = own.get(placed.name.as_ref()).cloned().unwrap_or_default();
-    // A cluster without a number is one that its overrides keep from being sent any: they fail,
-    // whatever the number.
+    // The overrides of a cluster without a number fail, whatever the number.
     if scheduled { overrides::with_replicas(&steps, placed.replicas.unwrap_or(0)) } else { steps }
 }
 
@@ -143,7 +142,7 @@ fn metadata(federated: &Federated<'_>, template: Option<&Value>) -> Value {
         let dropped = match key.as_str() {
             "annotations" => is_filled_with_text(value),
             "finalizers" => is_filled_with_text(value),
-            // The namespace of a Namespace is not looked at.
+            // The namespace of a Namespace is ignored.
             "namespace" => !federated.kind.is_namespace(),
             _ => false,
         };
@@ -154,7 +153,7 @@ fn metadata(federated: &Federated<'_>, template: Option<&Value>) -> Value {
     Value::Object(metadata)
 }
 
-/// Whether a mapping or list has something in it, all of it text.
+/// Whether a mapping or list is not empty and contains only strings.
 fn is_filled_with_text(value: &Value) -> bool {
     match value {
         Value::Object(map) => !map.is_empty() && map.values().all(Value::is_string),
@@ -173,7 +172,7 @@ fn integers(value: &Value) -> Value {
     }
 }
 
-/// Sets the label; labels that are no mapping of texts give way to it.
+/// Sets the label. It replaces labels that are not a mapping of strings.
 pub(super) fn mark(body: &mut Value) {
     let Some(object) = body.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
@@ -195,7 +194,7 @@ fn failed(federated: &Federated<'_>, failure: &Failure, clusters: Vec<ClusterNam
         failure.message,
     );
     let mut finding = Finding::error("override-failed", federated.object, message).at(&failure.pointer).help(
-        "the operations of a cluster are carried out all or none; until this is mended nothing is sent there",
+        "the operations of a cluster apply as a whole or not at all; until this is fixed, the cluster receives nothing",
     );
     finding.object = Some(federated.target.clone());
     Variant {

@@ -1,8 +1,7 @@
-//! What a workload runs in a member cluster, and what keeps it from running more.
+//! The replicas that a workload runs in a member cluster, and the number that can run there.
 //!
-//! Facts: when the wanted replicas are all ready, that is what runs. Otherwise its pods are counted:
-//! every `Ready` condition of a running pod, whatever it says, and every pod that has not been
-//! scheduled for a minute because nothing fits it; those reduce the capacity.
+//! Facts: if all replicas are ready, that number counts. Otherwise the pods count: each `Ready` condition of a
+//! running pod, whatever its status. Each pod that has been unschedulable for a minute reduces the capacity.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,41 +11,40 @@ use federate_kubernetes::object::at;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Labels, Live, Object, ObjectRef, object};
 
-/// How long a pod must have been without a node to count, in seconds.
+/// How long a pod must have been unschedulable to count, in seconds.
 const PATIENCE: i64 = 60;
 
-/// What is known of a workload in one cluster; nothing of one that is not there.
+/// The observation of a workload in one cluster; empty where it does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Observed {
-    /// Whether it is there.
+    /// Whether it exists.
     pub exists: bool,
-    /// The replicas that it is to run.
+    /// The desired replicas.
     pub wanted: i64,
     /// The replicas that run.
     pub current: Option<i64>,
-    /// The replicas that can run, where something keeps it from running all.
+    /// The replicas that can run, where that is limited.
     pub capacity: Option<i64>,
-    /// Whether pods without a node will have waited long enough soon, so that it is looked at again; `None`
-    /// where no pods are counted.
+    /// Whether some pods are unschedulable, but too young to count; `None` where pods are not counted.
     pub waiting: Option<bool>,
 }
 
-/// Looks at a workload in the member clusters.
+/// Observes a workload in the member clusters.
 #[derive(Clone, Copy)]
 pub(super) struct Observer<'o> {
     pub live: &'o Live,
-    /// Its row of the previous plan, for clusters of which nothing else is known.
+    /// Its row of the previous plan, for clusters without observations.
     pub previous: Option<&'o Placement>,
-    /// The clock, in seconds; without it every pod has waited long enough.
+    /// The clock, in seconds; without it every unschedulable pod counts.
     pub now: Option<i64>,
     /// The workload.
     pub target: &'o ObjectRef,
-    /// Whether only objects count that the control plane has marked as its own.
+    /// Whether only managed objects count.
     pub managed_only: bool,
 }
 
 impl Observer<'_> {
-    /// What is known of the workload in a cluster.
+    /// Observes the workload in a cluster.
     pub(super) fn observe(&self, cluster: &str) -> Observed {
         if !self.live.knows(cluster) {
             let placed = self.previous.and_then(|p| p.clusters.named(cluster));
@@ -101,8 +99,8 @@ impl Observer<'_> {
         Observed { exists: true, wanted, current: Some(running), capacity, waiting: Some(young) }
     }
 
-    /// The pods that the workload selects. `KubeFed` reads the pairs of the selector only, Federation
-    /// v1 all of it.
+    /// The pods that the workload selects. `KubeFed` reads only `matchLabels`, Federation v1 the whole
+    /// selector.
     fn pods<'o>(&'o self, cluster: &str, workload: &Object) -> impl Iterator<Item = &'o Object> {
         let selector = workload.at(&["spec", "selector"]);
         let mut selector: LabelSelector =
@@ -115,7 +113,7 @@ impl Observer<'_> {
         pods.iter().filter(move |pod| selector.matches(&labels(pod)))
     }
 
-    /// Whether the condition has stood long enough to count.
+    /// Whether the condition is old enough to count.
     fn waited(&self, condition: &Value) -> bool {
         let since = text(condition, "lastTransitionTime").parse().ok().map(Timestamp::as_second);
         since.zip(self.now).is_none_or(|(since, now)| now - since > PATIENCE)
@@ -128,7 +126,7 @@ fn is_unschedulable(condition: &Value) -> bool {
         .all(|(key, wanted)| text(condition, key) == *wanted)
 }
 
-/// Whether the control plane has marked a member cluster's object as its own.
+/// Whether a live object is managed by the control plane.
 pub(super) fn is_managed(object: &Object) -> bool {
     object.label("kubefed.io/managed") == Some("true")
 }

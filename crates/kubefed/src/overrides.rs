@@ -1,8 +1,8 @@
-//! A federated object's overrides: read all at once, carried out for one cluster after the other.
+//! The overrides of a federated object, by cluster.
 //!
-//! Facts: one bad entry spoils the overrides of all clusters; an operation without `op` replaces;
-//! numbers are 64-bit floats; a cluster's operations are one JSON patch, all or nothing, by the lenient
-//! rules of [`patch`]; what is left must still have a kind.
+//! Facts: one invalid entry makes the overrides of all clusters invalid. An operation without `op` replaces.
+//! Numbers are 64-bit floats. The operations of a cluster are one JSON patch, which applies as a whole or not
+//! at all, by the lenient rules of [`patch`]. The result must have a kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use serde_json::{Number, Value};
 use super::api::{ClusterOverrides, Override};
 use federate_kubernetes::patch::{self, Operation, Rules};
 
-/// Where the number of replicas stands in everything that is scheduled.
+/// The path of the replicas in every kind that is scheduled.
 pub(super) const REPLICAS: &str = "/spec/replicas";
 
-/// What identifies an object cannot be overridden; only these very paths are refused.
+/// The identity of an object cannot be overridden. Only exactly these paths are refused.
 const REFUSED: [&str; 4] = ["/metadata/namespace", "/metadata/name", "/metadata/generateName", "/kind"];
 
-/// Overrides that cannot be carried out: where in the federated object, and why.
+/// Why overrides are invalid or fail, and the place in the federated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub pointer: String,
@@ -30,9 +30,9 @@ pub(super) struct Step {
     name: String,
     path: String,
     value: Value,
-    /// Where it stands in the federated object.
+    /// Its place in the federated object.
     pointer: String,
-    /// Whether its value is what the scheduler decided.
+    /// Whether the scheduler decides its value.
     pub scheduled: bool,
 }
 
@@ -43,13 +43,13 @@ impl Step {
         Self { name: name.to_owned(), path: entry.path.clone(), value, pointer, scheduled: false }
     }
 
-    /// What tells steps apart that do different things.
+    /// A key that is equal for equal steps.
     pub(super) fn key(&self) -> String {
         format!("{} {:?} {}", self.name, self.path, self.value)
     }
 }
 
-/// The steps for each cluster that has any entry.
+/// The steps by cluster.
 pub(super) type Steps = BTreeMap<String, Vec<Step>>;
 
 /// Reads the overrides of all clusters.
@@ -79,8 +79,8 @@ pub(super) fn read(overrides: &[ClusterOverrides]) -> Result<Steps, Failure> {
     Ok(all)
 }
 
-/// The steps with the number of replicas that the scheduler writes among them: in the step that
-/// overrides replicas already, else as the last one.
+/// The steps with the scheduler's number of replicas: in the step that overrides replicas, else as the last
+/// step.
 pub(super) fn with_replicas(steps: &[Step], replicas: i64) -> Vec<Step> {
     let mut steps = steps.to_vec();
     match steps.iter_mut().find(|s| s.path == REPLICAS) {
@@ -99,7 +99,7 @@ pub(super) fn with_replicas(steps: &[Step], replicas: i64) -> Vec<Step> {
     steps
 }
 
-/// Carries out one step.
+/// Applies one step.
 pub(super) fn apply(step: &Step, body: &mut Value) -> Result<(), Failure> {
     let operation = Operation { name: &step.name, path: &step.path, value: Some(&step.value) };
     patch::apply_by(Rules::Lenient, body, operation).map_err(|error| Failure {
@@ -108,7 +108,7 @@ pub(super) fn apply(step: &Step, body: &mut Value) -> Result<(), Failure> {
     })
 }
 
-/// Carries out all steps; what is left must have a kind.
+/// Applies all steps. The result must have a kind.
 pub(super) fn apply_all(steps: &[Step], body: &mut Value) -> Result<(), Failure> {
     for step in steps {
         apply(step, body)?;
@@ -121,13 +121,13 @@ pub(super) fn has_kind(steps: &[Step], body: &Value) -> Result<(), Failure> {
     let kind = body.get("kind").and_then(Value::as_str).unwrap_or_default();
     match steps.last() {
         Some(last) if kind.is_empty() => {
-            Err(Failure { pointer: last.pointer.clone(), message: "no `kind` is left afterwards".to_owned() })
+            Err(Failure { pointer: last.pointer.clone(), message: "the result has no `kind`".to_owned() })
         }
         _ => Ok(()),
     }
 }
 
-/// The value with every number as Go's `float64` holds it; what is whole and fits is an integer again.
+/// The value with every number as a Go `float64`. Integers that fit are integers again.
 pub(super) fn float64(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), whole),

@@ -1,21 +1,21 @@
-//! Which clusters one placement selects.
+//! The clusters that a placement selects.
 //!
-//! Facts: a `clusters` list that is there, even an empty one, decides alone, and the selector is not
-//! even looked at; without a list an absent selector selects nothing and an empty one everything.
-//! Names of no cluster vanish. Whether a cluster is ready plays no part.
+//! Facts: if there is a `clusters` list, even an empty one, only the list counts. Without a list, an absent
+//! selector selects nothing and an empty one selects all clusters. Names without a cluster are ignored.
+//! Readiness does not matter.
 
 use super::api::PlacementSpec;
 use federate_kubernetes::Cluster;
 use federate_kubernetes::selector::LabelSelector;
 
-/// A selector that cannot be evaluated: where in the federated object, and why.
+/// Why a selector is invalid, and its place in the federated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Invalid {
     pub pointer: String,
     pub why: String,
 }
 
-/// For each of `clusters` whether it is selected.
+/// For each of `clusters`, whether it is selected.
 pub(super) fn selected(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
     match &spec.clusters {
         Some(named) => {
@@ -26,7 +26,7 @@ pub(super) fn selected(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Ve
     }
 }
 
-/// The same by the selector alone, whatever `clusters` says.
+/// The same by the selector alone, without the list.
 pub(super) fn by_labels(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
     let Some(selector) = &spec.cluster_selector else { return Ok(vec![false; clusters.len()]) };
     if let Some((below, why)) = selector.invalid() {
@@ -35,14 +35,14 @@ pub(super) fn by_labels(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<V
     Ok(clusters.iter().map(|c| selector.matches(&c.labels)).collect())
 }
 
-/// How a placement chooses, and why a cluster is or is not among its choice: for a person.
+/// Why a placement selects a cluster or does not, in a sentence.
 pub(super) fn words(spec: &PlacementSpec, cluster: &Cluster) -> String {
     match (&spec.clusters, &spec.cluster_selector) {
         (Some(named), _) if named.iter().any(|c| c.name == cluster.name.as_ref()) => {
             "named in `placement.clusters`".to_owned()
         }
         (Some(_), Some(_)) => {
-            "not named in `placement.clusters`, beside which the selector does not count".to_owned()
+            "not named in `placement.clusters`; the selector has no effect beside the list".to_owned()
         }
         (Some(_), None) => "not named in `placement.clusters`".to_owned(),
         (None, None) => "the placement has neither `clusters` nor `clusterSelector`".to_owned(),

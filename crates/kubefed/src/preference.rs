@@ -1,8 +1,8 @@
-//! `ReplicaSchedulingPreference`: whether one has an effect, on which clusters, and with what result.
+//! `ReplicaSchedulingPreference`: whether it has an effect, on which clusters, and the result.
 //!
-//! Facts: it is about the federated object of its own namespace and name. All ready clusters take
-//! part, whatever the placements say, unless it asks for the intersection of both selectors. No
-//! `clusters` means weight 1 for all; with some, `*` speaks for the clusters that are not named.
+//! Facts: a preference applies to the federated object of its namespace and name. All ready clusters take part,
+//! whatever the placements select, unless the preference asks for the intersection of both selectors. Without
+//! `clusters`, all clusters have weight 1; with some, `*` applies to the others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use federate_kubernetes::{Cluster, ClusterName, Object};
 /// The kinds that can be scheduled.
 pub(super) const KINDS: [&str; 2] = ["FederatedDeployment", "FederatedReplicaSet"];
 
-/// The name that speaks for all clusters that are not named.
+/// The name that stands for all clusters that are not listed.
 const EVERY_OTHER: &str = "*";
 
 /// A valid preference.
@@ -27,11 +27,11 @@ pub(super) struct Preference<'a> {
     pub spec: PreferenceSpec,
 }
 
-/// What the scheduler decides: the replicas of each cluster that takes part.
+/// The decision of the scheduler: the replicas of each cluster that takes part.
 pub(super) type Schedule = BTreeMap<ClusterName, i64>;
 
 impl Preference<'_> {
-    /// What it says of a cluster.
+    /// The preference for a cluster.
     fn of(&self, cluster: &str) -> Option<ClusterPreference> {
         let named = &self.spec.clusters;
         if named.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn schedule(
         .collect())
 }
 
-/// What runs in each cluster that takes part, or why the preference has no effect.
+/// The observations in the clusters that take part, or why the preference has no effect.
 pub(super) fn observe(
     plane: &KubeFeds<'_>,
     preference: &Preference<'_>,

@@ -1,8 +1,8 @@
-//! Which kinds are federated, and as what: `FederatedTypeConfig`s and what a default installation has.
+//! The federated kinds: `FederatedTypeConfig` objects, and those of a default installation.
 //!
-//! Facts: only the configurations in the control plane's namespace count. An empty target group is the
-//! part of the configuration's name after the first dot. A configuration of the repo takes the place
-//! of the default one of its name.
+//! Facts: only configurations in the control plane's namespace count. An empty target group is the part of the
+//! configuration's name after the first dot. A configuration in the repo replaces the default one of the same
+//! name.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::api::{self, TypeConfigSpec};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 
-/// The group of federated kinds, unless a configuration says another.
+/// The default group of federated kinds.
 const GROUP: &str = "types.kubefed.io";
 
 /// The types of a default installation: configuration, target API version and kind.
@@ -36,9 +36,9 @@ pub(super) struct FederatedType {
     pub api_version: String,
     /// The target's kind.
     pub kind: String,
-    /// Whether the target belongs to the cluster as a whole.
+    /// Whether the target is cluster-scoped.
     pub scope: Scope,
-    /// Whether it is propagated.
+    /// Whether the type is propagated.
     pub enabled: bool,
 }
 
@@ -48,12 +48,12 @@ impl FederatedType {
         self.kind == "Namespace" && self.api_version == "v1"
     }
 
-    /// Whether replicas of it can be scheduled.
+    /// Whether its replicas can be scheduled.
     pub(super) fn is_scheduled(&self) -> bool {
         matches!(self.name.as_str(), "deployments.apps" | "replicasets.apps")
     }
 
-    /// The object that a federated object stands for.
+    /// The target of a federated object.
     pub(super) fn target(&self, federated: &ObjectRef) -> ObjectRef {
         let namespace = match self.scope {
             Scope::Namespaced => federated.namespace.clone(),
@@ -73,7 +73,7 @@ impl FederatedType {
 pub(super) struct Types(BTreeMap<(String, String), FederatedType>);
 
 impl Types {
-    /// Reads the configurations among `objects`; the others of a default installation are there too.
+    /// Reads the configurations among `objects`, and adds the others of a default installation.
     pub(super) fn of<'o>(objects: impl Iterator<Item = &'o Object>, namespace: &str) -> Self {
         let mut by_name: BTreeMap<String, ((String, String), FederatedType)> = DEFAULTS
             .into_iter()
@@ -101,7 +101,7 @@ impl Types {
     }
 }
 
-/// The federated group and kind that a configuration is about, and the type.
+/// The federated group and kind of a configuration, and the type.
 fn configured(object: &Object) -> Option<((String, String), FederatedType)> {
     let spec: TypeConfigSpec = api::spec(object).ok()?;
     let target = spec.target_type;

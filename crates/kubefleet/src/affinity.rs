@@ -1,7 +1,7 @@
 //! Cluster selector terms: label selector and property requirements, both of which must hold.
 //!
-//! Facts: the label selector comes first, so that a bad property of a cluster with other labels is no
-//! error. A property that a cluster lacks makes the term not match, whatever the operator.
+//! Facts: the label selector comes first, so that an invalid property of a cluster with other labels is not an
+//! error. A term does not match a cluster without the property, whatever the operator.
 
 use super::api;
 use super::failure::Failure;
@@ -81,7 +81,7 @@ impl<'p> Requirement<'p> {
         let Some(observed) = self.property.of(cluster)? else { return Ok(false) };
         let api::PropertyRequirement { name, operator, values } = self.written;
         let expected = self.expected.ok_or_else(|| {
-            Failure::property(format!("the requirement on `{name}` needs one quantity, not {values:?}"))
+            Failure::property(format!("the requirement on `{name}` must have one quantity, not {values:?}"))
         })?;
         compare(observed.exact, operator, expected).ok_or_else(|| Failure {
             reason: "InvalidPropertyOperator",

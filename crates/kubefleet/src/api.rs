@@ -1,27 +1,25 @@
-//! The placement policy of `ClusterResourcePlacement` and `ResourcePlacement`, with the defaults that
-//! the custom resource definition and the defaulting webhook fill in.
+//! The placement policy of `ClusterResourcePlacement` and `ResourcePlacement`, with the defaults of the custom
+//! resource definition and of the defaulting webhook.
 //!
 //! Facts: no policy at all means `PickAll`. Versions v1 and v1beta1 have the same policy.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Schema, Shape};
+use federate_kubernetes::selector::LabelSelector;
 
-/// `spec.policy`. Two policies that are equal but for `numberOfClusters` are one snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Policy {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) placement_type: PlacementType,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_names: Vec<String>,
-    pub(super) number_of_clusters: Option<i64>,
-    pub(super) affinity: Option<Affinity>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) topology_spread_constraints: Vec<SpreadConstraint>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) tolerations: Vec<Toleration>,
+federate_kubernetes::crd! {
+    /// `spec.policy`. Policies that differ only in `numberOfClusters` share a snapshot.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct Policy {
+        pub(super) placement_type: PlacementType = optional("placementType", Shape::OneOf(&["PickAll", "PickN", "PickFixed"])),
+        pub(super) cluster_names: Vec<String> = optional("clusterNames"),
+        pub(super) number_of_clusters: Option<i64> = optional("numberOfClusters", Shape::Integer(0, i32::MAX as i64)),
+        pub(super) affinity: Option<Affinity> = optional("affinity"),
+        pub(super) topology_spread_constraints: Vec<SpreadConstraint> = optional("topologySpreadConstraints"),
+        pub(super) tolerations: Vec<Toleration> = optional("tolerations"),
+    }
 }
 
 /// How clusters are picked.
@@ -33,58 +31,60 @@ pub(super) enum PlacementType {
     PickFixed,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Affinity {
-    pub(super) cluster_affinity: Option<ClusterAffinity>,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct Affinity {
+        pub(super) cluster_affinity: Option<ClusterAffinity> = optional("clusterAffinity"),
+    }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct ClusterAffinity {
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub(super) required: Option<ClusterSelector>,
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
-    pub(super) preferred: Vec<Preference>,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct ClusterAffinity {
+        pub(super) required: Option<ClusterSelector> = optional("requiredDuringSchedulingIgnoredDuringExecution"),
+        pub(super) preferred: Vec<Preference> = optional("preferredDuringSchedulingIgnoredDuringExecution"),
+    }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ClusterSelector {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_selector_terms: Vec<Term>,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct ClusterSelector {
+        pub(super) cluster_selector_terms: Vec<Term> = required("clusterSelectorTerms"),
+    }
 }
 
-/// A term of required affinity, or what a preference prefers.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Term {
-    pub(super) label_selector: Option<LabelSelector>,
-    pub(super) property_selector: Option<PropertySelector>,
-    pub(super) property_sorter: Option<PropertySorter>,
+federate_kubernetes::crd! {
+    /// A term of required affinity, or of a preference.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct Term {
+        pub(super) label_selector: Option<LabelSelector> = optional("labelSelector"),
+        pub(super) property_selector: Option<PropertySelector> = optional("propertySelector"),
+        pub(super) property_sorter: Option<PropertySorter> = optional("propertySorter"),
+    }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PropertySelector {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) match_expressions: Vec<PropertyRequirement>,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct PropertySelector {
+        pub(super) match_expressions: Vec<PropertyRequirement> = required("matchExpressions"),
+    }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct PropertyRequirement {
-    pub(super) name: String,
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) values: Vec<String>,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct PropertyRequirement {
+        pub(super) name: String = required("name"),
+        pub(super) operator: String = required("operator"),
+        pub(super) values: Vec<String> = required("values"),
+    }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PropertySorter {
-    pub(super) name: String,
-    pub(super) sort_order: SortOrder,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct PropertySorter {
+        pub(super) name: String = required("name"),
+        pub(super) sort_order: SortOrder = required("sortOrder", Shape::OneOf(&["Ascending", "Descending"])),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -94,31 +94,38 @@ pub(super) enum SortOrder {
     Ascending,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Preference {
-    pub(super) weight: i64,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) preference: Term,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct Preference {
+        pub(super) weight: i64 = required("weight", Shape::Integer(-100, 100)),
+        pub(super) preference: Term = required("preference"),
+    }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SpreadConstraint {
-    #[serde(default = "one", deserialize_with = "null_one")]
-    pub(super) max_skew: i64,
-    #[serde(default)]
-    pub(super) topology_key: String,
-    #[serde(default, deserialize_with = "null_default")]
-    pub(super) when_unsatisfiable: WhenUnsatisfiable,
+federate_kubernetes::crd! {
+    /// A topology spread constraint.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    pub(super) struct SpreadConstraint {
+        pub(super) max_skew: MaxSkew = optional("maxSkew"),
+        pub(super) topology_key: String = required("topologyKey", Shape::Filled),
+        pub(super) when_unsatisfiable: WhenUnsatisfiable =
+            optional("whenUnsatisfiable", Shape::OneOf(&["DoNotSchedule", "ScheduleAnyway"])),
+    }
 }
 
-fn one() -> i64 {
-    1
+/// The greatest skew, 1 by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(super) struct MaxSkew(pub(super) i64);
+
+impl Default for MaxSkew {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
-fn null_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or(1))
+impl Schema for MaxSkew {
+    const SHAPE: Shape = Shape::Integer(1, i32::MAX as i64);
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -128,30 +135,47 @@ pub(super) enum WhenUnsatisfiable {
     ScheduleAnyway,
 }
 
+federate_kubernetes::crd! {
+    /// A toleration of a taint.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub(super) struct Toleration {
+        pub(super) key: String = optional("key"),
+        pub(super) operator: TolerationOperator = optional("operator"),
+        pub(super) value: String = optional("value"),
+        pub(super) effect: String = optional("effect", Shape::OneOf(&["NoSchedule"])),
+    }
+}
+
+/// The operator of a toleration, `Equal` by default and if it is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Toleration {
-    #[serde(default, deserialize_with = "null_default")]
-    pub(super) key: String,
-    #[serde(default = "equal", deserialize_with = "operator")]
-    pub(super) operator: String,
-    #[serde(default, deserialize_with = "null_default")]
-    pub(super) value: String,
-    #[serde(default, deserialize_with = "null_default")]
-    pub(super) effect: String,
+#[serde(from = "String")]
+pub(super) struct TolerationOperator(String);
+
+impl TolerationOperator {
+    /// Its text.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
-fn equal() -> String {
-    "Equal".to_owned()
+impl Default for TolerationOperator {
+    fn default() -> Self {
+        Self("Equal".to_owned())
+    }
 }
 
-/// An empty operator is defaulted too.
-fn operator<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(if text.is_empty() { equal() } else { text })
+impl From<String> for TolerationOperator {
+    fn from(text: String) -> Self {
+        if text.is_empty() { Self::default() } else { Self(text) }
+    }
+}
+
+impl Schema for TolerationOperator {
+    const SHAPE: Shape = Shape::OneOf(&["Equal", "Exists"]);
 }
 
 impl Policy {
-    /// Reads `spec.policy`; absent, it is the default policy.
+    /// Reads `spec.policy`. An absent one is the default policy.
     pub(super) fn read(value: Option<&Value>) -> Result<Self, serde_json::Error> {
         Ok(Option::deserialize(value.unwrap_or(&Value::Null))?.unwrap_or_default())
     }
@@ -162,7 +186,7 @@ impl Policy {
         unnumbered(self) == unnumbered(other)
     }
 
-    /// The terms of which a cluster must match one; none is no requirement.
+    /// The terms of required affinity. A cluster must match one of them; no terms match every cluster.
     pub(super) fn required(&self) -> &[Term] {
         let required = self.cluster_affinity().and_then(|a| a.required.as_ref());
         required.map_or(&[], |selector| &selector.cluster_selector_terms)
@@ -192,10 +216,10 @@ mod tests {
         let p = policy(
             &json!({"placementType": "PickN", "tolerations": [{"key": "a"}], "topologySpreadConstraints": [{"topologyKey": "zone"}]}),
         );
-        assert_eq!(p.tolerations.first().unwrap().operator, "Equal");
+        assert_eq!(p.tolerations.first().unwrap().operator, TolerationOperator::default());
         let constraint = p.topology_spread_constraints.first().unwrap();
         assert_eq!(
-            (constraint.max_skew, constraint.when_unsatisfiable),
+            (constraint.max_skew.0, constraint.when_unsatisfiable),
             (1, WhenUnsatisfiable::DoNotSchedule)
         );
     }

@@ -1,8 +1,8 @@
-//! `MemberCluster` read into the neutral cluster, and whether a cluster is eligible for placements.
+//! Reads `MemberCluster` into the neutral cluster, and decides whether a cluster is eligible for placements.
 //!
-//! Facts: what the agent of type `MemberAgent` reports counts, `Joined` for membership and `Healthy`
-//! for health. A heartbeat older than five minutes makes a cluster ineligible; bad health only after
-//! five minutes. What is absent is the zero time, long ago.
+//! Facts: the status of the agent of type `MemberAgent` counts, with its conditions `Joined` and `Healthy`. A
+//! cluster is ineligible when its heartbeat is older than five minutes, or when it has been unhealthy for more
+//! than five minutes. An absent time is Go's zero time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +15,17 @@ use federate_kubernetes::object::string_map;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, Liveness, Object, Taint};
 
-/// How old a heartbeat may be, and for how long bad health is tolerated.
+/// The longest age of a heartbeat, and of bad health.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// The label by which the hub says of each `MemberCluster` what it is called.
+/// The label with the name of the cluster, which the hub adds to every `MemberCluster`.
 const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
 
 /// The year 1: what Go reads from a time that is absent.
 const LONG_AGO: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// Reads an inventory object. One kept in git has no agent that reports: without `strict` it counts as
-/// joined and healthy then.
+/// Reads an inventory object. One in git has no agent status; without `strict` it then counts as joined and
+/// healthy.
 pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
     let agents = object.at(&["status", "agentStatus"]).filter(|v| !v.is_null());
     let agent = list(agents).iter().find(|a| says(a, "type", "MemberAgent"));
@@ -60,17 +60,17 @@ pub(super) enum Ineligible {
     Leaving,
     /// No agent reports.
     Offline,
-    /// The agent last reported so long ago.
+    /// The last heartbeat is this old.
     Silent(SignedDuration),
     /// The agent has never reported.
     NeverHeard,
     /// It has not joined.
     NotJoined,
-    /// It is not healthy: for how long, where it says.
+    /// It is not healthy; for how long, where that is known.
     Unhealthy(Option<SignedDuration>),
 }
 
-/// Why a cluster is not eligible for placements, if it is not. Without a clock its age does not count.
+/// Why a cluster is not eligible for placements, if it is not. Without a clock, ages do not count.
 pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligible> {
     let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
     let silent = age(cluster.liveness.heartbeat).filter(|age| *age > PATIENCE);
@@ -174,7 +174,7 @@ fn capacity(usage: &Value) -> Capacity {
     }
 }
 
-/// Namespaces count once the cluster says of their collection anything at all.
+/// The namespaces of a cluster count once it has the condition of their collection.
 fn namespaces(object: &Object) -> Option<std::collections::BTreeSet<String>> {
     condition(object.at(&["status"])?, "NamespaceCollectionSucceeded")?;
     Some(string_map(object.at(&["status", "namespaces"])).into_keys().collect())

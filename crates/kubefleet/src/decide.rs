@@ -1,34 +1,30 @@
-//! One placement's decision: the rows that it had, the scheduling cycle over them, and the rows that
-//! it has then, as placement and memory.
+//! The decision about one placement: its former rows, the scheduling cycle, and its new rows with their memory.
 //!
-//! Facts: a row whose cluster is gone or leaving is dropped whatever else happens. Rows are obsolete
-//! when the policy has changed in more than the number of clusters. When a cycle is aborted, or what is
-//! selected is in error, everything stays.
+//! Facts: a row is always dropped when its cluster is gone or leaving. Rows become obsolete when the policy
+//! changes in more than the number of clusters. When a cycle is aborted, or the selection fails, all other rows
+//! stay.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::api::Policy;
 use super::failure::Failure;
+use super::memory::{Binding, Memory};
+use super::rollout::row;
 use super::schedule::{Outcome, Request, Row, Rows, Scores, State, schedule};
 use super::{KubeFleets, NAME, Subject};
-use federate_dialect::{Decided, Memory, Placed, Placement, Previous, Unschedulable};
+use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
 
-/// The keys of a placement's memory.
-pub(super) const POLICY: &str = "policy";
-pub(super) const BINDINGS: &str = "bindings";
-
-/// Says of a binding in the memory that it was made under a policy before the one that is remembered.
-pub(super) const OBSOLETE: &str = "obsolete";
-
-/// Nothing to place on.
+/// The reason when no cluster is picked.
 const NONE_PICKED: &str = "NoClusterPicked";
 
 /// A placement's rows before and after.
 pub(super) struct Decision<'p, 'a> {
     plane: &'p KubeFleets<'a>,
     subject: &'p Subject<'a>,
-    /// The rows before, without those of clusters that are gone.
+    /// The former rows, without those of clusters that are gone.
     pub(super) before: Before,
     pub(super) outcome: Result<Outcome, Failure>,
 }
@@ -36,9 +32,9 @@ pub(super) struct Decision<'p, 'a> {
 /// The rows of the previous plan.
 pub(super) struct Before {
     pub(super) rows: Vec<Option<Row>>,
-    /// The policy that they were made under, as written.
+    /// The policy under which they were made, as written.
     policy: Option<Value>,
-    /// Whether that still counts as the same policy.
+    /// Whether that counts as the same policy.
     pub(super) same: bool,
     /// The rows that were made under a policy before that one.
     obsolete: Vec<bool>,
@@ -46,35 +42,35 @@ pub(super) struct Before {
 
 impl Before {
     fn new(subject: &Subject<'_>, clusters: &[Cluster], previous: Option<&Placement>) -> Self {
-        let policy = previous.and_then(|p| p.memory.get(POLICY)).cloned();
-        // Without word of an earlier policy the rows are taken for this one's.
+        let Memory { policy, bindings, .. } = previous.map(Memory::of).unwrap_or_default();
+        let bindings: BTreeMap<&str, &Binding> =
+            bindings.iter().flatten().rev().map(|binding| (binding.cluster.as_ref(), binding)).collect();
+        // Without an earlier policy the rows count as made under this one.
         let same = policy
             .as_ref()
             .is_none_or(|old| Policy::read(Some(old)).is_ok_and(|old| subject.policy.same_snapshot(&old)));
-        let bindings = previous.and_then(|p| p.memory.get(BINDINGS)).and_then(Value::as_array);
         let mut rows = vec![None; clusters.len()];
         let mut obsolete = vec![false; clusters.len()];
         for placed in previous.map_or(&[][..], |p| &p.clusters) {
             let Ok(index) = clusters.binary_search_by(|c| c.name.cmp(&placed.name)) else { continue };
-            let binding = bindings.into_iter().flatten().find(|b| b["cluster"] == placed.name.as_ref());
+            let binding = bindings.get(placed.name.as_ref()).copied();
             if let (Some(row), Some(cluster)) = (rows.get_mut(index), clusters.get(index))
                 && !cluster.deleting
             {
                 *row = remembered(binding);
             }
             if let (Some(obsolete), Some(binding)) = (obsolete.get_mut(index), binding) {
-                *obsolete = binding.get(OBSOLETE).and_then(Value::as_bool) == Some(true);
+                *obsolete = binding.obsolete;
             }
         }
         Self { rows, policy, same, obsolete }
     }
 
-    /// Notes in rows as they are remembered which of them were obsolete before.
-    fn mark_obsolete(&self, clusters: &[Cluster], bindings: &mut [Value]) {
-        for (cluster, _) in clusters.iter().zip(&self.obsolete).filter(|(_, is_obsolete)| **is_obsolete) {
-            if let Some(binding) = bindings.iter_mut().find(|b| b["cluster"] == *cluster.name) {
-                binding[OBSOLETE] = true.into();
-            }
+    /// Marks the bindings that were obsolete before.
+    fn mark_obsolete(&self, clusters: &[Cluster], bindings: &mut [Binding]) {
+        for binding in bindings {
+            let index = clusters.binary_search_by(|c| c.name.cmp(&binding.cluster)).ok();
+            binding.obsolete = index.and_then(|index| self.obsolete.get(index)).is_some_and(|is| *is);
         }
     }
 
@@ -92,16 +88,15 @@ impl Before {
     }
 }
 
-/// A row as remembered; `None` where it is on its way out already.
-fn remembered(binding: Option<&Value>) -> Option<Row> {
+/// The row of a remembered binding; `None` where the binding is unscheduled.
+fn remembered(binding: Option<&Binding>) -> Option<Row> {
     let Some(binding) = binding else { return Some(Row { state: State::Bound, scores: None }) };
-    let state = match binding.get("state").and_then(Value::as_str) {
-        Some("Unscheduled") => return None,
-        Some("Scheduled") => State::Scheduled,
-        _ => State::Bound,
+    let state = match binding.state {
+        row::State::Unscheduled => return None,
+        row::State::Scheduled => State::Scheduled,
+        row::State::Bound => State::Bound,
     };
-    let score = |key: &str| binding.get(key).and_then(Value::as_i64);
-    let scores = score("topologySpreadScore").zip(score("affinityScore"));
+    let scores = binding.topology_spread_score.zip(binding.affinity_score);
     Some(Row { state, scores: scores.map(|(topology, affinity)| Scores { topology, affinity }) })
 }
 
@@ -136,7 +131,7 @@ impl<'p, 'a> Decision<'p, 'a> {
             self.placed().map(|(c, _)| Placed { name: c.name.clone(), replicas: None }).collect();
         placement.unschedulable = self.unschedulable();
         if object == own {
-            placement.memory = self.memory();
+            self.memory().write(&mut placement);
         }
         placement
     }
@@ -154,25 +149,25 @@ impl<'p, 'a> Decision<'p, 'a> {
         let written = self.subject.object.at(&["spec", "policy"]).filter(|p| !p.is_null());
         let current = || written.cloned().unwrap_or_else(|| json!({"placementType": "PickAll"}));
         let policy = match (&self.outcome, &self.before.policy) {
-            // The rows are still those of the policy before.
+            // The rows are still those of the former policy.
             (Err(_), Some(before)) => before.clone(),
             _ => current(),
         };
-        let mut bindings: Vec<Value> = self.placed().map(|(cluster, row)| binding(cluster, row)).collect();
+        let mut bindings: Vec<Binding> = self.placed().map(|(cluster, row)| binding(cluster, row)).collect();
         if self.outcome.is_err() {
             self.before.mark_obsolete(self.plane.input.clusters, &mut bindings);
         }
-        Memory::from_iter([(POLICY.to_owned(), policy), (BINDINGS.to_owned(), bindings.into())])
+        Memory { policy: Some(policy), bindings: Some(bindings), placements: None }
     }
 
-    /// What is to be told of it; the errors of one that is refused say more.
+    /// The findings about the decision. A placement that admission refuses has findings of its own.
     fn findings(&self) -> Vec<Finding> {
         if !self.subject.admitted {
             return Vec::new();
         }
         let object = self.subject.object;
         if self.subject.selected.is_err() {
-            // Told where it was selected.
+            // The selection reports this.
             return Vec::new();
         }
         let message = match (&self.outcome, self.unschedulable()) {
@@ -188,19 +183,15 @@ impl<'p, 'a> Decision<'p, 'a> {
     }
 }
 
-fn binding(cluster: &Cluster, row: Row) -> Value {
+fn binding(cluster: &Cluster, row: Row) -> Binding {
     let state = match row.state {
-        State::Scheduled => "Scheduled",
-        State::Bound => "Bound",
+        State::Scheduled => row::State::Scheduled,
+        State::Bound => row::State::Bound,
     };
-    match row.scores {
-        None => json!({"cluster": *cluster.name, "state": state}),
-        Some(Scores { topology, affinity }) => json!({
-            "cluster": *cluster.name,
-            "state": state,
-            "affinityScore": affinity,
-            "topologySpreadScore": topology,
-        }),
+    Binding {
+        affinity_score: row.scores.map(|scores| scores.affinity),
+        topology_spread_score: row.scores.map(|scores| scores.topology),
+        ..Binding::new(cluster.name.clone(), state)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Envelopes: objects that hold others, so that these do nothing on the hub itself.
+//! Envelopes: objects that wrap others, so that these have no effect on the hub itself.
 //!
-//! Facts: a selected envelope is not sent, but what it holds is, as it stands, in descending order of
-//! its JSON. One that holds what it must not spoils the whole placement.
+//! Facts: the objects in a selected envelope are sent instead of the envelope, unchanged, in descending order
+//! of their JSON. If an envelope holds an invalid object, nothing of the placement is sent.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(crate) fn is_envelope(id: &ObjectRef) -> bool {
     id.group() == GROUP && is_kind(&id.kind)
 }
 
-/// What an envelope holds under one key.
+/// An object in an envelope.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrapped<'a> {
     /// The key.
@@ -35,14 +35,14 @@ pub(crate) struct Wrapped<'a> {
     pub body: &'a Value,
 }
 
-/// An envelope that holds what it must not.
+/// Why an envelope is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The short name of why.
+    /// The code.
     pub reason: &'static str,
-    /// The key of what it must not hold.
+    /// The key of the invalid object.
     pub key: String,
-    /// Why, for a person.
+    /// Why, in a sentence.
     pub message: String,
 }
 
@@ -52,11 +52,11 @@ impl Failure {
         let message = format!("{} cannot be opened: {}", envelope.id, self.message);
         Finding::error("invalid-envelope", envelope, message)
             .at(format!("/data/{}", federate_kubernetes::patch::escape(&self.key)))
-            .help("a ClusterResourceEnvelope holds objects of the cluster, a ResourceEnvelope those of its namespace")
+            .help("a ClusterResourceEnvelope holds cluster-scoped objects, a ResourceEnvelope those of its own namespace")
     }
 }
 
-/// What an envelope holds, in the order in which it is sent.
+/// The objects in an envelope, in the order in which they are sent.
 pub(crate) fn open(envelope: &Object) -> Result<Vec<Wrapped<'_>>, Failure> {
     let data = envelope.at(&["data"]).and_then(Value::as_object);
     let held = data.into_iter().flatten().map(|(key, body)| read(envelope, key, body));
@@ -84,10 +84,10 @@ fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<
     };
     match (envelope.id.kind.as_str(), namespace) {
         (OF_CLUSTER, Some(_)) => {
-            failure("NamespacedObjectInClusterResourceEnvelope", format!("{id} belongs to a namespace"))
+            failure("NamespacedObjectInClusterResourceEnvelope", format!("{id} is namespaced"))
         }
         (OF_NAMESPACE, None) => {
-            failure("ClusterScopedObjectInResourceEnvelope", format!("{id} belongs to no namespace"))
+            failure("ClusterScopedObjectInResourceEnvelope", format!("{id} is cluster-scoped"))
         }
         (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
             failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))

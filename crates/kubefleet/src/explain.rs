@@ -1,5 +1,5 @@
-//! Why a placement goes where it goes: for each cluster its scores, or why it is not picked, in the
-//! words of the placement's own status where it has them.
+//! Explains a placement: for each cluster its scores, or why it is not picked, in the words of the placement's
+//! status where there are any.
 
 use super::api::PlacementType;
 use super::decide::Decision;
@@ -27,32 +27,35 @@ pub(super) fn explain<'a>(
         .map(|(index, cluster)| verdict(&decision, index, cluster))
         .collect();
     let outcome = decision.outcome.as_ref().ok();
+    let is_placement = *object == subject.object.id;
+    let rollout = is_placement.then(|| rollout::rollout(plane, subject, &decision));
+    let mut steps = steps(plane, subject, &decision);
+    if let Some(rollout) = &rollout {
+        steps.extend(rollout::sentences(plane, subject, rollout));
+    }
     clusters.extend(outcome.into_iter().flat_map(|outcome| &outcome.missing).map(|name| missing(name)));
     Explanation {
         dialect: NAME,
         policy: vec![policy_words(subject, object)],
-        steps: steps(plane, subject, object, &decision),
+        steps,
         fulfilled: outcome.map(|outcome| outcome.fulfilled),
         clusters,
         placement: placed.cloned().unwrap_or_else(|| decision.placement(object)),
         rewritten: None,
+        deletion_progress: None,
+        rollout,
     }
 }
 
 fn policy_words(subject: &Subject<'_>, object: &ObjectRef) -> String {
     let own = &subject.object.id;
     if object == own {
-        return "a placement stands alone: no other has a say in it".to_owned();
+        return "a placement is scheduled independently of all others".to_owned();
     }
     format!("{own} ({}) selects it", subject.object.origin)
 }
 
-fn steps(
-    plane: &KubeFleets<'_>,
-    subject: &Subject<'_>,
-    object: &ObjectRef,
-    decision: &Decision<'_, '_>,
-) -> Vec<String> {
+fn steps(plane: &KubeFleets<'_>, subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Vec<String> {
     let mut lines = Vec::new();
     if plane.behaviour.release != RELEASES.latest() {
         lines.push(format!("by the rules of KubeFleet {}", plane.behaviour.release));
@@ -60,11 +63,11 @@ fn steps(
     let before = decision.before.rows.iter().flatten().count();
     if before > 0 && decision.before.same {
         lines.push(format!(
-            "{before} clusters were picked under this policy before: they are not screened again"
+            "{before} clusters were picked under this policy before: the filters do not run for them again"
         ));
     } else if before > 0 {
         lines.push(format!(
-            "the policy has changed, so the {before} clusters picked under the one before are picked anew"
+            "the policy has changed, so the {before} clusters picked under the former policy are picked again"
         ));
     }
     let wanted = match subject.policy.placement_type {
@@ -80,12 +83,9 @@ fn steps(
     lines.push(wanted);
     match &decision.outcome {
         Err(failure) => {
-            lines.push(format!("{}: {}; everything stays as it is", failure.reason, failure.message));
+            lines.push(format!("{}: {}; nothing changes", failure.reason, failure.message));
         }
         Ok(outcome) => lines.push(fulfilment(outcome)),
-    }
-    if *object == subject.object.id {
-        lines.extend(rollout::words(plane, subject, decision));
     }
     lines
 }
@@ -126,7 +126,7 @@ fn verdict(decision: &Decision<'_, '_>, index: usize, cluster: &Cluster) -> Clus
     }
 }
 
-/// The filter's name, as the recorded status has it.
+/// The name of the filter, as in the placement's status.
 fn filter(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::Affinity => "ClusterAffinity",
@@ -173,6 +173,6 @@ fn not_picked(decision: &Decision<'_, '_>, held: bool) -> String {
     match &decision.outcome {
         Err(_) => "the scheduling cycle was aborted".to_owned(),
         Ok(_) if held => "picked before, but fewer clusters are wanted now".to_owned(),
-        Ok(_) => "not looked at: the policy needs no further cluster".to_owned(),
+        Ok(_) => "not considered: the policy needs no further cluster".to_owned(),
     }
 }

@@ -1,8 +1,8 @@
-//! Evictions: a placement is taken off a cluster by hand, as far as its disruption budget allows.
+//! Evictions: a user removes a placement from a cluster, as far as its disruption budget allows.
 //!
-//! Facts: an eviction is carried out once, and never again. Rows that have failed, that report differences or
-//! that are being deleted already go in any case, others only once resources were released to them. The budget
-//! counts all rows of the placement, those on their way out included.
+//! Facts: an eviction is executed once. Rows that have failed, that report differences or that are being
+//! deleted are always evicted; others only once resources were released to them. The budget counts all rows of
+//! the placement, unscheduled ones included.
 
 use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
@@ -10,21 +10,23 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::Behaviour;
+use crate::api::{PlacementType, Policy};
 use crate::hub::{Binding, State};
 use crate::rollout::amount::Amount;
-use crate::rollout::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use crate::rollout::api::{BudgetSpec, spec};
 use crate::rollout::budget;
 
-/// What came of an eviction.
+/// The outcome of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// The conditions of its object.
+    /// The conditions of the eviction object.
     pub conditions: Vec<Condition>,
     /// The binding that is deleted.
     pub deletes: Option<String>,
 }
 
-/// Why an eviction cannot be carried out.
+/// Why an eviction is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalid {
     NoPlacement,
@@ -52,13 +54,14 @@ impl Invalid {
     }
 }
 
-/// Carries out an eviction of a placement with these bindings.
+/// Executes an eviction of a placement with these bindings.
 pub fn evict(
     eviction: &Object,
     placement: Option<&Object>,
     bindings: &[Binding],
     budget: Option<&Object>,
     now: Timestamp,
+    behaviour: &Behaviour,
 ) -> Result<Eviction, serde_json::Error> {
     let before = eviction.at(&["status", "conditions"]).filter(|c| !c.is_null());
     let mut conditions: Vec<Condition> = before.map_or(Ok(Vec::new()), Vec::deserialize)?;
@@ -81,7 +84,7 @@ pub fn evict(
         }
     };
     report("Valid", true, "Valid", "Eviction is valid".to_owned());
-    let (allowed, message) = verdict(target, placement, policy, bindings, budget)?;
+    let (allowed, message) = verdict((placement, policy, target), bindings, budget, behaviour)?;
     report("Executed", allowed, if allowed { "Executed" } else { "NotExecuted" }, message);
     let deletes = (allowed && !target.deleting).then(|| target.name.clone());
     Ok(Eviction { conditions, deletes })
@@ -89,7 +92,7 @@ pub fn evict(
 
 type Target<'o> = (&'o Object, PlacementType, &'o Binding);
 
-/// The binding that an eviction is about.
+/// The binding that an eviction targets.
 fn target<'o>(
     eviction: &Object,
     placement: Option<&'o Object>,
@@ -99,7 +102,7 @@ fn target<'o>(
     if placement.deleting() {
         return Ok(Err(Invalid::PlacementDeleting));
     }
-    let policy = spec::<PlacementSpec>(placement)?.policy.placement_type;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?.placement_type;
     if policy == PlacementType::PickFixed {
         return Ok(Err(Invalid::PickFixed));
     }
@@ -112,13 +115,12 @@ fn target<'o>(
     })
 }
 
-/// Whether a row may go, and why.
+/// Whether a row may be evicted, and why.
 fn verdict(
-    target: &Binding,
-    placement: &Object,
-    policy: PlacementType,
+    (placement, policy, target): Target<'_>,
     bindings: &[Binding],
     budget: Option<&Object>,
+    behaviour: &Behaviour,
 ) -> Result<(bool, String), serde_json::Error> {
     let was_bound = target.state == State::Unscheduled && target.previous_state == Some(State::Bound);
     let said = |allowed: bool, why: &str| {
@@ -134,7 +136,7 @@ fn verdict(
     if target.state != State::Bound && !was_bound {
         return said(false, ", placement has not propagated resources to target cluster yet");
     }
-    if target.failed() || target.reports_diff() {
+    if target.failed(behaviour) || target.reports_diff() {
         return said(true, ", placement has failed");
     }
     let Some(budget) = budget else {

@@ -1,4 +1,4 @@
-//! What ends a scheduling cycle without a result.
+//! The reason why a scheduling cycle is aborted.
 
 /// Why a cycle was aborted.
 #[derive(Clone, Debug)]

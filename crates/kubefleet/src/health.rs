@@ -1,7 +1,7 @@
 //! Whether an object that was applied to a member cluster is available there.
 //!
-//! Facts: numbers that are not there count as 0 (but `spec.replicas` as 1), so that an object without
-//! generation and status is up to date; kinds that are not listed cannot be tracked.
+//! Facts: absent numbers count as 0, but `spec.replicas` as 1, so that an object without generation and status
+//! is up to date. Kinds that are not listed cannot be tracked.
 
 use federate_kubernetes::Object;
 use serde_json::Value;
@@ -9,16 +9,16 @@ use serde_json::Value;
 /// Whether an object is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Health {
-    /// It is.
+    /// The object is available.
     Available,
-    /// It is not, or not yet.
+    /// The object is not, or not yet, available.
     NotAvailableYet,
-    /// There is no telling.
+    /// The kind cannot be tracked.
     NotTrackable,
 }
 
-/// The same in neutral words.
-pub(super) fn judge(live: &Object) -> federate_dialect::Health {
+/// The verdict in neutral terms.
+pub(super) fn neutral_health(live: &Object) -> federate_dialect::Health {
     match health(live) {
         Health::Available => federate_dialect::Health::healthy(),
         Health::NotAvailableYet => federate_dialect::Health::unhealthy("it is not available yet"),
@@ -40,10 +40,10 @@ pub(crate) fn health(live: &Object) -> Health {
         (api_version, kind) if is_data(api_version, kind) => true,
         _ => return Health::NotTrackable,
     };
-    judged(available)
+    available_if(available)
 }
 
-fn judged(available: bool) -> Health {
+fn available_if(available: bool) -> Health {
     if available { Health::Available } else { Health::NotAvailableYet }
 }
 
@@ -79,7 +79,7 @@ fn wanted_replicas(live: &Object) -> i64 {
     live.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
 }
 
-/// Whether the status is about the object as it is now.
+/// Whether the status is about the current generation.
 fn is_observed(live: &Object) -> bool {
     status(live, "observedGeneration") == number(live, &["metadata", "generation"])
 }
@@ -111,7 +111,7 @@ fn service(live: &Object) -> Health {
     match live.text(&["spec", "type"]) {
         "" | "ClusterIP" | "NodePort" => {
             let address = first(&["spec", "clusterIPs"]).and_then(Value::as_str);
-            judged(address.is_some_and(|address| !address.is_empty()))
+            available_if(address.is_some_and(|address| !address.is_empty()))
         }
         "LoadBalancer" => {
             let ingress = first(&["status", "loadBalancer", "ingress"]);
@@ -119,7 +119,7 @@ fn service(live: &Object) -> Health {
                 let text = ingress.and_then(|ingress| ingress.get(key)).and_then(Value::as_str);
                 text.is_some_and(|text| !text.is_empty())
             };
-            judged(has("ip") || has("hostname"))
+            available_if(has("ip") || has("hostname"))
         }
         _ => Health::NotTrackable,
     }
@@ -138,7 +138,7 @@ fn definition(live: &Object) -> bool {
     ["Established", "NamesAccepted"].iter().all(|kind| is(condition(live, kind), "status", "True"))
 }
 
-/// A budget says whether it allows anything; either is fine, as long as it says so.
+/// A budget is available once its status has the condition, whether it allows disruptions or not.
 fn disruption_budget(live: &Object) -> bool {
     let (allowed, reason) = if status(live, "disruptionsAllowed") > 0 {
         ("True", "SufficientPods")

@@ -1,27 +1,28 @@
-//! From a live object to a template that KubeFleet takes over where it runs: the object itself, without
-//! what servers and a KubeFleet before put on it. Whether it is taken over is the placement's to say.
+//! Turns a live object into a template that KubeFleet adopts where it runs: the object without what servers and
+//! an earlier KubeFleet wrote. The placement decides whether KubeFleet adopts it.
 //!
-//! Facts: `spec.strategy.applyStrategy.whenToTakeOver` of a placement is `Always` by default; an object
-//! without its owner reference is then taken over, with `IfNoDiff` where nothing differs, with `Never` not.
+//! Facts: `spec.strategy.applyStrategy.whenToTakeOver` of a placement is `Always` by default. An object without
+//! its owner reference is then adopted; with `IfNoDiff` only where nothing differs; with `Never` not at all.
 
 use super::member::BOOKKEEPING;
 use federate_dialect::clean;
 use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
 use federate_kubernetes::{Finding, Object};
 
-/// How objects are taken in.
+/// The importer.
 pub(super) const IMPORTER: Importer = Importer {
     take: import,
-    unnamed: Some("KubeFleet's placements select objects by themselves and say whose clusters they are for"),
+    unnamed: Some("KubeFleet's placements select objects and clusters by themselves"),
     wraps: false,
     note: Some(
         "a placement must select the objects (or their namespace), and its strategy decides whether what runs is \
          taken over: `applyStrategy.whenToTakeOver` Always (the default), or IfNoDiff where nothing differs; not \
          Never",
     ),
+    retain: None,
 };
 
-/// Takes an object in.
+/// Imports an object.
 fn import(object: &Object, wish: &Import) -> Result<Imported, Vec<Finding>> {
     if let Some(refused) = refusal(object, wish.dialects) {
         return Err(vec![refused]);

@@ -1,27 +1,27 @@
-//! A `MemberCluster` that was deleted, until it is gone.
+//! The deletion of a `MemberCluster`, until it is gone.
 //!
-//! Facts: the hub asks the agent to leave and waits; the agent lets go of its works, whose objects stay in the
-//! member, and says so. Then the hub removes works and namespace. Without an answer it does so once the wait
-//! since the deletion is over, but it looks only when the full wait has passed since it last looked, or when
-//! something happens.
+//! Facts: the hub asks the agent to leave and waits. The agent releases its Works, whose objects stay in the
+//! member, and reports that. Then the hub removes the Works and the namespace. Without an answer it does so
+//! once the wait since the deletion is over, but it checks only a full wait after its last check, or on an
+//! event.
 
 use federate_kubernetes::condition::{self, Condition};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::membership::{self, AgentStatus};
 
-/// How long a namespace may take to go before that is an error.
+/// How long the deletion of a namespace may take before it is an error.
 const STUCK: SignedDuration = SignedDuration::from_mins(15);
 
-/// How long the hub waits for an agent, unless it is configured otherwise.
+/// How long the hub waits for an agent by default.
 pub const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
 /// The namespace of a member on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespace {
-    /// It is there.
+    /// It exists.
     Present,
-    /// It has been going since then.
+    /// It has been terminating since then.
     Terminating(Timestamp),
     /// It is gone.
     Gone,
@@ -32,40 +32,40 @@ pub enum Namespace {
 pub struct Leaving {
     /// The name of its `MemberCluster`.
     pub name: String,
-    /// When that was deleted.
+    /// When the `MemberCluster` was deleted.
     pub deleted: Timestamp,
     /// Its conditions.
     pub conditions: Vec<Condition>,
-    /// What it says of the agent.
+    /// The status of the agent.
     pub agent_status: Option<AgentStatus>,
     /// Whether it is gone.
     pub gone: bool,
     /// Its namespace.
     pub namespace: Namespace,
-    /// What the agent reports; the internal object that holds this is in the namespace.
+    /// The report of the agent. The internal object that holds it is in the namespace.
     pub reported: Option<AgentStatus>,
     /// Whether the agent has been asked to leave.
     pub asked: bool,
-    /// How many works are in the namespace.
+    /// The number of Works in the namespace.
     pub works: usize,
-    /// How many of them have the agent's finalizer.
+    /// The number of Works with the agent's finalizer.
     pub held_works: usize,
 }
 
-/// When the hub looks again.
+/// When the hub reconciles again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// When something happens.
+    /// On an event.
     Event,
-    /// After that time.
+    /// After this time.
     After(SignedDuration),
-    /// It is an error, which is retried with back-off.
+    /// After an error, with back-off.
     Error(String),
 }
 
 impl Leaving {
-    /// A member that joined in good health and was deleted, both at that time; `reporting` says whether its
-    /// agent ever reported.
+    /// Returns a healthy member that joined and was deleted at that time. `reporting` tells whether its agent
+    /// ever reported.
     pub fn new(name: &str, works: usize, reporting: bool, deleted: Timestamp) -> Self {
         let mut agent = AgentStatus::member_agent();
         agent.report_health(None, deleted);
@@ -89,7 +89,7 @@ impl Leaving {
         }
     }
 
-    /// The agent does what it is asked to: it leaves, or fails to because of `failure`.
+    /// Lets the agent leave, or fail to leave because of `failure`.
     pub fn agent(&mut self, failure: Option<&str>, now: Timestamp) {
         let here = self.namespace != Namespace::Gone;
         if !(self.asked && here) {
@@ -105,7 +105,7 @@ impl Leaving {
         agent.set(condition, now);
     }
 
-    /// The namespace goes, with everything in it.
+    /// Removes the namespace with everything in it.
     pub fn lose_namespace(&mut self) {
         self.namespace = Namespace::Gone;
         self.reported = None;
@@ -113,7 +113,7 @@ impl Leaving {
         self.held_works = 0;
     }
 
-    /// What the hub does next.
+    /// Reconciles the hub once.
     pub fn reconcile(&mut self, force_delete_wait: SignedDuration, now: Timestamp) -> Next {
         match self.namespace {
             Namespace::Gone => {
@@ -150,7 +150,7 @@ impl Leaving {
         membership::add_up(&mut self.conditions, self.reported.as_ref(), now);
     }
 
-    /// Removes works and namespace.
+    /// Removes the Works and the namespace.
     fn collect(&mut self, now: Timestamp) {
         self.held_works = 0;
         self.namespace = Namespace::Terminating(now);

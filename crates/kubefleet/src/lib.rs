@@ -1,5 +1,5 @@
-//! The `KubeFleet` dialect (Azure Kubernetes Fleet Manager): the scheduler of placements, resource
-//! selection, overrides and rollout, as pure functions.
+//! The `KubeFleet` dialect (Azure Kubernetes Fleet Manager): scheduler, resource selection, overrides and
+//! rollout as pure functions.
 //!
 //! ```text
 //! decide ─► schedule (screen ─► score, spread ─► pick)
@@ -42,6 +42,7 @@ pub mod leave;
 mod manifest;
 pub mod member;
 pub mod membership;
+mod memory;
 mod overrides;
 mod properties;
 pub mod rollout;
@@ -104,8 +105,7 @@ impl Dialect for KubeFleet {
     }
 
     fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
-        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
-        Ok(Plan { placements, ..Plan::default() })
+        hub::memory_of(hub).map_err(|error| error.to_string())
     }
 
     fn settings(&self) -> &'static [&'static str] {
@@ -131,11 +131,12 @@ impl Dialect for KubeFleet {
     }
 
     fn connection(&self, _: &Object) -> Result<Connection, String> {
-        Err("its MemberCluster does not say how it is reached: an agent in the cluster pulls".to_owned())
+        Err("its MemberCluster contains no connection details: an agent in the cluster connects to the hub"
+            .to_owned())
     }
 
     fn health(&self, live: &Object, _: &Config) -> Health {
-        health::judge(live)
+        health::neutral_health(live)
     }
 
     fn wave(&self, object: &ObjectRef) -> u32 {
@@ -147,31 +148,35 @@ impl Dialect for KubeFleet {
     }
 }
 
-/// A placement that can be scheduled.
+/// A placement that is scheduled.
 struct Subject<'a> {
     object: &'a Object,
     policy: Policy,
-    /// Whether nothing was refused of it.
+    /// Whether admission accepts it.
     admitted: bool,
-    /// What it selects, in the order in which that is kept, and what the envelopes among it hold; or why
-    /// it can select nothing.
+    /// The objects that it selects, in the order of its list, and those in the selected envelopes; or why the
+    /// selection fails.
     selected: Result<Vec<ObjectRef>, Failure>,
-    /// What its clusters are sent.
+    /// The envelope that cannot be opened, if there is one, so that nothing is sent; and the code of the reason.
+    invalid_envelope: Option<(ObjectRef, &'static str)>,
+    /// The objects that are sent to its clusters.
     items: Vec<Item<'a>>,
-    /// The same with its overrides, and the clusters that it is for.
+    /// The objects with their overrides, and the clusters for which they were computed.
     sending: OnceLock<(Vec<ClusterName>, Sending<'a>)>,
 }
 
 impl<'a> Subject<'a> {
-    /// Reads what a placement selects; what is wrong goes to `findings`, too.
+    /// Reads what a placement selects. Errors also go to `findings`.
     fn new(hub: &Hub<'a>, object: &'a Object, policy: Policy, findings: &mut Vec<Finding>) -> Self {
         let selected = selection::select(hub, object).map_err(|failure| {
             findings.push(failure.finding(object));
             Failure { reason: failure.reason.name(), message: failure.reason.to_string() }
         });
+        let mut invalid_envelope = None;
         let items = manifest::items(selected.as_deref().unwrap_or_default(), &hub.behaviour).unwrap_or_else(
             |(envelope, why)| {
                 findings.push(why.finding(envelope));
+                invalid_envelope = Some((envelope.id.clone(), why.reason));
                 Vec::new()
             },
         );
@@ -180,7 +185,7 @@ impl<'a> Subject<'a> {
             findings.push(
                 Finding::warning("unused-policy", object, message)
                     .at("/spec/resourceSelectors")
-                    .help("a namespace has to be in the repo itself, as an object, to be selected"),
+                    .help("a Namespace can only be selected if it is an object in the repo"),
             );
         }
         let selected = selected.map(|all| {
@@ -192,10 +197,10 @@ impl<'a> Subject<'a> {
             }
             ids
         });
-        Self { object, policy, admitted: true, selected, items, sending: OnceLock::new() }
+        Self { object, policy, admitted: true, selected, invalid_envelope, items, sending: OnceLock::new() }
     }
 
-    /// The number of an item that it sends.
+    /// The index of an item that it sends.
     fn index(&self, object: &ObjectRef) -> Option<usize> {
         self.items.iter().position(|item| item.id == *object)
     }
@@ -208,10 +213,10 @@ impl<'a> Subject<'a> {
 /// `KubeFleet`'s control plane over one repo.
 struct KubeFleets<'a> {
     input: Input<'a>,
-    /// What the release computes that decides.
+    /// The rules of the release.
     behaviour: Behaviour,
-    /// What admission refuses is decided too, so that the plan shows what it asks for: its errors keep
-    /// everything from being written. Only a policy that cannot be read is left out.
+    /// Placements that admission refuses are decided as well, so that the plan shows what they ask for; their
+    /// errors keep everything from being written. Only those whose policy cannot be read are left out.
     placements: Vec<Subject<'a>>,
     overrides: Overrides<'a>,
     /// Decisions by placement and by selected object; the first placement counts.
@@ -230,7 +235,7 @@ impl<'a> KubeFleets<'a> {
         let mut plane = Self { input, behaviour, placements: Vec::new(), overrides, about, findings };
         let hub = Hub::new(input.repo, behaviour);
         for object in input.repo.claimed(NAME, Role::Placement) {
-            // The schema has told already what cannot be read.
+            // The schema check reports a policy that cannot be read.
             if let Ok(policy) = Policy::read(object.at(&["spec", "policy"])) {
                 let mut subject = Subject::new(&hub, object, policy, &mut plane.findings);
                 subject.admitted = !admitted.refuses(&object.id);
@@ -245,14 +250,18 @@ impl<'a> KubeFleets<'a> {
         plane
     }
 
-    /// The placement of that identity.
+    /// The placement with that id.
     fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
         let subject = self.placements.get(*self.about.get(id)?)?;
         (subject.object.id == *id).then_some(subject)
     }
 
-    /// What clusters are sent of an object that a placement selects.
+    /// The variants of an object that a placement selects.
     fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
+        if let Some((_, status)) = subject.invalid_envelope.as_ref().filter(|(id, _)| id == object) {
+            let withheld = Withheld { status, finding: None };
+            return vec![Variant { clusters: clusters.into(), rendered: Err(withheld) }];
+        }
         let Some(index) = subject.index(object) else { return Vec::new() };
         if !subject.admitted {
             return vec![Variant { clusters: clusters.into(), rendered: Err(not_admitted()) }];
@@ -260,7 +269,7 @@ impl<'a> KubeFleets<'a> {
         self.sending(subject, clusters, |sending| sending.variants(index))
     }
 
-    /// What one of these clusters is sent of the object.
+    /// The manifest of the object for one of these clusters.
     fn variant(
         &self,
         subject: &Subject<'a>,
@@ -275,8 +284,8 @@ impl<'a> KubeFleets<'a> {
         self.sending(subject, clusters, |sending| sending.variant(index, cluster))
     }
 
-    /// Asks what a placement sends to clusters. Everything that it selects goes to the same ones, but
-    /// where two send the same.
+    /// Calls `ask` with what a placement sends to clusters. All its objects go to the same clusters, except
+    /// where two placements send the same object.
     fn sending<T>(
         &self,
         subject: &Subject<'a>,
@@ -293,7 +302,7 @@ impl<'a> KubeFleets<'a> {
     }
 }
 
-/// Nothing is sent of what admission refuses.
+/// Nothing of a placement that admission refuses is sent.
 fn not_admitted() -> Withheld {
     Withheld { status: "NotAdmitted", finding: None }
 }
@@ -336,9 +345,8 @@ impl ControlPlane for KubeFleets<'_> {
     }
 
     fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        let parts = shared::parts(placement);
-        let variants = parts.into_iter().filter_map(|(policy, clusters)| {
-            Some(self.variants(self.subject(&policy)?, &placement.object, &clusters))
+        let variants = shared::shares(placement).into_iter().filter_map(|share| {
+            Some(self.variants(self.subject(&share.policy)?, &placement.object, &share.clusters))
         });
         variants.flatten().collect()
     }

@@ -1,7 +1,8 @@
-//! What the clusters of a placement are sent: what it selects, envelopes opened, sanitised, overridden.
+//! The manifests for the clusters of a placement: the selected objects, envelopes opened, sanitised,
+//! overridden.
 //!
-//! Facts: one object that cannot be rendered for a cluster keeps everything of the placement from it; an
-//! envelope that holds what it must not, from all. Clusters that receive the same stand together.
+//! Facts: if one object cannot be rendered for a cluster, the cluster receives nothing of the placement. If an
+//! envelope is invalid, no cluster does. Clusters that receive the same are rendered once.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use federate_dialect::{OverrideChange, Rendered, Variant, Withheld};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
 use federate_repo::Template;
 
-/// The word for an object that an override drops.
+/// The status of an object that an override deletes.
 const DELETED: &str = "Deleted";
 
-/// Something to send.
+/// An object that is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Item<'a> {
-    /// What it is.
+    /// Its id.
     pub id: ObjectRef,
     source: Source<'a>,
 }
@@ -30,8 +31,9 @@ pub(crate) struct Item<'a> {
 #[derive(Clone, Debug)]
 enum Source<'a> {
     Plain(&'a Template),
+    Own(&'a Object),
     Wrapped(Wrapped<'a>),
-    /// What an envelope holds that is overridden as a whole, before it is opened.
+    /// An object in an envelope that is overridden as a whole, before it is opened.
     Held {
         envelope: &'a Object,
         key: &'a str,
@@ -39,7 +41,7 @@ enum Source<'a> {
 }
 
 impl Item<'_> {
-    /// Whether it is another thing in each cluster even without overrides.
+    /// Whether it differs by cluster even without overrides.
     fn differs_by_cluster(&self) -> bool {
         matches!(self.source, Source::Plain(Template { per_cluster: Some(_), .. }))
     }
@@ -48,7 +50,8 @@ impl Item<'_> {
     fn body(&self, cluster: &str) -> Value {
         match &self.source {
             Source::Plain(template) => sanitised(&template.for_cluster(cluster).body),
-            // Nothing of an envelope's content has been through the hub's API server.
+            Source::Own(object) => sanitised(&object.body),
+            // The hub's API server has not changed the content of an envelope.
             Source::Wrapped(wrapped) => wrapped.body.clone(),
             Source::Held { envelope, .. } => envelope.body.clone(),
         }
@@ -57,12 +60,12 @@ impl Item<'_> {
     /// The object that is overridden.
     fn overridden(&self) -> &ObjectRef {
         match &self.source {
-            Source::Plain(_) | Source::Wrapped(_) => &self.id,
+            Source::Plain(_) | Source::Own(_) | Source::Wrapped(_) => &self.id,
             Source::Held { envelope, .. } => &envelope.id,
         }
     }
 
-    /// What is sent, after overrides; `None` where they leave nothing of it.
+    /// The manifest after overrides; `None` where they delete it.
     fn sent(&self, overridden: Value) -> Option<Value> {
         let Source::Held { key, .. } = &self.source else { return Some(overridden) };
         let Value::Object(mut envelope) = overridden else { return None };
@@ -70,7 +73,7 @@ impl Item<'_> {
     }
 }
 
-/// What a selection is sent as: the plain objects in order, then what each envelope holds.
+/// The objects that are sent for a selection: the plain objects in order, then those in each envelope.
 pub(crate) fn items<'a>(
     selected: &[Selected<'a>],
     behaviour: &Behaviour,
@@ -80,6 +83,9 @@ pub(crate) fn items<'a>(
         match *one {
             Selected::Plain(template) => {
                 items.push(Item { id: template.object.id.clone(), source: Source::Plain(template) });
+            }
+            Selected::Own(object) => {
+                items.push(Item { id: object.id.clone(), source: Source::Own(object) });
             }
             Selected::Envelope(object) => {
                 let held = envelope::open(object).map_err(|failure| (object, failure))?;
@@ -99,7 +105,7 @@ pub(crate) fn items<'a>(
     Ok(items)
 }
 
-/// Why a cluster is sent nothing of a placement.
+/// Why a cluster receives nothing of a placement.
 #[derive(Clone, Debug)]
 struct Failed {
     /// The item at fault.
@@ -108,18 +114,18 @@ struct Failed {
     finding: Finding,
 }
 
-/// What a placement sends to its clusters.
+/// The objects that a placement sends to its clusters.
 #[derive(Debug)]
 pub(crate) struct Sending<'a> {
     items: Vec<Item<'a>>,
     /// For each item which of `classes` it has.
     of_item: Vec<usize>,
-    /// The clusters by what the same overrides do in them.
+    /// The clusters, grouped by the effect of the same overrides.
     classes: Vec<Vec<Class<'a>>>,
     failed: BTreeMap<ClusterName, Failed>,
 }
 
-/// Clusters in which overrides do the same.
+/// Clusters in which overrides have the same effect.
 #[derive(Debug)]
 struct Class<'a> {
     clusters: Vec<ClusterName>,
@@ -127,7 +133,7 @@ struct Class<'a> {
 }
 
 impl<'a> Sending<'a> {
-    /// What `placement` sends of `items` to its `clusters`, which are sorted by name.
+    /// Computes what `placement` sends of `items` to its `clusters`, which are sorted by name.
     pub(crate) fn new(
         overrides: &Overrides<'a>,
         placement: &ObjectRef,
@@ -153,7 +159,7 @@ impl<'a> Sending<'a> {
         sending
     }
 
-    /// What the clusters are sent of the item number `index`.
+    /// The variants of the item at `index`.
     pub(crate) fn variants(&self, index: usize) -> Vec<Variant> {
         let mut variants = self.withheld(index);
         for (item, class, clusters) in self.rendered(index) {
@@ -162,7 +168,7 @@ impl<'a> Sending<'a> {
             let Some(first) = fine.first() else { continue };
             let rendered = match class.changes.apply(item.body(first)) {
                 Ok(Changed { body: Some(body), changes }) => rendered(item, body, changes),
-                // What fails is not among these clusters.
+                // Clusters for which overrides fail were left out above.
                 Ok(_) | Err(_) => Err(Withheld { status: DELETED, finding: None }),
             };
             variants.push(Variant { clusters: fine.into(), rendered });
@@ -171,7 +177,7 @@ impl<'a> Sending<'a> {
         variants
     }
 
-    /// What one cluster is sent of the item number `index`; `None` where it is for other clusters.
+    /// The manifest of the item at `index` for one cluster; `None` for other clusters.
     pub(crate) fn variant(&self, index: usize, cluster: &ClusterName) -> Option<Result<Rendered, Withheld>> {
         if let Some(status) = self.failure(cluster) {
             return Some(Err(Withheld { status, finding: None }));
@@ -184,12 +190,12 @@ impl<'a> Sending<'a> {
         })
     }
 
-    /// Why a cluster is sent nothing at all, if so: the control plane's word for it.
+    /// The status of a cluster that receives nothing at all.
     pub(crate) fn failure(&self, cluster: &str) -> Option<&'static str> {
         self.failed.get(cluster).map(|failed| failed.reason)
     }
 
-    /// The clusters that are sent the same of an item.
+    /// The groups of clusters that receive the same of an item.
     fn rendered(&self, index: usize) -> Vec<(&Item<'a>, &Class<'a>, Vec<ClusterName>)> {
         let classes = self.of_item.get(index).and_then(|at| self.classes.get(*at));
         let (Some(item), Some(classes)) = (self.items.get(index), classes) else { return Vec::new() };
@@ -220,7 +226,7 @@ impl<'a> Sending<'a> {
         failures
     }
 
-    /// The clusters that are sent nothing, by reason; the item at fault tells why.
+    /// The clusters that receive nothing, by reason. The finding goes to the item at fault.
     fn withheld(&self, index: usize) -> Vec<Variant> {
         let mut groups: BTreeMap<(usize, &str), (Vec<ClusterName>, &Failed)> = BTreeMap::new();
         for (cluster, failed) in &self.failed {
@@ -242,7 +248,7 @@ fn rendered(item: &Item<'_>, body: Value, changes: Vec<OverrideChange>) -> Resul
     }
 }
 
-/// Clusters by what overrides do in them.
+/// Groups clusters by the effect of overrides.
 fn classified<'a>(overrides: &[&Override<'a>], clusters: &[&Cluster]) -> Vec<Class<'a>> {
     let mut classes: BTreeMap<Vec<String>, Class<'a>> = BTreeMap::new();
     for cluster in clusters {
@@ -260,7 +266,7 @@ fn unrendered(item: &Item<'_>, failure: &Failure<'_>, clusters: &[ClusterName]) 
     let message = format!("{} cannot be rendered for {shown}: {} fails: {why}", item.id, over.id);
     let mut finding = Finding::error("override-failed", over, message)
         .at(pointer)
-        .help("until this is mended, these clusters are sent nothing of the whole placement");
+        .help("until this is fixed, these clusters receive nothing of the placement");
     finding.object = Some(item.id.clone());
     finding
 }

@@ -1,43 +1,43 @@
-//! What the hub makes of what a member's agent reports: the conditions of a `MemberCluster`.
+//! How the hub derives the conditions of a `MemberCluster` from the reports of the member's agent.
 //!
-//! Facts: the agent writes an `InternalMemberCluster`; the hub copies its status and adds up what the agents
-//! say of having joined. Nobody turns a silent member unhealthy.
+//! Facts: the agent writes an `InternalMemberCluster`. The hub copies its status and aggregates whether the
+//! agents have joined. A member that stops reporting does not become unhealthy.
 
 use federate_kubernetes::condition::{self, Condition};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What one agent reports.
+/// The report of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentStatus {
-    /// Which agent: `MemberAgent`.
+    /// The type of the agent: `MemberAgent`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `Joined` and `Healthy`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When it last reported.
+    /// When the agent last reported.
     pub last_received_heartbeat: Option<Timestamp>,
 }
 
 impl AgentStatus {
-    /// A member agent that has said nothing yet.
+    /// Returns a member agent that has not reported yet.
     pub fn member_agent() -> Self {
         Self { kind: "MemberAgent".to_owned(), conditions: Vec::new(), last_received_heartbeat: None }
     }
 
-    /// Writes one of its conditions.
+    /// Sets one of its conditions.
     pub fn set(&mut self, condition: Condition, now: Timestamp) {
         condition::set(&mut self.conditions, condition, now);
     }
 
-    /// That it has joined.
+    /// Records that the agent has joined.
     pub fn join(&mut self, now: Timestamp) {
         self.set(Condition::new("Joined", "True", "InternalMemberClusterJoined", ""), now);
     }
 
-    /// That its cluster is healthy or not.
+    /// Records whether the cluster is healthy.
     pub fn report_health(&mut self, failure: Option<&str>, now: Timestamp) {
         let condition = match failure {
             None => Condition::new("Healthy", "True", "InternalMemberClusterHealthy", ""),
@@ -47,7 +47,7 @@ impl AgentStatus {
     }
 }
 
-/// Sets `ReadyToJoin`: the hub has made all that the agent needs.
+/// Sets `ReadyToJoin`: the hub has created everything that the agent needs.
 pub fn welcome(conditions: &mut Vec<Condition>, now: Timestamp) {
     let message = "Member cluster is ready to join the fleet";
     condition::set(
@@ -57,7 +57,7 @@ pub fn welcome(conditions: &mut Vec<Condition>, now: Timestamp) {
     );
 }
 
-/// Adds up what the agent says of having joined.
+/// Aggregates whether the agents have joined.
 pub fn add_up(conditions: &mut Vec<Condition>, agent: Option<&AgentStatus>, now: Timestamp) {
     let joined = agent.and_then(|agent| condition::find(&agent.conditions, "Joined"));
     let (status, reason, message) = match joined.map(|c| c.status.as_str()) {

@@ -1,9 +1,8 @@
 //! Cluster properties: how they are named, looked up and compared.
 //!
-//! Facts: names below `resources.kubernetes-fleet.io/` speak of resource usage as
-//! `<total|allocatable|available>-<resource>`, with exactly one `-`; all others of what a property
-//! provider reports. Comparison is exact; scores are computed in floating point, from digits times a
-//! power of ten.
+//! Facts: names below `resources.kubernetes-fleet.io/` are resource usage, as
+//! `<total|allocatable|available>-<resource>` with exactly one `-`. All other names are reports of a property
+//! provider. Comparison is exact. Scores are computed in floating point, from digits times a power of ten.
 
 use std::cmp::Ordering;
 
@@ -11,7 +10,7 @@ use super::failure::Failure;
 use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
 
-/// What stands before the name of a resource property.
+/// The prefix of resource properties.
 pub(super) const RESOURCES: &str = "resources.kubernetes-fleet.io/";
 
 /// A property that can be looked up.
@@ -30,7 +29,7 @@ pub(super) enum Usage {
     Available,
 }
 
-/// An observed amount, exactly and as scores see it.
+/// An observed amount: exactly, and in floating point for scores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amount {
     pub(super) exact: Quantity,
@@ -38,7 +37,7 @@ pub(super) struct Amount {
 }
 
 impl Usage {
-    /// The usage of that name.
+    /// Parses a usage.
     pub(super) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "total" => Self::Total,
@@ -60,14 +59,14 @@ impl Property {
         }
     }
 
-    /// What a cluster has of it; `None` where it has nothing of the sort.
+    /// The value of a cluster; `None` where the cluster does not have the property.
     pub(super) fn of(&self, cluster: &Cluster) -> Result<Option<Amount>, Failure> {
         match self {
             Self::Reported(name) => {
                 let Some(text) = cluster.properties.get(name) else { return Ok(None) };
                 let amount = Amount::parse(text).ok_or_else(|| {
                     Failure::property(format!(
-                        "`{text}`, the property `{name}` of cluster `{}`, is no quantity",
+                        "`{text}`, the property `{name}` of cluster `{}`, is not a quantity",
                         cluster.name
                     ))
                 })?;
@@ -83,7 +82,7 @@ impl Property {
                 Ok(amounts.get(resource).map(|exact| Amount::of(*exact)))
             }
             Self::Malformed(name) => {
-                let message = format!("`{name}` is not `{RESOURCES}` with usage, one `-`, and resource");
+                let message = format!("`{name}` is not of the form `{RESOURCES}<usage>-<resource>`");
                 Err(Failure { reason: "InvalidPropertyName", message })
             }
         }

@@ -1,21 +1,17 @@
-//! Objects that several placements select: one row of the plan for each object, which remembers whose
-//! clusters are whose.
+//! Objects that several placements select: each has one row of the plan, which remembers the clusters by
+//! placement.
 //!
-//! Facts: placements do not merge. Where two of them send one object to one cluster, the one that came
-//! first owns it there, and the other fails.
+//! Facts: placements do not merge. Where two of them send one object to one cluster, the first one owns it
+//! there, and the other fails.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
+use super::memory::{Memory, Share};
 use federate_dialect::{Decided, Placement};
-use federate_kubernetes::{ClusterName, Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Repo;
 
-/// The key of a row's memory.
-const PLACEMENTS: &str = "placements";
-
-/// Leaves one row for each object.
+/// Joins the rows of each object into one.
 pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
     let Decided { placements, mut findings, shared } = decided;
     let mut rows: BTreeMap<ObjectRef, Vec<Placement>> = BTreeMap::new();
@@ -34,7 +30,7 @@ pub(super) fn join(repo: &Repo, decided: Decided) -> Decided {
 
 fn joined(repo: &Repo, mut rows: Vec<Placement>, findings: &mut Vec<Finding>) -> Placement {
     let mut first = rows.remove(0);
-    let mut parts = vec![part(&first)];
+    let mut shares: Vec<Share> = share(&first).into_iter().collect();
     for mut row in rows {
         let (twice, own): (Vec<_>, Vec<_>) =
             row.clusters.iter().cloned().partition(|placed| first.clusters.has(&placed.name));
@@ -43,17 +39,17 @@ fn joined(repo: &Repo, mut rows: Vec<Placement>, findings: &mut Vec<Finding>) ->
             findings.extend(in_duplicate(repo, &first, &row, &names));
         }
         row.clusters = own.into();
-        parts.push(part(&row));
+        shares.extend(share(&row));
         first.clusters.extend(row.clusters.iter().cloned());
         first.unschedulable = first.unschedulable.filter(|_| row.unschedulable.is_some());
     }
-    first.memory.insert(PLACEMENTS.to_owned(), Value::Array(parts));
+    Memory { placements: Some(shares), ..Memory::of(&first) }.write(&mut first);
     first
 }
 
-fn part(row: &Placement) -> Value {
-    let clusters: Vec<&str> = row.clusters.iter().map(|placed| placed.name.as_ref()).collect();
-    json!({"policy": row.policy, "clusters": clusters})
+fn share(row: &Placement) -> Option<Share> {
+    let clusters = row.clusters.iter().map(|placed| placed.name.clone()).collect();
+    Some(Share { policy: row.policy.clone()?, clusters })
 }
 
 fn in_duplicate(repo: &Repo, first: &Placement, second: &Placement, clusters: &[&str]) -> Option<Finding> {
@@ -64,26 +60,12 @@ fn in_duplicate(repo: &Repo, first: &Placement, second: &Placement, clusters: &[
         first.object,
         federate_kubernetes::finding::list(clusters, 3)
     );
-    Some(
-        Finding::error("placed-in-duplicate", &claimed.object, message).at("/spec/resourceSelectors").help(
-            "the one that is applied first would own it, and the other fail: let one of them select it",
-        ),
-    )
+    Some(Finding::error("placed-in-duplicate", &claimed.object, message).at("/spec/resourceSelectors").help(
+        "the first placement that is applied owns it, and the other fails: select it in only one of them",
+    ))
 }
 
-/// Which placements send a row's object, and where to.
-pub(super) fn parts(row: &Placement) -> Vec<(ObjectRef, Vec<ClusterName>)> {
-    let parts = row.memory.get(PLACEMENTS).and_then(Value::as_array);
-    let read = |part: &Value| {
-        let policy = serde_json::from_value(part.get("policy")?.clone()).ok()?;
-        let names = part.get("clusters")?.as_array()?.iter().filter_map(Value::as_str);
-        Some((policy, names.map(ClusterName::from).collect()))
-    };
-    match (parts, &row.policy) {
-        (Some(parts), _) => parts.iter().filter_map(read).collect(),
-        (None, Some(policy)) => {
-            vec![(policy.clone(), row.clusters.iter().map(|placed| placed.name.clone()).collect())]
-        }
-        (None, None) => Vec::new(),
-    }
+/// The placements that send a row's object, each with its clusters.
+pub(super) fn shares(row: &Placement) -> Vec<Share> {
+    Memory::of(row).placements.unwrap_or_else(|| share(row).into_iter().collect())
 }

@@ -1,7 +1,7 @@
-//! Which release of `KubeFleet` decides: a release, resolved once to named behaviours.
+//! The releases of `KubeFleet`: a release is resolved once to named behaviours.
 //!
-//! Facts: `docs/semantics/kubefleet-versions.md`; the numbers below are the rows of its table. `main` is what is
-//! not released yet; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly that.
+//! Facts: `docs/semantics/kubefleet-versions.md`; the numbers below are the rows of its table. `main` is the
+//! unreleased code; `azure` is what Azure Kubernetes Fleet Manager runs, which is nearly the same.
 
 use federate_dialect::release::{Release, Releases, Since};
 use federate_kubernetes::{Finding, Object};
@@ -17,13 +17,13 @@ pub static RELEASES: Releases = Releases {
     named: &[("azure", (4, 0)), ("main", (4, 1))],
 };
 
-/// What came after the newest release, and is on Azure.
+/// Changes after the newest release that Azure has.
 const AZURE: Since = &[(4, 0)];
 
-/// What came after the newest release, and is not on Azure yet.
+/// Changes after the newest release that Azure does not have yet.
 const MAIN: Since = &[(4, 1)];
 
-/// What the overrides of an envelope change.
+/// Which object the overrides of an envelope change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EnvelopeOverrides {
     /// The envelope itself, before it is opened.
@@ -32,7 +32,7 @@ pub(crate) enum EnvelopeOverrides {
     Content,
 }
 
-/// Which claims never leave the hub, whatever selects them.
+/// Which PersistentVolumeClaims stay on the hub although they are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeClaims {
     /// None.
@@ -44,12 +44,39 @@ pub(crate) enum VolumeClaims {
 /// What `spec.state` of an update run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunState {
-    /// Nothing: a run begins at once. The values are `NotStarted`, `Started`, `Stopped`, `Abandoned`.
+    /// Nothing: a run starts at once. The values are `NotStarted`, `Started`, `Stopped`, `Abandoned`.
     IgnoredStarted,
-    /// Nothing: a run begins at once. The values are Initialize, Execute, Pause, Abandon.
+    /// Nothing: a run starts at once. The values are Initialize, Execute, Pause, Abandon.
     IgnoredExecute,
-    /// It is obeyed: Initialize, Run, Stop.
+    /// It is obeyed. The values are Initialize, Run, Stop.
     Obeyed,
+}
+
+/// Who takes the resource snapshots of a placement that update runs roll out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResourceSnapshots {
+    /// The placement, whenever its resources change. A run that names no index takes the latest one.
+    ByPlacement,
+    /// The run that names no index, when it initializes.
+    ByRun,
+}
+
+/// Which `waitTime` of a stage's task the custom resource definition accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitTimes {
+    /// Text that starts with `0`, or that ends in a duration.
+    Partly,
+    /// Durations in hours, minutes and seconds.
+    Durations,
+}
+
+/// How approval requests are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApprovalNames {
+    /// `<run>-<stage>`
+    Stage,
+    /// `<run>-before-<stage>` and `<run>-after-<stage>`
+    BeforeOrAfterStage,
 }
 
 /// What admission does with requirements on one property that no cluster can meet.
@@ -61,7 +88,7 @@ pub(crate) enum Contradictions {
     Refused,
 }
 
-/// What a release computes, rule by rule.
+/// The rules of a release.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule that a release has or has not")]
 pub struct Behaviour {
@@ -70,22 +97,31 @@ pub struct Behaviour {
     pub(crate) envelope_overrides: EnvelopeOverrides,
     pub(crate) run_state: RunState,
     pub(crate) max_concurrency: bool,
+    pub(crate) max_concurrency_starts_at_one: bool,
     pub(crate) before_stage_tasks: bool,
     pub(crate) empty_stages_are_skipped: bool,
+    pub(crate) resource_snapshots: ResourceSnapshots,
     pub(crate) namespace_affinity: bool,
     pub(crate) scope_of_selectors: bool,
     pub(crate) scope_of_selectors_in_v1: bool,
     pub(crate) member_name_label: bool,
     pub(crate) volume_claims: VolumeClaims,
     pub(crate) owned_sets_stay: bool,
+    pub(crate) update_runs_are_propagated: bool,
     pub(crate) pending_rows_fail: bool,
     pub(crate) empty_pick_fixed: bool,
     pub(crate) contradictions: Contradictions,
+    pub(crate) unavailable_period_has_minimum: bool,
+    pub(crate) wait_times: WaitTimes,
+    pub(crate) external_is_final: bool,
     pub(crate) longest_run_name: usize,
+    pub(crate) approval_names: ApprovalNames,
+    pub(crate) approvals_have_task_type: bool,
 }
 
 impl Behaviour {
-    /// The table: for each rule the releases that it changed in, what came before, what since.
+    /// Resolves a release. The table has for each rule the first releases with a change, and the behaviour
+    /// before and since.
     pub fn of(release: Release) -> Self {
         let r = release;
         Self {
@@ -100,10 +136,13 @@ impl Behaviour {
             ),
             // Row 3
             max_concurrency: r.has(&[(1, 1)]),
+            max_concurrency_starts_at_one: r.has(&[(2, 0)]),
             // Row 4
             before_stage_tasks: r.has(&[(1, 2)]),
             // Row 5
             empty_stages_are_skipped: r.has(AZURE),
+            // Row 6
+            resource_snapshots: r.pick(&[(3, 0)], ResourceSnapshots::ByPlacement, ResourceSnapshots::ByRun),
             // Row 7
             namespace_affinity: r.has(&[(3, 0)]),
             // Row 8
@@ -119,34 +158,46 @@ impl Behaviour {
             ),
             // Row 11
             owned_sets_stay: r.has(&[(1, 1)]),
+            // Row 12
+            update_runs_are_propagated: !r.has(AZURE),
             // Row 13
             pending_rows_fail: !r.has(AZURE),
             // Row 14
             empty_pick_fixed: r.has(AZURE),
             // Row 15
             contradictions: r.pick(AZURE, Contradictions::Accepted, Contradictions::Refused),
+            // Row 16
+            unavailable_period_has_minimum: r.has(MAIN),
+            // Row 17
+            wait_times: r.pick(AZURE, WaitTimes::Partly, WaitTimes::Durations),
+            // Row 18
+            external_is_final: r.has(&[(2, 0)]),
             // Row 19
             longest_run_name: r.pick(&[(2, 0)], 127, 63),
+            // Row 20
+            approval_names: r.pick(&[(1, 2)], ApprovalNames::Stage, ApprovalNames::BeforeOrAfterStage),
+            // Row 21
+            approvals_have_task_type: r.has(&[(2, 0)]),
         }
     }
 
-    /// That of the newest release.
+    /// The rules of the newest release.
     pub fn newest() -> Self {
         Self::of(RELEASES.latest())
     }
 
-    /// That of the release that the configuration names, or of the newest.
+    /// The rules of the release that the configuration names, or of the newest.
     pub(crate) fn configured(config: &Config) -> Self {
         Self::of(RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest()))
     }
 
-    /// The same for a repo, and what is wrong with what it names.
+    /// The same for a repo, with a finding if the name is not known.
     pub(crate) fn chosen(repo: &Repo) -> (Self, Option<Finding>) {
         let (release, unknown) = RELEASES.chosen(repo, NAME);
         (Self::of(release), unknown)
     }
 
-    /// In words, the rules by which two releases decide differently.
+    /// The rules in which two releases differ, in words.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let rules = [
             (self.envelope_overrides != other.envelope_overrides, "overrides of envelopes"),
@@ -154,13 +205,21 @@ impl Behaviour {
             (self.max_concurrency != other.max_concurrency, "the concurrency of stages"),
             (self.before_stage_tasks != other.before_stage_tasks, "tasks before stages"),
             (self.empty_stages_are_skipped != other.empty_stages_are_skipped, "stages without clusters"),
+            (self.resource_snapshots != other.resource_snapshots, "the resources of update runs"),
             (self.namespace_affinity != other.namespace_affinity, "clusters without the namespace"),
             (self.scope_of_selectors != other.scope_of_selectors, "namespaces whose content is selected"),
             (self.member_name_label != other.member_name_label, "the label `member-name` of clusters"),
             (self.volume_claims != other.volume_claims, "volume claims"),
             (self.owned_sets_stay != other.owned_sets_stay, "objects with owners"),
+            (
+                self.update_runs_are_propagated != other.update_runs_are_propagated,
+                "update runs in selected namespaces",
+            ),
             (self.pending_rows_fail != other.pending_rows_fail, "rows that are still becoming available"),
             (self.empty_pick_fixed != other.empty_pick_fixed, "PickFixed without names"),
+            (self.wait_times != other.wait_times, "the wait times of stages"),
+            (self.external_is_final != other.external_is_final, "a change back from strategy External"),
+            (self.approval_names != other.approval_names, "the names of approval requests"),
         ];
         rules.into_iter().filter(|(differ, _)| *differ).map(|(_, words)| words).collect()
     }
@@ -183,20 +242,20 @@ impl Behaviour {
         let message = format!("KubeFleet {release} does not serve {} in `{}`", id.kind, id.api_version);
         let help = match served.first() {
             Some(first) => format!("write `apiVersion: {group}/{first}`"),
-            None => format!("{} came later: use a release that has it", id.kind),
+            None => format!("use a later release, which has {}", id.kind),
         };
         Some(Finding::error("not-served", object, message).at("/apiVersion").help(help))
     }
 }
 
-/// Kinds and since when they are served in which version.
+/// Kinds with the first releases that serve them, by version.
 struct Served {
     kinds: &'static [&'static str],
     v1beta1: Option<Since>,
     v1: Option<Since>,
 }
 
-/// From the oldest release that is known on.
+/// From the oldest known release on.
 const ALWAYS: Since = &[(1, 0)];
 
 const SERVED: [Served; 4] = [
@@ -244,17 +303,31 @@ mod tests {
                 "0.1.1",
                 &["the state of update runs", "the concurrency of stages", "objects with owners"],
             ),
-            ("0.1.1", "0.1.2", &["tasks before stages", "volume claims"]),
-            ("0.1.2", "0.2", &["the state of update runs", "volume claims"]),
-            ("0.2", "0.3.0", &["clusters without the namespace", "namespaces whose content is selected"]),
+            ("0.1.1", "0.1.2", &["tasks before stages", "volume claims", "the names of approval requests"]),
+            (
+                "0.1.2",
+                "0.2",
+                &["the state of update runs", "volume claims", "a change back from strategy External"],
+            ),
+            (
+                "0.2",
+                "0.3.0",
+                &[
+                    "the resources of update runs",
+                    "clusters without the namespace",
+                    "namespaces whose content is selected",
+                ],
+            ),
             ("0.3.0", "0.3.1", &["the label `member-name` of clusters"]),
             (
                 "0.3.1",
                 "azure",
                 &[
                     "stages without clusters",
+                    "update runs in selected namespaces",
                     "rows that are still becoming available",
                     "PickFixed without names",
+                    "the wait times of stages",
                 ],
             ),
             ("azure", "main", &["overrides of envelopes"]),

@@ -1,14 +1,13 @@
-//! The waves in which a member cluster applies what it is sent: in parallel within a wave, one wave after
-//! the other.
+//! The waves in which a member cluster applies objects: in parallel within a wave, one wave after the other.
 //!
-//! Facts: by resource, and only those of the API groups that Kubernetes brings along; everything else
-//! comes last.
+//! Facts: the wave depends on the kind, and only kinds of built-in API groups have one. All other kinds come
+//! last.
 
 use std::collections::BTreeMap;
 
 use federate_kubernetes::ObjectRef;
 
-/// The wave of everything that is not listed.
+/// The wave of all kinds that are not listed.
 pub(crate) const LAST: u32 = 999;
 
 /// The API groups whose resources have a wave of their own.
@@ -65,7 +64,7 @@ pub(crate) fn wave(id: &ObjectRef) -> u32 {
     }
 }
 
-/// Objects by their waves, in the order in which these are applied; each keeps the order of its objects.
+/// Groups objects by wave, in the order of the waves. Within a wave the order of the objects stays.
 pub(crate) fn waves<'o>(
     objects: impl IntoIterator<Item = &'o ObjectRef>,
 ) -> BTreeMap<u32, Vec<&'o ObjectRef>> {

@@ -1,5 +1,5 @@
-//! The neutral cluster: what any dialect's inventory object says of a member cluster, in one shape,
-//! so that every dialect schedules over every inventory.
+//! The common form of a member cluster, which every dialect's inventory object is converted to, so that every
+//! dialect can schedule over every inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,52 +9,52 @@ use jiff::Timestamp;
 use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
 
-/// A member cluster's name. Shared, because a plan repeats it once for every placement.
+/// The name of a member cluster. Shared, because a plan contains it once per placement.
 pub type ClusterName = Arc<str>;
 
 /// A member cluster.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Its name.
+    /// The name.
     pub name: ClusterName,
     /// The inventory object that describes it.
     pub id: ObjectRef,
-    /// Where that object was written.
+    /// The place of that object.
     pub origin: Origin,
-    /// Its labels.
+    /// The labels.
     pub labels: Labels,
-    /// Cloud provider, empty when not given.
+    /// The cloud provider; empty if unknown.
     pub provider: String,
-    /// Region, empty when not given.
+    /// The region; empty if unknown.
     pub region: String,
-    /// Zones, in the order given.
+    /// The zones, in their original order.
     pub zones: Vec<String>,
-    /// Its taints.
+    /// The taints.
     pub taints: Vec<Taint>,
-    /// The APIs it serves.
+    /// The APIs that it serves.
     pub apis: Apis,
-    /// Whether it reports that these are all.
+    /// Whether the cluster reports that this list is complete.
     pub apis_complete: bool,
-    /// Free resources; `None` when nothing is known of them.
+    /// Free resources; `None` if unknown.
     pub capacity: Option<Capacity>,
-    /// Named properties (Fleet), e.g. `kubernetes-fleet.io/node-count`.
+    /// Named properties (KubeFleet), such as `kubernetes-fleet.io/node-count`.
     pub properties: BTreeMap<String, String>,
     /// Whether it has joined the federation.
     pub joined: bool,
-    /// Whether it reports to be ready.
+    /// Whether it reports that it is ready.
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// How fresh that news is.
+    /// When it last reported.
     pub liveness: Liveness,
-    /// The namespaces it has, when it reports them.
+    /// The namespaces that it has, if it reports them.
     pub namespaces: Option<BTreeSet<String>>,
 }
 
 impl Cluster {
-    /// What an inventory object says of its cluster in every dialect: who it is, its labels, whether it
-    /// is being deleted. The rest is what an inventory without `status` means: joined, ready, serving
-    /// every API, nothing known of where it is or of what is free.
+    /// A cluster with the fields that inventory objects of all dialects share: name, labels, deletion. All
+    /// other fields have the values for an inventory without `status`: joined, ready, serving every API, with
+    /// unknown location and capacity.
     pub fn of(object: &Object) -> Self {
         Self {
             name: object.id.name.as_str().into(),
@@ -78,7 +78,7 @@ impl Cluster {
     }
 }
 
-/// When a cluster was last heard of, where its inventory tells.
+/// When a cluster last reported, if its inventory says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Liveness {
     /// When its agent last reported.
@@ -90,9 +90,9 @@ pub struct Liveness {
 /// A cluster taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its value, often empty.
+    /// The value, often empty.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
@@ -101,14 +101,14 @@ pub struct Taint {
 /// The APIs a cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apis {
-    /// Nothing is known, so everything is taken as served (an inventory kept without `status`).
+    /// Unknown: every API counts as served (an inventory kept without `status`).
     All,
     /// Exactly these pairs of API version and kind.
     Listed(BTreeSet<(String, String)>),
 }
 
 impl Apis {
-    /// Whether objects of this API version and kind can be created there.
+    /// Whether objects of this API version and kind can be created in the cluster.
     pub fn serves(&self, api_version: &str, kind: &str) -> bool {
         match self {
             Self::All => true,
@@ -117,26 +117,27 @@ impl Apis {
     }
 }
 
-/// What a cluster has and has left, by resource name (`cpu`, `memory`, `pods`, …).
+/// The resources of a cluster, by resource name (`cpu`, `memory`, `pods`, …).
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
-    /// What its nodes have, what they keep for themselves included; empty when not told apart.
+    /// The capacity of its nodes, including what they reserve; empty if unknown.
     pub total: BTreeMap<String, Quantity>,
-    /// What its nodes offer to pods.
+    /// The allocatable resources of its nodes.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// What of that is free: a resource is here when it is in `allocatable`. May be negative.
+    /// The free part of that: contains a resource exactly if `allocatable` does. May be negative.
     pub available: BTreeMap<String, Quantity>,
-    /// Counted node sizes, smallest first, those with no nodes included; `None` when the cluster reports none.
+    /// Node counts by size, smallest first, including sizes without nodes; `None` if the cluster reports
+    /// none.
     pub shapes: Option<Vec<NodeShape>>,
 }
 
 /// `count` nodes, each with at least `resources` free.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
-    /// How many such nodes.
+    /// The number of such nodes.
     pub count: i64,
-    /// The count at this shape's place in the cluster's own list, which may be in another order.
+    /// The count at this position in the cluster's own list, which may be in another order.
     pub listed: i64,
-    /// The least each of them has free.
+    /// The free resources that each of them has at least.
     pub resources: BTreeMap<String, Quantity>,
 }

@@ -1,6 +1,6 @@
-//! Status conditions: `metav1.Condition`, and the rule by which one is written.
+//! Status conditions: `metav1.Condition`, and how to set one.
 //!
-//! Facts: a condition's transition time moves only when its status changes, not with its reason or message.
+//! Facts: the transition time of a condition changes only with its status, not with its reason or message.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about, such as `Ready`.
+    /// The type, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in one word.
+    /// The reason, in one word.
     #[serde(default)]
     pub reason: String,
-    /// Why, for a person.
+    /// The message, in a sentence.
     #[serde(default)]
     pub message: String,
-    /// Since when it has had its status.
+    /// When the status last changed.
     #[serde(default)]
     pub last_transition_time: Option<Timestamp>,
-    /// The generation of the object that it is about; 0 where it does not say.
+    /// The observed generation of the object; 0 if it is not set.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
 }
@@ -34,7 +34,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Condition {
-    /// A condition without times.
+    /// Returns a condition without times.
     pub fn new(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -46,35 +46,35 @@ impl Condition {
         }
     }
 
-    /// The same, about a generation of its object.
+    /// Sets the observed generation.
     #[must_use]
     pub fn at_generation(self, observed_generation: i64) -> Self {
         Self { observed_generation, ..self }
     }
 
-    /// Whether its status is `True`.
+    /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether its status is `False`.
+    /// Whether the status is `False`.
     pub fn is_false(&self) -> bool {
         self.status == "False"
     }
 }
 
-/// The condition of that type.
+/// The condition of this type.
 pub fn find<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// The condition of that type that is about this generation.
+/// The condition of this type for this generation.
 pub fn current<'c>(conditions: &'c [Condition], kind: &str, generation: i64) -> Option<&'c Condition> {
     find(conditions, kind).filter(|condition| condition.observed_generation == generation)
 }
 
-/// Writes a condition: in place where there is one of its type, else at the end. The transition time moves to
-/// `now` only when the status changes.
+/// Sets a condition: replaces the one of its type, or appends it. The transition time becomes `now` only if
+/// the status changes.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     let Some(old) = conditions.iter_mut().find(|old| old.kind == new.kind) else {
         new.last_transition_time.get_or_insert(now);

@@ -1,33 +1,33 @@
-//! How a control plane reaches a member cluster, by what the cluster's inventory object says, in one shape
-//! for all dialects. The credentials lie in Secrets on the control plane's host.
+//! How a control plane reaches a member cluster, according to its inventory object, in a common form for all
+//! dialects. The credentials are in Secrets on the control plane's host.
 
-/// The way to a cluster's API server.
+/// The connection details of a cluster's API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Its address: a URL, or a host with or without a port.
+    /// The address: a URL, or a host with an optional port.
     pub endpoint: String,
-    /// The Secret that holds the credentials.
+    /// The Secret with the credentials.
     pub secret: SecretName,
-    /// Where in the Secret they are.
+    /// The keys of the credentials in the Secret.
     pub credentials: Credentials,
-    /// Who vouches for the server.
+    /// How the server's certificate is verified.
     pub authority: Authority,
-    /// The Secret whose `token` may act as somebody else, where the control plane keeps one for that.
+    /// The Secret whose `token` may impersonate other users, if the control plane has one.
     pub impersonator: Option<SecretName>,
-    /// The proxy on the way.
+    /// The proxy.
     pub proxy: Option<String>,
 }
 
 /// A Secret on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretName {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
-/// The keys of a Secret that hold credentials.
+/// The keys of a Secret that contain credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// A bearer token.
@@ -41,15 +41,15 @@ pub enum Credentials {
     },
 }
 
-/// Who vouches for a server.
+/// How a server's certificate is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// Nobody: the inventory says that the certificate is not to be verified.
+    /// Not verified: the inventory disables verification.
     Nobody,
-    /// The certificates under this key of the Secret, as PEM.
+    /// With the certificates under this key of the Secret, as PEM.
     Secret(&'static str),
-    /// These certificates: PEM in base64.
+    /// With these certificates: PEM in base64.
     Bundle(String),
-    /// Whoever the system trusts.
+    /// With the system's certificates.
     System,
 }

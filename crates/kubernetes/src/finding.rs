@@ -1,4 +1,4 @@
-//! Findings: everything the person who keeps the repo should know, each with its place and a remedy.
+//! Findings: errors and warnings about a repo, each with its place and a remedy.
 
 use std::sync::Arc;
 
@@ -8,39 +8,40 @@ use serde::Serialize;
 use super::object::{Object, ObjectRef, Origin};
 use federate_yaml::Position;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing is written or applied.
+    /// Prevents writing and applying.
     Error,
-    /// Worth knowing; the result stands.
+    /// Does not affect the result.
     Warning,
 }
 
-/// One thing that is wrong or worth knowing.
+/// An error or a warning.
 ///
-/// `code` is stable and short (`invalid-policy`, `override-failed`, `unmatched`, …): scripts and
-/// `--fail-on` name it. `message` says what and why in a sentence; `help` what to do about it.
+/// `code` is short and stable (`invalid-policy`, `override-failed`, `unmatched`, …), for scripts and
+/// `--fail-on`. `message` says in a sentence what is wrong and why; `help` says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Error or warning.
     pub severity: Severity,
-    /// Where, as an object in a file; `None` when no place is to blame.
+    /// The object or file; `None` if the finding has no place.
     pub origin: Option<Origin>,
-    /// Where inside that object, as a JSON pointer; empty for the object as a whole.
+    /// The field in that object, as a JSON pointer; empty for the whole object.
     pub pointer: String,
-    /// The line, from 1, within the text at the pointer.
+    /// The line, from 1, within the text of the field.
     pub text_line: Option<u32>,
-    /// The column, from 1, when the origin's line is the very place and not just the object's first.
+    /// The column, from 1, if the line of the origin is the exact place and not only the first line of the
+    /// object.
     pub column: Option<u32>,
-    /// The stable short name of this sort of finding.
+    /// The stable code.
     pub code: &'static str,
-    /// The object it is about.
+    /// The object concerned.
     pub object: Option<ObjectRef>,
     /// What is wrong, and why.
     pub message: String,
-    /// What to do about it.
+    /// What to do.
     pub help: Option<String>,
 }
 
@@ -55,7 +56,7 @@ impl Finding {
         Self::about(Severity::Warning, code, object, message.into())
     }
 
-    /// A finding about a file: at a place in it, or about the file as a whole.
+    /// A finding about a file, at a place in it or as a whole.
     pub fn in_file(
         severity: Severity,
         code: &'static str,
@@ -77,7 +78,7 @@ impl Finding {
         }
     }
 
-    /// A finding about the run as a whole: no file is to blame.
+    /// A finding about the run, without a file.
     pub fn of_run(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -97,21 +98,21 @@ impl Finding {
         self.severity == Severity::Error
     }
 
-    /// The same finding, pointing at a field of its object.
+    /// Sets the field of the object.
     #[must_use]
     pub fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = pointer.into();
         self
     }
 
-    /// The same finding, pointing at a line, from 1, of the text that the field holds.
+    /// Sets the line, from 1, of the text in the field.
     #[must_use]
     pub fn in_line(mut self, line: Option<usize>) -> Self {
         self.text_line = line.and_then(|line| u32::try_from(line).ok());
         self
     }
 
-    /// The same finding with a remedy.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -133,7 +134,7 @@ impl Finding {
     }
 }
 
-/// The first `most` names, and how many more there are: `a, b and 3 more`.
+/// The first `most` names, and the number of the others: `a, b and 3 more`.
 pub fn list(names: &[&str], most: usize) -> String {
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {

@@ -1,9 +1,9 @@
-//! Quantities as they are printed: `resource.Quantity` remembers the format in which an amount was written,
-//! and sums are printed in the format of their first term.
+//! Formatted quantities: `resource.Quantity` remembers the format in which an amount was written, and formats
+//! sums like their first term.
 //!
 //! Facts: the canonical form has no fraction and the largest suffix that allows this. An amount in `BinarySI`
-//! that is not a whole number, or is below 1024, is printed in `DecimalSI`. A sum of nothing takes the format
-//! of what is added or subtracted next.
+//! that is not a whole number, or is below 1024, is formatted in `DecimalSI`. An empty sum takes the format
+//! of the next amount that is added or subtracted.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::quantity::Quantity;
 
-/// How a quantity is printed.
+/// The format of a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `1500m`, `12M`.
@@ -28,12 +28,12 @@ pub enum Format {
 pub struct FormattedQuantity {
     /// The amount.
     pub amount: Quantity,
-    /// How it is printed.
+    /// The format.
     pub format: Format,
 }
 
 impl Format {
-    /// The format that a quantity is written in.
+    /// The format of a quantity's text.
     fn of(text: &str) -> Self {
         let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
         match suffix.as_bytes() {
@@ -45,7 +45,7 @@ impl Format {
 }
 
 impl FormattedQuantity {
-    /// Reads quantity notation; `None` when it is malformed.
+    /// Parses a quantity; `None` if it is malformed.
     ///
     /// ```
     /// use federate_kubernetes::formatted::FormattedQuantity;
@@ -57,7 +57,7 @@ impl FormattedQuantity {
         Some(Self { amount: Quantity::parse(text)?, format: Format::of(text) })
     }
 
-    /// Reads a JSON value: a string in quantity notation, or a number.
+    /// Parses a JSON value: a quantity as a string, or a number.
     pub fn from_json(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
@@ -83,7 +83,7 @@ impl FormattedQuantity {
         self.amount = self.amount - other.amount;
     }
 
-    /// So many times as much.
+    /// Multiplies the amount.
     #[must_use]
     pub fn times(self, times: i64) -> Self {
         Self { amount: self.amount.times(times), format: self.format }
@@ -121,7 +121,7 @@ impl fmt::Display for FormattedQuantity {
     }
 }
 
-/// An amount without the factors of `base` that it has, and how many these were, `most` at most.
+/// An amount divided by `base` as often as possible, at most `most` times, and the number of divisions.
 fn reduced(mut amount: i128, base: i128, most: usize) -> (i128, usize) {
     let mut power = 0;
     while power < most && amount % base == 0 {

@@ -3,18 +3,18 @@
 /// The parts of an image reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Host and port; empty for none.
+    /// Host and port; empty if missing.
     pub host: String,
     /// The path below the host.
     pub repository: String,
-    /// Empty for none.
+    /// The tag; empty if missing.
     pub tag: String,
-    /// `algorithm:hex`; empty for none.
+    /// `algorithm:hex`; empty if missing.
     pub digest: String,
 }
 
 impl Image {
-    /// Reads a reference; `None` when it does not follow the grammar.
+    /// Parses a reference; `None` if it is malformed.
     ///
     /// ```
     /// use federate_kubernetes::image::Image;
@@ -54,8 +54,7 @@ impl Image {
         if self.tag.is_empty() { &self.digest } else { &self.tag }
     }
 
-    /// Makes `text` the tag if it is one, or the digest if it is one, and clears the other; anything
-    /// else changes nothing.
+    /// Sets the tag or the digest, whichever `text` is, and clears the other; does nothing if it is neither.
     pub fn set_tag_or_digest(&mut self, text: &str) {
         if is_tag(text) {
             text.clone_into(&mut self.tag);
@@ -66,7 +65,7 @@ impl Image {
         }
     }
 
-    /// Takes the tag away, or the digest when there is no tag.
+    /// Removes the tag, or the digest if there is no tag.
     pub fn remove_tag_or_digest(&mut self) {
         if self.tag.is_empty() { self.digest.clear() } else { self.tag.clear() }
     }
@@ -85,7 +84,7 @@ impl std::fmt::Display for Image {
     }
 }
 
-/// What stands before the first slash is a host only if it looks like one.
+/// The text before the first slash is a host only if it looks like one.
 fn split_host(name: &str) -> (&str, &str) {
     match name.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest),
@@ -104,7 +103,7 @@ fn is_name(name: &str) -> bool {
     (is_component(first) || (several && is_domain(first))) && parts.all(is_component)
 }
 
-/// Lower-case letters and digits, with single separators `.`, `_`, `__` or any number of `-` between.
+/// Lower-case letters and digits, separated by single `.`, `_`, `__` or any number of `-`.
 fn is_component(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -115,7 +114,7 @@ fn is_component(text: &str) -> bool {
         .all(|gap| matches!(gap, "" | "." | "_" | "__") || gap.bytes().all(|b| b == b'-'))
 }
 
-/// Labels of letters, digits and inner dashes joined by dots, or an IPv6 address in brackets, and an
+/// Labels of letters, digits and inner dashes joined by dots, or an IPv6 address in brackets, with an
 /// optional port.
 fn is_domain(text: &str) -> bool {
     let (host, port) = match text.rfind(':').filter(|at| !text[*at..].contains(']')) {

@@ -1,18 +1,18 @@
-//! Which kinds live in a namespace and which belong to the cluster as a whole.
+//! The scope of kinds: namespaced or cluster-scoped.
 //!
-//! Facts: the API groups of Kubernetes 1.36 (and the removed ones that manifests still use). The kinds of
-//! control planes stand with their dialects.
+//! Facts: the API groups of Kubernetes 1.36, and removed ones that manifests still use. The kinds of control
+//! planes are defined in their dialects.
 
-/// Where objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// In a namespace.
+    /// Namespaced.
     Namespaced,
-    /// In the cluster as a whole.
+    /// Cluster-scoped.
     Cluster,
 }
 
-/// The scope of a kind, `None` when the kind is not known here (then it is a custom one).
+/// The scope of a kind; `None` if it is unknown, which means a custom resource.
 ///
 /// ```
 /// use federate_kubernetes::kinds::{Scope, scope};
@@ -24,7 +24,7 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
     KINDS.iter().find(|known| known.group == group)?.scope(kind)
 }
 
-/// Whether a kind of that name is known here, whatever its group.
+/// Whether a kind with this name is known, in any group.
 ///
 /// ```
 /// use federate_kubernetes::kinds::is_known;
@@ -35,21 +35,21 @@ pub fn is_known(kind: &str) -> bool {
     KINDS.iter().any(|group| group.scope(kind).is_some())
 }
 
-/// Whether kinds of that name belong to the cluster as a whole, in whatever group.
+/// Whether kinds with this name are cluster-scoped, in any group.
 pub fn is_cluster_scoped(kind: &str) -> bool {
     KINDS.iter().any(|group| group.cluster.split_whitespace().any(|k| k == kind))
 }
 
-/// The kinds of an API group, as names separated by white space.
+/// The kinds of an API group, as names separated by spaces.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupKinds {
-    /// The group; empty for the core one.
+    /// The group; empty for the core group.
     pub group: &'static str,
-    /// Kinds of the cluster as a whole.
+    /// Cluster-scoped kinds.
     pub cluster: &'static str,
-    /// Kinds of a namespace.
+    /// Namespaced kinds.
     pub namespaced: &'static str,
-    /// The versions that are served, the preferred one first; empty where they are not known here.
+    /// The served versions, the preferred one first; empty if unknown.
     pub versions: &'static str,
 }
 
@@ -59,7 +59,7 @@ impl GroupKinds {
         Self { group, cluster, namespaced, versions: "" }
     }
 
-    /// The same, with the versions that are served.
+    /// The kinds of one group, with the served versions.
     #[must_use]
     pub const fn versions(self, versions: &'static str) -> Self {
         Self { versions, ..self }

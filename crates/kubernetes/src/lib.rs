@@ -1,7 +1,10 @@
-//! The words of Kubernetes that every dialect shares: objects and their identity, clusters,
-//! selectors, taints, quantities, image references, pod requests, findings.
+//! Types of Kubernetes that all dialects share: objects and their identity, clusters, selectors, taints,
+//! quantities, image references, pod requests, findings.
 //!
-//! Nothing here decides anything; the dialects do.
+//! This crate decides nothing; the dialects do.
+
+// The macro `crd!` names this crate, here as elsewhere.
+extern crate self as federate_kubernetes;
 
 pub mod cluster;
 pub mod condition;

@@ -1,31 +1,30 @@
-//! What runs in the member clusters, as far as it was given: the objects that a control plane would
-//! see there.
+//! The live objects of member clusters, as far as they are known.
 
 use std::collections::BTreeMap;
 
 use super::cluster::ClusterName;
 use super::object::Object;
 
-/// Objects by cluster.
+/// Live objects by cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     clusters: BTreeMap<ClusterName, Vec<Object>>,
 }
 
 impl Live {
-    /// What a cluster holds; calling it again for the same cluster adds to it.
+    /// Adds objects of a cluster.
     pub fn insert(&mut self, cluster: ClusterName, objects: Vec<Object>) {
         let all = self.clusters.entry(cluster).or_default();
         all.extend(objects);
         all.sort_by(|a, b| key(a).cmp(&key(b)));
     }
 
-    /// Whether anything is known of the cluster: if so, what is not here does not exist there.
+    /// Whether the objects of the cluster are known: if so, an object that is not listed does not exist.
     pub fn knows(&self, cluster: &str) -> bool {
         self.clusters.contains_key(cluster)
     }
 
-    /// The object of that group, kind, namespace and name, whatever its version.
+    /// The object with this group, kind, namespace and name, in any version.
     pub fn get(
         &self,
         cluster: &str,

@@ -1,12 +1,12 @@
-//! Which names are safe to become names of files and folders.
+//! Checks that names are safe as file and folder names.
 //!
-//! Facts: Kubernetes allows any "path segment" as the name of some kinds (`system:node` of a
-//! `ClusterRole`), DNS labels as namespaces, and at most 253 bytes.
+//! Facts: Kubernetes allows any "path segment" as the name of some kinds (`system:node` for a `ClusterRole`),
+//! DNS labels as namespaces, and at most 253 bytes.
 
-/// The most bytes a Kubernetes name may have.
+/// The longest name in Kubernetes, in bytes.
 const LONGEST: usize = 253;
 
-/// Checks that an object's name stays one part of a path; otherwise says why not.
+/// Checks that an object's name is a single path segment; the error is the reason.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_name;
@@ -15,22 +15,21 @@ const LONGEST: usize = 253;
 /// ```
 pub fn safe_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
-        Err("it is empty")
+        Err("the name is empty")
     } else if name == "." || name == ".." {
-        Err("it would name another folder")
+        Err("the name would refer to another folder")
     } else if name.contains(['/', '\\']) {
-        Err("it contains a path separator")
+        Err("the name contains a path separator")
     } else if name.chars().any(char::is_control) {
-        Err("it contains a control character")
+        Err("the name contains a control character")
     } else if name.len() > LONGEST {
-        Err("it is longer than 253 bytes")
+        Err("the name is longer than 253 bytes")
     } else {
         Ok(())
     }
 }
 
-/// Checks that a cluster's name can be a folder of the output, beside the plan; otherwise says why
-/// not.
+/// Checks that a cluster's name can be a folder in the output; the error is the reason.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_cluster;
@@ -40,15 +39,15 @@ pub fn safe_name(name: &str) -> Result<(), &'static str> {
 pub fn safe_cluster(name: &str) -> Result<(), &'static str> {
     safe_name(name)?;
     if name.starts_with('.') {
-        Err("it would be a hidden folder")
+        Err("the folder would be hidden")
     } else if name.eq_ignore_ascii_case("placements.yaml") {
-        Err("the plan is kept under this name")
+        Err("this is the file name of the plan")
     } else {
         Ok(())
     }
 }
 
-/// Checks that a namespace is a DNS label; otherwise says why not.
+/// Checks that a namespace is a DNS label; the error is the reason.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_namespace;
@@ -65,7 +64,7 @@ pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
     if label { Ok(()) } else { Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)") }
 }
 
-/// Checks an API version, `version` or `group/version`; otherwise says why not.
+/// Checks an API version, `version` or `group/version`; the error is the reason.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_api_version;
@@ -89,7 +88,7 @@ pub fn safe_api_version(api_version: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks that a kind is one word; otherwise says why not.
+/// Checks that a kind is one word; the error is the reason.
 ///
 /// ```
 /// use federate_kubernetes::names::safe_kind;

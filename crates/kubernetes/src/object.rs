@@ -1,4 +1,4 @@
-//! A Kubernetes object as read from a repo: its body, its identity, and where it was written.
+//! A Kubernetes object from a repo: its body, its identity, and its place.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Labels or annotations read as a string map, in key order.
+/// Labels or annotations as a string map, sorted by key.
 pub type Labels = std::collections::BTreeMap<String, String>;
 
-/// What an object is called: API version, kind, namespace (absent for cluster-scoped objects), name.
+/// The identity of an object: API version, kind, namespace (`None` for cluster-scoped objects), name.
 ///
 /// Sorts by API version, kind, namespace and name; displays as `Deployment shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +33,7 @@ impl ObjectRef {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// `namespace/name`, or the name alone where there is no namespace.
+    /// `namespace/name`, or only the name without a namespace.
     pub fn path(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
@@ -51,16 +51,16 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// Where an object was written.
+/// The place of an object in a repo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Path below the repo's root, with `/`.
+    /// The path below the repo's root, with `/`.
     pub file: Arc<str>,
-    /// Which document of a multi-document file, from 0.
+    /// The index of the document in the file, from 0.
     pub document: u32,
-    /// Which item, from 0, when the document is a `kind: List`.
+    /// The index of the item, from 0, if the document is a `kind: List`.
     pub item: Option<u32>,
-    /// First line of the object, from 1; 0 when the file as a whole is meant.
+    /// The first line of the object, from 1; 0 for the file as a whole.
     pub line: u32,
 }
 
@@ -73,21 +73,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An object with its identity and origin. `body` is the whole manifest, normalised by the loader:
-/// `metadata.namespace` is there exactly when the object is namespaced.
+/// An object with its identity and place. `body` is the whole manifest, normalised on load: it contains
+/// `metadata.namespace` exactly if the object is namespaced.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its identity.
+    /// The identity.
     pub id: ObjectRef,
     /// The manifest; always a JSON object.
     pub body: Value,
-    /// Where it was written.
+    /// The place.
     pub origin: Origin,
 }
 
 impl Object {
-    /// The object that a manifest is. Its identity is what the manifest says; what is missing there is empty,
-    /// and an empty namespace is none. Its origin is the file as a whole.
+    /// Makes an object from a manifest. Missing fields of its identity are empty, an empty namespace is
+    /// `None`, and its place is the file as a whole.
     ///
     /// ```
     /// use federate_kubernetes::Object;
@@ -108,27 +108,27 @@ impl Object {
         Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
     }
 
-    /// The value at a path of keys, `None` where any key is missing.
+    /// The value at a path of keys; `None` if a key is missing.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         at(&self.body, path)
     }
 
-    /// The string at a path of keys, empty where it is missing or no string.
+    /// The string at a path of keys; empty if it is missing or not a string.
     pub fn text(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// `metadata.labels`; entries whose value is no string are left out.
+    /// `metadata.labels`, without entries whose value is not a string.
     pub fn labels(&self) -> Labels {
         string_map(self.at(&["metadata", "labels"]))
     }
 
-    /// One label's value.
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "labels", key])?.as_str()
     }
 
-    /// One annotation's value.
+    /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "annotations", key])?.as_str()
     }
@@ -168,7 +168,7 @@ impl Object {
 }
 
 impl Object {
-    /// An object with that identity, whatever its body says; `path` is `namespace/name`, or the name alone.
+    /// An object with this identity, whatever its body; `path` is `namespace/name`, or only the name.
     pub fn named(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
         let (namespace, name) = match path.split_once('/') {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
@@ -180,12 +180,12 @@ impl Object {
     }
 }
 
-/// The value at a path of keys below `value`, `None` where any key is missing.
+/// The value at a path of keys below `value`; `None` if a key is missing.
 pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
-/// A JSON object read as a string map; entries whose value is no string are left out.
+/// A JSON object as a string map, without entries whose value is not a string.
 pub fn string_map(value: Option<&Value>) -> Labels {
     value
         .and_then(Value::as_object)

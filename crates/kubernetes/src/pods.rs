@@ -1,7 +1,7 @@
-//! Pods as schedulers and dependency trackers see them: what one asks for, and what it refers to.
+//! What a pod requests and which objects it references.
 //!
-//! Facts: Kubernetes' own names of volume sources and references; requests missing for a resource are
-//! filled from its limit; init containers run before the others, so they count by their maximum.
+//! Facts: Kubernetes' names of volume sources and references; missing requests default to the limit; init
+//! containers run before the others, so their maximum counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::object::at;
 use super::quantity::Quantity;
 
-/// What one pod of this spec asks for: positive amounts of cpu (in whole millis), memory, ephemeral
-/// storage and extended, huge-page and attachable-volume resources (in whole units), all rounded up
-/// for each container.
+/// The requests of one pod with this spec: positive amounts of cpu (in whole millis), memory, ephemeral
+/// storage, and extended, huge-page and attachable-volume resources (in whole units), rounded up for each
+/// container.
 pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
     let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in list(spec, "containers").iter().flat_map(container_requests) {
@@ -31,7 +31,7 @@ pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
     total
 }
 
-/// Whether the pod is particular about nodes: a node selector, a required node affinity, tolerations.
+/// Whether the pod has constraints on nodes: a node selector, a required node affinity, or tolerations.
 pub fn claims_nodes(spec: &Value) -> bool {
     let filled = |value: &Value| match value {
         Value::Object(map) => !map.is_empty(),
@@ -78,7 +78,7 @@ fn counts(name: &str) -> bool {
         || (name.contains('/') && !name.starts_with("requests."))
 }
 
-/// The names of objects of the pod's namespace that it refers to.
+/// The names of objects in the pod's namespace that it references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// `ConfigMaps`.
@@ -91,7 +91,7 @@ pub struct References {
     pub claims: BTreeSet<String>,
 }
 
-/// Where volume sources name the Secret they need.
+/// The paths of Secret references in volume sources.
 const VOLUME_SECRETS: [&[&str]; 10] = [
     &["secret", "secretName"],
     &["azureFile", "secretName"],
@@ -106,7 +106,7 @@ const VOLUME_SECRETS: [&[&str]; 10] = [
 ];
 
 impl References {
-    /// Adds what a pod spec refers to.
+    /// Adds the references of a pod spec.
     pub fn add_pod(&mut self, spec: &Value) {
         for kind in ["containers", "initContainers", "ephemeralContainers"] {
             for container in list(spec, kind) {
@@ -122,7 +122,7 @@ impl References {
         }
     }
 
-    /// Adds what a container's environment refers to.
+    /// Adds the references of a container's environment.
     pub fn add_container(&mut self, container: &Value) {
         for variable in list(container, "env") {
             insert(&mut self.config_maps, variable, &["valueFrom", "configMapKeyRef", "name"]);
@@ -134,7 +134,7 @@ impl References {
         }
     }
 
-    /// Adds what a volume refers to.
+    /// Adds the references of a volume.
     pub fn add_volume(&mut self, volume: &Value) {
         insert(&mut self.config_maps, volume, &["configMap", "name"]);
         insert(&mut self.claims, volume, &["persistentVolumeClaim", "claimName"]);
@@ -147,7 +147,7 @@ impl References {
         }
     }
 
-    /// Adds a `ServiceAccount` by its name, unless it is the one that every namespace has.
+    /// Adds a `ServiceAccount` by its name, except the default one.
     pub fn add_account(&mut self, name: Option<&Value>) {
         let name = name.and_then(Value::as_str).filter(|name| !matches!(*name, "" | "default"));
         self.service_accounts.extend(name.map(str::to_owned));

@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `4Gi`, `1e3`) with exact arithmetic.
 //!
-//! Facts: Kubernetes' `resource.Quantity`: decimal and binary suffixes, finest step 1n, anything
-//! finer is rounded up (away from zero), as `Value()` and `MilliValue()` round up.
+//! Facts: Kubernetes' `resource.Quantity`: decimal and binary suffixes, with a finest step of 1n. Finer
+//! amounts are rounded up (away from zero), as in `Value()` and `MilliValue()`.
 
 use std::fmt;
 use std::ops::Sub;
@@ -13,7 +13,7 @@ const NANO: i128 = 1_000_000_000;
 pub struct Quantity(i128);
 
 impl Quantity {
-    /// A whole number.
+    /// A whole number of units.
     pub fn from_int(value: i64) -> Self {
         Self(i128::from(value) * NANO)
     }
@@ -23,7 +23,7 @@ impl Quantity {
         Self(i128::from(value) * (NANO / 1000))
     }
 
-    /// So many times as much.
+    /// Multiplies the amount.
     #[must_use]
     pub fn times(self, times: i64) -> Self {
         Self(self.0.saturating_mul(i128::from(times)))
@@ -34,7 +34,7 @@ impl Quantity {
         self.0
     }
 
-    /// Reads a JSON value: a string in quantity notation, or a number.
+    /// Parses a JSON value: a quantity as a string, or a number.
     pub fn from_json(value: &serde_json::Value) -> Option<Self> {
         match value {
             serde_json::Value::String(text) => Self::parse(text),
@@ -43,7 +43,7 @@ impl Quantity {
         }
     }
 
-    /// Reads quantity notation; `None` when it is malformed.
+    /// Parses a quantity; `None` if it is malformed.
     ///
     /// ```
     /// use federate_kubernetes::quantity::Quantity;
@@ -91,7 +91,7 @@ impl Quantity {
         digits as f64 * factor
     }
 
-    /// So many percent of the amount, rounded away from zero.
+    /// A percentage of the amount, rounded away from zero.
     #[must_use]
     pub fn percent(self, percent: i64) -> Self {
         Self(ceil_div(self.0.saturating_mul(i128::from(percent)), 100))
@@ -148,7 +148,7 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-/// `whole.fraction × factor × 10^exponent` in billionths, rounded up; capped, not wrapped.
+/// `whole.fraction × factor × 10^exponent` in billionths, rounded up; saturates on overflow.
 fn to_nano(whole: &str, fraction: &str, factor: i128, exponent: i32) -> Option<i128> {
     const CAP: i128 = i128::MAX >> 8;
     let fraction = fraction.trim_end_matches('0');

@@ -1,8 +1,8 @@
-//! A small schema language for the objects that dialects read, and the one checker that walks it.
+//! A small schema language for the objects of dialects, and its checker.
 //!
-//! It says what a Kubernetes API server says of an object before anything else looks at it: wrong
-//! types, missing and unknown fields, values outside an enumeration or a range. `null` counts as
-//! absent, as it does in Go; an unknown field is dropped by the API server and so is only a warning.
+//! It reports what a Kubernetes API server reports for an object: wrong types, missing and unknown fields,
+//! values outside of an enumeration or a range. `null` counts as absent, as in Go. An unknown field is only a
+//! warning, because the API server drops it.
 
 use serde_json::{Map, Value};
 
@@ -10,15 +10,17 @@ use super::finding::list as listed;
 use super::quantity::Quantity;
 use super::{Finding, Object};
 
+mod crd;
 mod cursor;
 mod nearest;
 mod refusals;
 
+pub use crd::Schema;
 pub use cursor::Cursor;
 pub use nearest::nearest;
 pub use refusals::{Refusals, Rules, check_by};
 
-/// What a value has to be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A string.
@@ -27,19 +29,19 @@ pub enum Shape {
     Filled,
     /// One of these strings; an optional field may also be empty.
     OneOf(&'static [&'static str]),
-    /// An integer from the first number to the second.
+    /// An integer in this inclusive range.
     Integer(i64, i64),
     /// `true` or `false`.
     Bool,
     /// A quantity such as `500m` or `2Gi`.
     Quantity,
-    /// A mapping with keys of one's own choice.
+    /// A mapping with arbitrary keys.
     Map(&'static Shape),
-    /// A list with at least so many items.
+    /// A list with at least this number of items.
     List(usize, &'static Shape),
     /// A mapping with the fields of all these groups.
     Object(&'static [&'static [Field]]),
-    /// Anything.
+    /// Any value.
     Any,
 }
 
@@ -52,19 +54,19 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field that has to be there.
+    /// A required field.
     pub const fn required(name: &'static str, shape: Shape) -> Self {
         Self { name, shape, required: true }
     }
 
-    /// A field that may be absent.
+    /// An optional field.
     pub const fn optional(name: &'static str, shape: Shape) -> Self {
         Self { name, shape, required: false }
     }
 }
 
-/// Everything in which `object` differs from `shape`: errors under `code`, unknown fields as warnings
-/// under `unknown-field`, in the order of the object's fields.
+/// Checks `object` against `shape`: reports errors under `code`, and unknown fields as warnings under
+/// `unknown-field`, in the order of the object's fields.
 pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
     let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
     checker.value(&object.body, shape, true);
@@ -74,7 +76,7 @@ pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding>
 struct Checker<'o> {
     object: &'o Object,
     code: &'static str,
-    /// Where the walk is.
+    /// The current place.
     pointer: String,
     findings: Vec<Finding>,
 }
@@ -92,7 +94,7 @@ impl Checker<'_> {
             (Shape::Integer(least, most), Value::Number(_)) => self.integer(value, *least, *most),
             (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
                 if Quantity::from_json(value).is_none() {
-                    self.refuse("is no quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
+                    self.refuse("is not a quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
                 }
             }
             (Shape::Map(of), Value::Object(map)) => {
@@ -113,7 +115,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Does something one step further down.
+    /// Runs a check one level deeper.
     fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
@@ -136,13 +138,12 @@ impl Checker<'_> {
         }
         for missing in fields().filter(|f| f.required && map.get(f.name).is_none_or(Value::is_null)) {
             let help = format!("add `{}:` {}", missing.name, expected(&missing.shape));
-            self.refuse(&format!("lacks the required field `{}`", missing.name), Some(help));
+            self.refuse(&format!("is missing the required field `{}`", missing.name), Some(help));
         }
     }
 
     fn unknown(&mut self, key: &str, known: &[&str]) {
-        let message =
-            format!("there is no field {}: the API server drops it silently", described(&self.pointer));
+        let message = format!("unknown field {}: the API server drops it silently", described(&self.pointer));
         let help = match nearest(key, known) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
@@ -168,7 +169,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The value itself is not shown: it may be a secret put in the wrong place.
+    /// The value itself is not shown, because it may be a secret in the wrong place.
     fn wrong_type(&mut self, shape: &Shape, found: &Value) {
         let help = match (shape, found) {
             (Shape::Text | Shape::Filled | Shape::OneOf(_), Value::Bool(_) | Value::Number(_)) => {
@@ -192,7 +193,7 @@ impl Checker<'_> {
     }
 }
 
-/// A JSON pointer in a person's words: `` `spec.taints[0].key` ``, or `the object`.
+/// A JSON pointer in readable form: `` `spec.taints[0].key` ``, or `the object`.
 fn described(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {

@@ -6,32 +6,34 @@ use super::object::Labels;
 
 mod parse;
 
-/// A `metav1.LabelSelector`. The empty selector matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Every pair must be there.
-    #[serde(skip_serializing_if = "Labels::is_empty", deserialize_with = "null_default")]
-    pub match_labels: Labels,
-    /// Every requirement must hold.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
-    pub match_expressions: Vec<Requirement>,
+crate::crd! {
+    /// A `metav1.LabelSelector`. The empty selector matches everything.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct LabelSelector {
+        /// Every pair must be there.
+        #[serde(skip_serializing_if = "Labels::is_empty")]
+        pub match_labels: Labels = optional("matchLabels"),
+        /// Every requirement must hold.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub match_expressions: Vec<Requirement> = optional("matchExpressions"),
+    }
 }
 
-/// One requirement on one key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Requirement {
-    /// The key it is about.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
-    pub operator: String,
-    /// The values of `In` and `NotIn`.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
-    pub values: Vec<String>,
+crate::crd! {
+    /// One requirement on one key.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Requirement {
+        /// The key of the label or field.
+        pub key: String = required("key"),
+        /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
+        pub operator: String = required("operator"),
+        /// The values of `In` and `NotIn`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub values: Vec<String> = optional("values"),
+    }
 }
 
-/// Reads `null` as the type's empty value, as Go does for lists and maps.
+/// Deserializes `null` as the type's empty value, as Go does for lists and maps.
 pub fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -41,14 +43,14 @@ where
 }
 
 impl LabelSelector {
-    /// Whether the labels satisfy every part. An invalid selector matches nothing.
+    /// Whether the labels match. An invalid selector matches nothing.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.invalid().is_none()
             && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
-    /// Why the selector is invalid, if it is: where (a JSON pointer below the selector) and what.
+    /// Why the selector is invalid: the place (a JSON pointer below the selector) and the reason.
     pub fn invalid(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
             let pointer = || format!("/matchLabels/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -66,7 +68,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether the labels satisfy it; an unknown operator never does.
+    /// Whether the labels meet the requirement; an unknown operator never matches.
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match self.operator.as_str() {
@@ -90,7 +92,7 @@ impl Requirement {
     }
 }
 
-/// Why `key` is no label key (`[prefix/]name`), if it is not.
+/// Why `key` is not a valid label key (`[prefix/]name`).
 pub fn invalid_key(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -106,7 +108,7 @@ pub fn invalid_key(key: &str) -> Option<String> {
     ))
 }
 
-/// Why `value` is no label value, if it is not.
+/// Why `value` is not a valid label value.
 pub fn invalid_value(value: &str) -> Option<String> {
     let ok = value.is_empty() || (value.len() <= 63 && is_name(value));
     (!ok).then(|| {

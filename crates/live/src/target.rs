@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Config;
-use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{self as kube_config, ExecInteractiveMode, KubeConfigOptions, KubeconfigError};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
@@ -19,6 +19,7 @@ use super::answer::Fault;
 use super::call::Call;
 use super::client::{Client, ClientFactory};
 use super::hub::{self, Hub};
+use super::kubeconfig::Kubeconfig;
 use super::{Error, proxy};
 
 /// How long it may take to connect.
@@ -36,6 +37,8 @@ const UNNAMED: &str = "; name the cluster's context below `contexts` in federate
 pub struct Access {
     /// The kubeconfig; without it that of the environment, or `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
+    /// A kubeconfig that is not a file, in place of it.
+    pub given: Option<Kubeconfig>,
     /// The contexts of clusters whose context has another name.
     pub contexts: BTreeMap<String, String>,
     /// What the inventory knows; it holds for clusters that have no context above.
@@ -58,18 +61,24 @@ pub(super) struct Connections {
 }
 
 pub(super) enum Source {
-    File(Box<Kubeconfig>),
+    File(Box<kube_config::Kubeconfig>),
     /// The pod's own cluster.
     Pod,
 }
 
 impl Access {
+    /// The address of a cluster's API server. With a [`Hub`], that is asked; nothing is sent to the cluster.
+    pub async fn address(&self, cluster: &str) -> Result<String, Error> {
+        Ok(self.read(1)?.member(cluster).await?.cluster_url.to_string())
+    }
+
     /// Reads the files. Without a kubeconfig the cluster that this runs in is the only one that can be
     /// reached, so there must be only one that is `wanted`.
     pub(super) fn read(&self, wanted: usize) -> Result<Arc<Connections>, Error> {
-        let read = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
+        let read = match (&self.given, &self.kubeconfig) {
+            (Some(given), _) => Ok(given.0.clone()),
+            (None, Some(path)) => kube_config::Kubeconfig::read_from(path),
+            (None, None) => kube_config::Kubeconfig::read(),
         };
         let source = match read {
             Ok(kubeconfig) => Source::File(Box::new(kubeconfig)),
@@ -248,7 +257,7 @@ impl Connections {
     }
 }
 
-async fn config(kubeconfig: &Kubeconfig, context: &str) -> Result<Config, String> {
+async fn config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
     let read = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
     let mut config = read.map_err(|error| error.to_string())?;

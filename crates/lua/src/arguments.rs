@@ -1,9 +1,9 @@
-//! The arguments of a function that is written in Rust, read as the real machine reads them: numbers for
-//! strings, and strings that are numbers for numbers.
+//! The arguments of a function that is written in Rust, read as gopher-lua reads them: a number is accepted
+//! as a string, and a string that holds a number as a number.
 
 use mlua::{Lua, MultiValue, Value};
 
-use super::limits::{Budget, LONGEST};
+use super::limits::{Budget, LONGEST, TOO_LONG};
 use super::numbers;
 
 /// The arguments of one call.
@@ -13,7 +13,7 @@ pub(crate) struct Arguments<'a> {
     pub(crate) budget: &'a Budget,
 }
 
-/// What a function answers: results, or what is wrong.
+/// The results of a function, or its error message.
 pub(crate) type Outcome = Result<Vec<Value>, String>;
 
 impl Arguments<'_> {
@@ -30,7 +30,7 @@ impl Arguments<'_> {
         format!("bad argument #{} to {} ({expected} expected, got {found})", at + 1, self.name)
     }
 
-    /// A string, which costs as much as it is long.
+    /// A string. Its length counts as work.
     pub(crate) fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
         let bytes = match self.get(at) {
             Value::String(text) => {
@@ -64,13 +64,21 @@ impl Arguments<'_> {
         }
     }
 
-    /// Work in proportion to a number of bytes.
+    /// Records work in proportion to a number of bytes that are copied or compared.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), String> {
-        let done = self.budget.charge(bytes as u64 / 16 + 1);
-        done.then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+        self.steps(bytes as u64 / 16 + 1)
     }
 
-    /// The refusal of an argument.
+    /// Records work in proportion to a number of bytes that are looked at one by one.
+    pub(crate) fn charge_each(&self, bytes: usize) -> Result<(), String> {
+        self.steps(4 * bytes as u64)
+    }
+
+    fn steps(&self, steps: u64) -> Result<(), String> {
+        self.budget.charge(steps).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
+    }
+
+    /// Refuses an argument.
     pub(crate) fn refuse<T>(&self, at: usize, expected: &str) -> Result<T, String> {
         Err(self.bad(at, expected))
     }

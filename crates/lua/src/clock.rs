@@ -1,4 +1,4 @@
-//! `os.time` and `os.date`. The time is that of the run; where it has none, asking for it is an error.
+//! `os.time` and `os.date`. The time is that of the run; without one, both are errors.
 //!
 //! Facts: control planes run in UTC.
 

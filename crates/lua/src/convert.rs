@@ -1,8 +1,8 @@
-//! Values in and out.
+//! JSON values to Lua's and back.
 //!
-//! Facts: into Lua, all numbers become floats, and what is null vanishes: in a list the others move up.
-//! Out of Lua, a table is a list when its keys are numbers, which must be 1 to n, and a map when all its
-//! keys are strings; an empty one is a list. A table may be in the result only once. A whole number that
+//! Facts: in Lua all numbers are floats, and nulls vanish: in a list the later items move up. In JSON a
+//! table is a list when its keys are numbers, which must be 1 to n, and a map when all its keys are
+//! strings; an empty table is a list. A table may be in the result only once. A whole number that
 //! fits 64 bits is written as an integer.
 
 use std::collections::BTreeSet;
@@ -13,13 +13,13 @@ use serde_json::{Map, Number, Value};
 use super::arguments::type_name;
 use super::{Answer, Argument, Category, Failure, numbers};
 
-/// How deep a result may be.
+/// The deepest nesting of a result.
 const DEEPEST: usize = 200;
 
-/// How large a result may be: bytes of strings, and some for each value.
-const LARGEST: usize = 16 << 20;
+/// The largest result: bytes of strings, and [`EACH`] per value. An API server stores no object as large.
+const LARGEST: usize = 8 << 20;
 
-/// What a value counts besides its strings.
+/// The bytes that a value counts for besides its strings.
 const EACH: usize = 64;
 
 /// The length of the longest string in an argument.
@@ -38,7 +38,7 @@ pub(crate) fn longest(argument: &Argument<'_>) -> usize {
     }
 }
 
-/// A value as Lua's.
+/// Converts a value to Lua.
 pub(crate) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     Ok(match value {
         Value::Null => LuaValue::Nil,
@@ -62,7 +62,7 @@ pub(crate) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     })
 }
 
-/// What was seen of one result.
+/// The parts of one result that were read so far.
 #[derive(Debug, Default)]
 struct ResultShape {
     tables: BTreeSet<usize>,
@@ -70,7 +70,7 @@ struct ResultShape {
     depth: usize,
 }
 
-/// A result.
+/// Converts a result.
 pub(crate) fn answer(value: &LuaValue) -> Answer {
     match value {
         LuaValue::Nil => Answer::Nil,
@@ -79,16 +79,17 @@ pub(crate) fn answer(value: &LuaValue) -> Answer {
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
         LuaValue::Integer(integer) => Answer::Number(*integer as f64),
         LuaValue::String(text) => Answer::Text(lossy(&text.as_bytes())),
-        LuaValue::Table(table) => {
-            Answer::Table(from_table(table).map_err(|message| Failure::new(Category::Encode, message)))
-        }
+        LuaValue::Table(table) => Answer::Table(
+            ResultShape::default().table(table).map_err(|message| Failure::new(Category::Encode, message)),
+        ),
         other => Answer::Other(other.type_name()),
     }
 }
 
-/// A table as JSON, for functions of the host.
-pub(crate) fn from_table(table: &Table) -> Result<Value, String> {
-    ResultShape::default().table(table)
+/// Converts a table to JSON, for functions of the host; with the bytes that it counts for.
+pub(crate) fn from_table(table: &Table) -> Result<(Value, usize), String> {
+    let mut shape = ResultShape::default();
+    Ok((shape.table(table)?, shape.size))
 }
 
 /// The string with a replacement character for each byte that is not UTF-8.
@@ -101,7 +102,7 @@ fn lossy(bytes: &[u8]) -> String {
     text
 }
 
-/// A number as it comes back from JSON.
+/// Converts a number to JSON.
 fn json_number(number: f64) -> Option<Value> {
     match numbers::whole(number) {
         Some(whole) => Some(Value::from(whole)),
@@ -176,7 +177,7 @@ impl ResultShape {
     }
 }
 
-/// The items of a list, whose keys have to be 1 to n.
+/// The items of a list, whose keys must be 1 to n.
 #[expect(clippy::float_cmp, reason = "whole numbers")]
 fn list(mut items: Vec<(f64, Value)>) -> Result<Value, String> {
     items.sort_by(|a, b| a.0.total_cmp(&b.0));

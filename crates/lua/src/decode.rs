@@ -4,7 +4,7 @@ use federate_apiserver::schema::Type;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-/// Whether a value has that type. Unknown fields are ignored, and what is null counts as absent.
+/// Checks that a value has a type. Unknown fields are ignored, and null counts as absent.
 pub fn fits(ty: &Type, value: &Value) -> Result<(), String> {
     let mut path = String::new();
     visit(ty, value, &mut path)

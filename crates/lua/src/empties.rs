@@ -1,12 +1,12 @@
-//! Empty maps and lists, which Lua cannot tell apart, after the result has come back as JSON.
+//! Restores empty maps and lists in results. Lua does not distinguish them.
 //!
-//! Facts: an empty table is a map again where an object that the script was given has an empty map in that
-//! place, else a list where it has an empty list there; everywhere else it is taken out. A place is the path
-//! of keys, without the numbers of items: an empty item of a list counts for the list's place.
+//! Facts: an empty table becomes a map where an argument of the script has an empty map at the same path, else
+//! a list where an argument has an empty list there; everywhere else it is removed. A path consists of keys,
+//! without the indices of items: an empty item of a list has the path of the list.
 
 use serde_json::{Map, Value};
 
-/// What an empty table is that is the whole result.
+/// The type of a result that is an empty table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// A mapping.
@@ -15,7 +15,7 @@ pub enum Whole {
     List,
 }
 
-/// Repairs the empty tables of a result, which are empty lists, by the objects that the script was given.
+/// Restores the empty tables of a result, which are empty lists, by the arguments of the script.
 pub fn repair(result: &mut Value, whole: Whole, references: &[&Value]) {
     if is_empty(result) {
         *result = match whole {
@@ -44,7 +44,7 @@ fn below(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) {
     }
 }
 
-/// Whether a value stays, in the form that it should have.
+/// Restores a value; returns whether it stays.
 fn stays(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) -> bool {
     if !is_empty(value) {
         below(value, path, references);
@@ -58,7 +58,7 @@ fn stays(value: &mut Value, path: &mut Vec<String>, references: &[&Value]) -> bo
     known(is_empty)
 }
 
-/// Whether there is such a value in a place.
+/// Whether there is such a value at a path.
 fn has(value: &Value, path: &[String], what: fn(&Value) -> bool) -> bool {
     if let Value::Array(items) = value {
         return path.is_empty() && what(value) || items.iter().any(|item| has(item, path, what));

@@ -1,19 +1,19 @@
-//! Why a script has no answer.
+//! Failures of scripts.
 
 use std::fmt;
 
 /// A script that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub category: Category,
-    /// What is wrong, for a person.
+    /// The message.
     pub message: String,
     /// The line of the script, counted from 1, where there is one.
     pub line: Option<usize>,
 }
 
-/// The sorts of failures.
+/// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
     /// The script does not compile.
@@ -37,7 +37,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// The word for it.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Syntax => "syntax",
@@ -54,12 +54,12 @@ impl Category {
 }
 
 impl Failure {
-    /// A failure that no line of the script stands for.
+    /// A failure without a line of the script.
     pub fn new(category: Category, message: impl Into<String>) -> Self {
         Self { category, message: message.into(), line: None }
     }
 
-    /// What the machine says of a failure: `script:LINE: message`, perhaps with a traceback.
+    /// Reads the machine's message: `script:LINE: message`, with or without a traceback.
     pub(crate) fn of(category: Category, said: &str) -> Self {
         let said = said.split("\nstack traceback:").next().unwrap_or(said).trim();
         let placed = said.strip_prefix("script:").and_then(|rest| rest.split_once(": "));

@@ -1,7 +1,7 @@
-//! `string.format`, which is Go's `Sprintf` in the real machine.
+//! `string.format`, which is Go's `Sprintf` in gopher-lua.
 //!
-//! Facts: a verb that a value does not have is written as `%!u(int64=3)`, one without a value as
-//! `%!d(MISSING)`; values beyond the verbs are ignored; `%i` is `%d`.
+//! Facts: a verb that does not apply to its value is written as `%!u(int64=3)`, a verb without a value as
+//! `%!d(MISSING)`; values without a verb are ignored; `%i` is `%d`.
 
 use mlua::Value;
 
@@ -11,7 +11,7 @@ use super::numbers::{self, go_exponent};
 /// The widest field, and the longest fraction.
 const WIDEST: usize = 1000;
 
-/// What stands between `%` and the verb.
+/// The part between `%` and the verb.
 #[derive(Default)]
 struct Spec {
     minus: bool,
@@ -81,7 +81,7 @@ fn digits(rest: &[u8]) -> (usize, &[u8]) {
     (text.parse().unwrap_or(if end == 0 { 0 } else { WIDEST }).min(WIDEST), &rest[end..])
 }
 
-/// What is written of a value, and whether zeros may fill it up.
+/// The text of a value, and whether it may be padded with zeros.
 struct Text {
     bytes: Vec<u8>,
     is_number: bool,
@@ -97,7 +97,11 @@ fn value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<
         return Ok(of_number(number, spec, verb));
     }
     if matches!(given, Value::String(_)) {
-        return Ok(of_string(&arguments.bytes(at)?, spec, verb));
+        let bytes = arguments.bytes(at)?;
+        if verb != b's' || spec.width > 0 || spec.precision.is_some() {
+            arguments.charge_each(bytes.len())?;
+        }
+        return Ok(of_string(&bytes, spec, verb));
     }
     let name = match given {
         Value::Boolean(truth) => truth.to_string(),
@@ -215,7 +219,7 @@ fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
     };
     match verb {
         b's' | b'v' => plain(shown()),
-        // What does not look like a number is written as 0, and what does as it stands.
+        // A string that holds a number is written unchanged, any other as 0.
         b'd' | b'i' => {
             let text = String::from_utf8_lossy(bytes);
             let is_number = numbers::read(&text, None).or_else(|| numbers::go_float(text.trim())).is_some();
@@ -258,7 +262,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Fills a text up to the width that is asked for.
+/// Pads a text to the width.
 fn pad(out: &mut Vec<u8>, spec: &Spec, text: Text) {
     let length = String::from_utf8_lossy(&text.bytes).chars().count();
     let missing = spec.width.saturating_sub(length);

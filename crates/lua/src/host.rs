@@ -1,17 +1,17 @@
-//! The functions that are written in Rust, as the prelude takes them.
+//! The functions that are written in Rust, for the prelude.
 
 use std::sync::Arc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::arguments::{Arguments, Outcome, number};
-use super::limits::{Budget, MEMORY};
+use super::limits::{self, Budget, HOST_CALL, MEMORY, TOO_LONG};
 use super::{clock, kube, machine, numbers, strings};
 
 /// A function of the host.
 pub(crate) type Host = fn(&Lua, &Arguments<'_>) -> Outcome;
 
-/// All of them.
+/// All functions.
 pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     host.raw_set("longest", MEMORY)?;
@@ -25,6 +25,11 @@ pub(crate) fn functions(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> 
         Ok(())
     };
     host.raw_set("measure", lua.create_function(measure)?)?;
+    let used = Arc::clone(budget);
+    host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.walk(lua.used_memory())))?)?;
+    let used = Arc::clone(budget);
+    host.raw_set("end_of_memory", lua.create_function(move |_, ()| Ok(used.end_of_memory()))?)?;
+    host.raw_set("no_memory", limits::NO_MEMORY)?;
     host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::text(number)))?)?;
     host.raw_set("message", lua.create_function(|_, value: Value| Ok(said(&value)))?)?;
     host.raw_set("tonumber", function(lua, budget, "tonumber", to_number)?)?;
@@ -48,15 +53,18 @@ fn library(lua: &Lua, budget: &Arc<Budget>, all: &[(&'static str, Host)]) -> mlu
     Ok(library)
 }
 
-/// A function of the host as one of Lua's.
+/// A function of the host as a function of Lua.
 fn function(lua: &Lua, budget: &Arc<Budget>, name: &'static str, host: Host) -> mlua::Result<Function> {
     let budget = Arc::clone(budget);
     lua.create_function(move |lua, values: MultiValue| {
+        if !budget.charge(HOST_CALL) {
+            return outcome(lua, Err(TOO_LONG.to_owned()));
+        }
         outcome(lua, host(lua, &Arguments { name, values, budget: &budget }))
     })
 }
 
-/// True and the results, or false and what is wrong.
+/// True and the results, or false and the error message.
 fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
     let values = match outcome {
         Ok(mut results) => {
@@ -68,7 +76,7 @@ fn outcome(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
     Ok(MultiValue::from_vec(values))
 }
 
-/// The words of an error that is not a string.
+/// The text of an error that is not a string.
 fn said(value: &Value) -> String {
     match value {
         Value::Error(error) => machine::message(error),

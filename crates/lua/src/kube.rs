@@ -2,7 +2,7 @@
 //!
 //! Facts: sums have the notation of the first amount that is not zero; the requirements of a pod are amounts
 //! of cpu in thousandths, of memory, ephemeral storage and huge pages in binary units, of anything else in
-//! decimal ones; whoever requires nothing, or refers to nothing, gets nil.
+//! decimal ones; without requirements or references the answer is nil.
 
 use federate_apiserver::normalize;
 use federate_apiserver::schema::Type;
@@ -23,7 +23,7 @@ pub(crate) const FUNCTIONS: [(&str, Host); 4] = [
     ("getPodDependencies", pod_dependencies),
 ];
 
-/// A quantity, and whether its notation is binary; nil is none.
+/// A quantity, and whether its notation is binary; nil is zero.
 fn quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
     match arguments.get(at) {
         LuaValue::Nil => Ok((Quantity::default(), false)),
@@ -60,10 +60,11 @@ fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(vec![LuaValue::Number(amount.approximate())])
 }
 
-/// The pod template that the first argument is.
+/// The pod template in the first argument.
 fn pod_template(arguments: &Arguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse(0, "table") };
-    let mut template = convert::from_table(table)?;
+    let (mut template, size) = convert::from_table(table)?;
+    arguments.charge_each(size)?;
     repair(&mut template, Whole::Map, &[]);
     fits(&Type::Named("PodTemplateSpec"), &template)?;
     Ok(template)
@@ -80,7 +81,7 @@ fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// What a pod requires, as Karmada's `ReplicaRequirements`; `None` when it requires nothing.
+/// The requirements of a pod as Karmada's `ReplicaRequirements`, if there are any.
 pub fn pod_requirements(spec: &Value) -> Option<Value> {
     let requests = pods::requests(spec);
     let claims = pods::claims_nodes(spec);
@@ -103,7 +104,7 @@ pub fn pod_requirements(spec: &Value) -> Option<Value> {
     Some(Value::Object(requirements))
 }
 
-/// What a pod says of nodes.
+/// The node claim of a pod.
 fn node_claim(spec: &Value) -> Map<String, Value> {
     const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let filled = |value: &&Value| !value.is_null() && **value != json!([]) && **value != json!({});

@@ -1,14 +1,14 @@
-//! A sandboxed Lua 5.1 for scripts over Kubernetes objects, as Karmada's interpreter customizations are
-//! written.
+//! A sandboxed Lua 5.1 for scripts over Kubernetes objects, such as those of Karmada's interpreter
+//! customizations.
 //!
 //! ```text
 //! script ─► source (`..` on numbers) ─► machine (fresh globals, limits) ─► answer
 //! object ─► convert ─────────────────────┘            └─► convert, empties ─► value
 //! ```
 //!
-//! A [`Machines`] keeps a machine for each thread that asks, with the scripts that it has compiled. A run
-//! gets globals of its own, so that no script sees what another one left. Nothing in here reads a clock or
-//! a file: the limits are numbers of steps and bytes, the same on every machine.
+//! A [`Machines`] keeps a few machines for any number of threads, each with the scripts that it has
+//! compiled. A run gets globals of its own, so that no script sees what another one left. Nothing in here
+//! reads a clock or a file: the limits are numbers of steps and bytes, the same on every computer.
 //!
 //! ```
 //! use federate_lua::{Answer, Argument, Call, Machines};
@@ -38,13 +38,14 @@ mod pattern;
 mod source;
 mod strings;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde_json::Value;
 
 pub use decode::fits;
 pub use empties::{Whole, repair};
 pub use failure::{Category, Failure};
+use limits::MOST_MACHINES;
 use machine::Machine;
 pub use numbers::int32;
 
@@ -55,18 +56,18 @@ pub struct Call<'c> {
     pub script: &'c str,
     /// The name of the global function.
     pub function: &'c str,
-    /// What it is called with.
+    /// Its arguments.
     pub arguments: &'c [Argument<'c>],
-    /// How many results are looked at.
+    /// The number of results that are read.
     pub results: usize,
-    /// The time for `os.time`, in seconds since 1970. Without, asking for it is an error of the script.
+    /// The time for `os.time`, in seconds since 1970. Without it `os.time` is an error.
     pub now: Option<i64>,
 }
 
-/// What a function is called with.
+/// An argument of a function.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'c> {
-    /// An object, or anything else that JSON can say.
+    /// Any JSON value.
     Value(&'c Value),
     /// A number.
     Number(i64),
@@ -85,8 +86,7 @@ pub enum Answer {
     Number(f64),
     /// A string.
     Text(String),
-    /// A table as JSON, in which every empty table is an empty list ([`repair`]); or why JSON has no form
-    /// for it.
+    /// A table as JSON, in which every empty table is an empty list ([`repair`]); or why it cannot be JSON.
     Table(Result<Value, Failure>),
     /// Anything else, by the name of its type.
     Other(&'static str),
@@ -106,16 +106,33 @@ impl Answer {
     }
 }
 
-/// Machines for any number of threads.
-#[derive(Debug, Default)]
+/// Machines for any number of threads. At most [`MOST_MACHINES`] run at a time, so that scripts cannot
+/// take more memory on a computer with more cores.
+#[derive(Debug)]
 pub struct Machines {
-    idle: Mutex<Vec<Machine>>,
+    idle: Mutex<Idle>,
+    returned: Condvar,
+}
+
+/// The machines that no thread uses.
+#[derive(Debug)]
+struct Idle {
+    machines: Vec<Machine>,
+    /// How many more may be made.
+    unmade: usize,
+}
+
+impl Default for Machines {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Machines {
-    /// Machines that are made when they are needed.
+    /// Machines that are created when they are needed.
     pub const fn new() -> Self {
-        Self { idle: Mutex::new(Vec::new()) }
+        let idle = Idle { machines: Vec::new(), unmade: MOST_MACHINES };
+        Self { idle: Mutex::new(idle), returned: Condvar::new() }
     }
 
     /// Whether the script compiles. It is not run.
@@ -128,17 +145,41 @@ impl Machines {
         self.with(|machine| machine.call(call))
     }
 
-    /// Does something with a machine that nobody else has. One that has run into a limit is not used again.
+    /// Does something with a machine of its own. A machine that has run into a limit is not used again.
     fn with<T>(&self, work: impl FnOnce(&mut Machine) -> Result<T, Failure>) -> Result<T, Failure> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut machine = match idle {
-            Some(machine) => machine,
-            None => Machine::new()?,
+        let result =
+            self.take().map_or_else(Machine::new, Ok).map(|mut machine| (work(&mut machine), machine));
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = match result {
+            Ok((result, machine)) if !machine.is_spent() => {
+                idle.machines.push(machine);
+                result
+            }
+            Ok((result, _)) => {
+                idle.unmade += 1;
+                result
+            }
+            Err(failure) => {
+                idle.unmade += 1;
+                Err(failure)
+            }
         };
-        let result = work(&mut machine);
-        if !machine.is_spent() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(machine);
-        }
+        self.returned.notify_one();
         result
+    }
+
+    /// An idle machine, as soon as there is one; `None` where one more may be made.
+    fn take(&self) -> Option<Machine> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(machine) = idle.machines.pop() {
+                return Some(machine);
+            }
+            if idle.unmade > 0 {
+                idle.unmade -= 1;
+                return None;
+            }
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! What a run may use: steps of the machine, and what long strings make of them.
+//! The limits of a run: steps, bytes, active functions.
 //!
-//! Karmada stops a script after a second. A number of steps stands for it here, so that the same script
-//! ends in the same way everywhere.
+//! Karmada stops a script after a second. Here a number of steps stands for that second, so that the same
+//! script ends in the same way on every computer. Work on long strings counts as several steps.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -9,56 +9,88 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 const STEPS: u64 = 10_000_000;
 
 /// Bytes of one machine.
-pub(crate) const MEMORY: usize = 40 << 20;
+pub(crate) const MEMORY: usize = 32 << 20;
 
-/// The machine is interrupted after so many of its instructions.
+/// Machines that may run at the same time.
+pub(crate) const MOST_MACHINES: usize = 4;
+
+/// The message of a script that has used all its steps.
+pub(crate) const TOO_LONG: &str = "the script takes too long";
+
+/// The message of a script that has used all its memory.
+pub(crate) const NO_MEMORY: &str = "not enough memory";
+
+/// The steps of a call of a function that is written in Rust.
+pub(crate) const HOST_CALL: u64 = 80;
+
+/// Walks over tables that a run may begin before each costs [`WALK`].
+const WALKS: u64 = 100;
+
+/// The steps for beginning a walk: it may have to pass many places that are empty by now.
+const WALK: u64 = 1000;
+
+/// The bytes that a run may allocate before a walk costs more than [`WALK`].
+const SMALL: u64 = 512 << 10;
+
+/// The bytes of a table that a walk passes in one step.
+const PASSED: u64 = 160;
+
+/// The hook runs after this many instructions.
 pub(crate) const STRIDE: u32 = 500;
 
-/// Functions that may be active at once.
+/// Functions that may be active at the same time.
 pub(crate) const DEPTH: usize = 256;
 
-/// The longest string that string functions take, in bytes.
+/// The longest string that string functions accept, in bytes.
 pub(crate) const LONGEST: usize = 1_000_000;
 
-/// Where a string is so long that any instruction may take a while, each counts once more for so many bytes.
+/// With long strings any instruction may take a while: each instruction counts once more per this many bytes
+/// of the longest string.
 const HEAVY: u64 = 2048;
 
-/// What one run has used.
+/// The steps that one run has used.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     used: AtomicU64,
-    /// The length of the longest string that was made.
+    /// The length of the longest string so far.
     longest: AtomicU64,
+    /// The walks over tables so far.
+    walks: AtomicU64,
+    /// The bytes in use before the script ran.
+    memory: AtomicU64,
     exhausted: AtomicBool,
-    /// The time of the run; the smallest number for none.
+    out_of_memory: AtomicBool,
+    /// The time that scripts see; `i64::MIN` for none.
     now: AtomicI64,
 }
 
 impl Budget {
-    /// Begins a run at that time, whose arguments hold a string of that length.
+    /// Begins a run. `longest` is the length of the longest string in its arguments.
     pub(crate) fn begin(&self, longest: usize, now: Option<i64>) {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
         self.used.store(0, Relaxed);
         self.longest.store(longest as u64, Relaxed);
+        self.walks.store(0, Relaxed);
         self.exhausted.store(false, Relaxed);
+        self.out_of_memory.store(false, Relaxed);
     }
 
-    /// The time of the run.
+    /// The time that scripts see.
     pub(crate) fn now(&self) -> Option<i64> {
         Some(self.now.load(Relaxed)).filter(|now| *now != i64::MIN)
     }
 
-    /// Notes the length of a string that was made.
+    /// Records the length of a new string.
     pub(crate) fn measure(&self, length: usize) {
         self.longest.fetch_max(length as u64, Relaxed);
     }
 
-    /// Notes instructions.
+    /// Records instructions; returns whether the run may go on.
     pub(crate) fn step(&self, count: u64) -> bool {
         self.charge(count * (1 + self.longest.load(Relaxed) / HEAVY))
     }
 
-    /// Notes work; whether there is any left to do more.
+    /// Records work; returns whether the run may go on.
     pub(crate) fn charge(&self, amount: u64) -> bool {
         if self.used.fetch_add(amount, Relaxed).saturating_add(amount) > STEPS {
             self.exhausted.store(true, Relaxed);
@@ -66,7 +98,33 @@ impl Budget {
         !self.is_exhausted()
     }
 
-    /// Whether nothing is left.
+    /// Records the bytes in use before the script, or its function, runs.
+    pub(crate) fn before(&self, memory: usize) {
+        self.memory.store(memory as u64, Relaxed);
+    }
+
+    /// Records the beginning of a walk over a table; returns whether the run may go on. `memory` is the number of
+    /// bytes in use: the table cannot have more places than the run has allocated.
+    pub(crate) fn walk(&self, memory: usize) -> bool {
+        if self.walks.fetch_add(1, Relaxed) < WALKS {
+            return self.charge(1);
+        }
+        let allocated = (memory as u64).saturating_sub(self.memory.load(Relaxed));
+        self.charge(WALK + allocated.saturating_sub(SMALL) / PASSED)
+    }
+
+    /// Ends the run, because its memory is used up.
+    pub(crate) fn end_of_memory(&self) {
+        self.out_of_memory.store(true, Relaxed);
+        self.exhausted.store(true, Relaxed);
+    }
+
+    /// Whether the run has used all its memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory.load(Relaxed)
+    }
+
+    /// Whether the run has used all its steps.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.exhausted.load(Relaxed)
     }

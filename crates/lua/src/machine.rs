@@ -1,7 +1,7 @@
 //! One machine: a Lua state with the scripts that it has compiled.
 //!
 //! Facts: a run executes the script's text, then looks up the global function and calls it; 256 functions
-//! may be active at once, and what exceeds them is an error that a script can catch, unlike a time-out.
+//! may be active at the same time; one more is an error that a script can catch, unlike a time-out.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,16 +9,19 @@ use std::sync::Arc;
 
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
-use super::limits::{Budget, DEPTH, MEMORY, STRIDE};
+use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG};
 use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
 
-/// A script is known by this name in messages.
+/// The name of the script in messages.
 const NAME: &str = "=script";
 
-/// What it costs to count the functions of a deep stack.
+/// The steps of a call, besides its instructions.
+const CALL: u64 = 20;
+
+/// The steps for counting the functions of a deep stack.
 const COUNTING: u64 = 2000;
 
-/// Scripts that a machine keeps; more come from a long life.
+/// The most compiled scripts that a machine keeps.
 const MOST_SCRIPTS: usize = 500;
 
 /// A Lua state.
@@ -27,7 +30,7 @@ pub(crate) struct Machine {
     budget: Arc<Budget>,
     /// Makes fresh globals.
     globals: Function,
-    /// What a script gets to join strings with.
+    /// The operand of `..` that joins strings.
     joiner: Table,
     scripts: HashMap<String, Result<Function, Failure>>,
     spent: bool,
@@ -53,22 +56,27 @@ impl Machine {
         lua.set_memory_limit(MEMORY)?;
         let watched = Arc::clone(&budget);
         let triggers = HookTriggers::new().on_calls().every_nth_instruction(STRIDE);
-        lua.set_hook(triggers, move |lua, debug| match debug.event() {
-            DebugEvent::Count if !watched.step(u64::from(STRIDE)) => {
-                Err(mlua::Error::runtime("the script takes too long"))
-            }
-            DebugEvent::Call if lua.inspect_stack(DEPTH, |_| ()).is_none() => Ok(VmState::Continue),
-            // Whoever comes here by calls in tail position, which do not count, pays for the counting.
-            DebugEvent::Call if !watched.charge(COUNTING) => {
-                Err(mlua::Error::runtime("the script takes too long"))
-            }
-            DebugEvent::Call if is_too_deep(lua) => Err(mlua::Error::runtime("stack overflow")),
-            _ => Ok(VmState::Continue),
+        lua.set_hook(triggers, move |lua, debug| {
+            let is_deep = || lua.inspect_stack(DEPTH, |_| ()).is_some();
+            let goes_on = match debug.event() {
+                DebugEvent::Count => watched.step(u64::from(STRIDE)),
+                // Calls in tail position do not count as active, but counting the stack costs steps.
+                DebugEvent::Call if is_deep() => {
+                    let goes_on = watched.charge(COUNTING);
+                    if goes_on && is_too_deep(lua) {
+                        return Err(mlua::Error::runtime("stack overflow"));
+                    }
+                    goes_on
+                }
+                DebugEvent::Call => watched.charge(CALL),
+                _ => true,
+            };
+            if goes_on { Ok(VmState::Continue) } else { Err(mlua::Error::runtime(TOO_LONG)) }
         })?;
         Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
     }
 
-    /// Whether it should not be used any more.
+    /// Whether the machine must not be used again.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent
     }
@@ -92,10 +100,15 @@ impl Machine {
         let chunk = self.compiled(call.script)?;
         let longest = call.arguments.iter().map(convert::longest).max().unwrap_or(0);
         self.budget.begin(longest, call.now);
+        self.budget.before(self.lua.used_memory());
         let called = self.run(&chunk, call);
+        if self.budget.is_out_of_memory() {
+            self.spent = true;
+            return Err(Failure::new(Category::Runtime, limits::NO_MEMORY));
+        }
         if self.budget.is_exhausted() {
             self.spent = true;
-            return Err(Failure::new(Category::Timeout, "the script takes too long"));
+            return Err(Failure::new(Category::Timeout, TOO_LONG));
         }
         let values = called?;
         let result = |at| convert::answer(values.get(at).unwrap_or(&Value::Nil));
@@ -104,7 +117,7 @@ impl Machine {
 
     fn run(&mut self, chunk: &Function, call: &Call<'_>) -> Result<MultiValue, Failure> {
         let mut failed = |error: &mlua::Error| {
-            // What is left of a run that used up its memory is not worth keeping.
+            // A machine whose memory is used up is not kept.
             self.spent |= matches!(root(error), mlua::Error::MemoryError(_));
             runtime(error)
         };
@@ -133,12 +146,12 @@ impl Machine {
             })
             .collect();
         let arguments = arguments.map_err(|e| failed(&e))?;
+        self.budget.before(self.lua.used_memory());
         function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
     }
 }
 
-/// Whether more functions are active than may be. Calls in tail position leave marks in the stack that do not
-/// count.
+/// Whether too many functions are active. Calls in tail position leave marks in the stack, which do not count.
 fn is_too_deep(lua: &Lua) -> bool {
     let is_mark = |level| lua.inspect_stack(level, |frame| frame.source().what == "tail");
     match is_mark(DEPTH) {
@@ -147,7 +160,7 @@ fn is_too_deep(lua: &Lua) -> bool {
     }
 }
 
-/// The error below what the machine wraps it in.
+/// The innermost cause of an error.
 fn root(error: &mlua::Error) -> &mlua::Error {
     match error {
         mlua::Error::CallbackError { cause, .. } => root(cause),
@@ -155,7 +168,7 @@ fn root(error: &mlua::Error) -> &mlua::Error {
     }
 }
 
-/// What an error says.
+/// The message of an error.
 pub(crate) fn message(error: &mlua::Error) -> String {
     match root(error) {
         mlua::Error::RuntimeError(message)

@@ -1,4 +1,4 @@
-//! Numbers as the real machine writes and reads them.
+//! Numbers as gopher-lua writes and reads them.
 //!
 //! Facts: gopher-lua writes whole numbers of 64 bits as integers and all others in the shortest form, with
 //! an exponent below 1e-4 and from 1e6 on; `tonumber` takes a decimal point as the mark of a float, and
@@ -44,7 +44,7 @@ pub(crate) fn go_exponent(exponent: i32) -> String {
     format!("e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// What `tonumber` makes of a string.
+/// Reads a string as `tonumber` does.
 #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
 pub(crate) fn read(text: &str, base: Option<u32>) -> Option<f64> {
     let text = text.trim_matches([' ', '\n', '\t']);
@@ -59,15 +59,15 @@ pub(crate) fn read(text: &str, base: Option<u32>) -> Option<f64> {
     i64::from_str_radix(digits, base).ok().map(|whole| whole as f64)
 }
 
-/// A decimal float; no `inf`, no `nan`, which Rust would take.
+/// Reads a decimal float, but not `inf` and `nan`, which Rust accepts.
 pub(crate) fn go_float(text: &str) -> Option<f64> {
     let known = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-' | b'e' | b'E');
     let float = text.bytes().all(known).then(|| text.parse().ok()).flatten();
     float.filter(|float: &f64| float.is_finite())
 }
 
-/// A number as 32 bits: cut towards zero. What does not fit is the smallest number, as on the processors
-/// that control planes run on.
+/// Converts a number to 32 bits, truncated towards zero. A number that does not fit becomes the smallest
+/// one, as on amd64.
 pub fn int32(number: f64) -> i32 {
     let cut = number.trunc();
     #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]

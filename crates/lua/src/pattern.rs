@@ -1,16 +1,17 @@
-//! Lua's patterns, matched within a budget: a pattern that tries everything ends like any endless loop.
+//! Lua's patterns. Each attempt of a match counts as a step, so that an exponential pattern ends like an
+//! endless loop.
 //!
 //! Facts: the patterns of the Lua 5.1 manual, with `%f`.
 
-use super::limits::Budget;
+use super::limits::{Budget, TOO_LONG};
 
-/// Groups that a pattern may have.
+/// The most groups of a pattern.
 const GROUPS: usize = 32;
 
-/// How deep items of a pattern may be matched within each other.
+/// The deepest recursion of a match.
 const DEEPEST: usize = 400;
 
-/// Where a pattern matches.
+/// A match.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) start: usize,
@@ -18,10 +19,10 @@ pub(crate) struct Match {
     pub(crate) groups: Vec<Group>,
 }
 
-/// What a group has caught.
+/// The capture of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// It is not closed yet.
+    /// A group that is not closed yet.
     Open(usize),
     /// `()`: a position.
     Position(usize),
@@ -64,7 +65,7 @@ struct Matcher<'m> {
 type Matched = Result<Option<usize>, String>;
 
 impl Matcher<'_> {
-    /// Where the match of the pattern from `p` on ends, if it begins at `s`.
+    /// The end of a match that begins at `s`, for the pattern from `p` on.
     fn matches(&mut self, s: usize, p: usize) -> Matched {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -119,7 +120,7 @@ impl Matcher<'_> {
     }
 
     fn step(&self) -> Result<(), String> {
-        self.budget.charge(1).then_some(()).ok_or_else(|| "the script takes too long".to_owned())
+        self.budget.charge(1).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
     fn open(&mut self, group: Group, s: usize, p: usize) -> Matched {
@@ -146,7 +147,7 @@ impl Matcher<'_> {
         Ok(end)
     }
 
-    /// As many as there are, then fewer and fewer.
+    /// Matches as many bytes as possible, then fewer.
     fn most(&mut self, s: usize, p: usize, next: usize, least: usize) -> Matched {
         let mut count = 0;
         while self.single(s + count, p, next) {
@@ -165,7 +166,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// As few as possible, then more and more.
+    /// Matches as few bytes as possible, then more.
     fn fewest(&mut self, mut s: usize, p: usize, next: usize) -> Matched {
         loop {
             if let Some(end) = self.matches(s, next + 1)? {
@@ -200,7 +201,8 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// Where the set begins after what it does not hold; the place after the set in the pattern.
+    /// Matches a frontier: the byte before is not in the set, the next one is. Returns the place after the set in
+    /// the pattern.
     fn frontier(&self, s: usize, p: usize) -> Matched {
         if self.pattern.get(p) != Some(&b'[') {
             return Err("missing '[' after '%f' in pattern".to_owned());
@@ -212,7 +214,7 @@ impl Matcher<'_> {
         Ok(holds.then_some(next))
     }
 
-    /// The text of a group once more.
+    /// Matches the text of a group again.
     fn repeated(&self, s: usize, digit: u8) -> Matched {
         let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let Some(Group::Text(start, end)) = self.groups.get(at) else {
@@ -222,7 +224,7 @@ impl Matcher<'_> {
         Ok(self.subject[s..].starts_with(text).then_some(s + text.len()))
     }
 
-    /// The place after a single item of the pattern, without what says how often it is there.
+    /// The place after a single item of the pattern, before its repetition.
     fn end_of_class(&self, p: usize) -> Result<usize, String> {
         match self.pattern.get(p) {
             Some(b'%') if self.pattern.len() == p + 1 => Err("malformed pattern (ends with '%')".to_owned()),

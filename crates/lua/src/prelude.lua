@@ -1,6 +1,6 @@
--- What scripts see of the language. The machine runs this once; the function that it returns makes fresh
--- globals for a run. `host` holds the functions that are written in Rust: each answers with true and its
--- results, or with false and what is wrong.
+-- The globals of scripts. The machine runs this file once; the function that it returns makes fresh globals
+-- for a run. `host` holds the functions that are written in Rust: each returns true and its results, or false
+-- and the error message.
 local host = ...
 
 local error, type, select, pairs, next, unpack = error, type, select, pairs, next, unpack
@@ -8,7 +8,7 @@ local native_pcall, native_tostring = pcall, tostring
 local native_concat, floor = table.concat, math.floor
 local strings = getmetatable("")
 
--- Beyond this length a string is charged for.
+-- Work on strings beyond this length counts.
 local LONG = 1024
 -- The longest list that `unpack` takes apart.
 local MANY = 4000
@@ -35,7 +35,7 @@ local function text(value)
   return kind .. ": 0x0"
 end
 
--- `a .. b` is compiled as `a .. joiner .. b`, because numbers are written in another way than in C.
+-- `a .. b` is compiled as `a .. joiner .. b`, because gopher-lua writes numbers in another way than C.
 local joiner = {}
 local function operand(value)
   local kind = type(value)
@@ -55,7 +55,7 @@ setmetatable(joiner, {
   end,
 })
 
--- The host's functions as the script's: what goes wrong is an error where the function was called.
+-- The host's functions as the script's: a failure is an error at the call.
 local function finish(ok, ...)
   if ok then return ... end
   error((...), 3)
@@ -69,7 +69,7 @@ local function library(functions)
   return wrapped
 end
 
--- Functions that the machine knows and refuses.
+-- Functions that exist and are refused.
 local function refused(name)
   return function()
     error("call function " .. name .. " is not supported in karmada customized resourceinterpreter", 2)
@@ -81,6 +81,11 @@ local function settled(ok, ...)
   if ok then return true, ... end
   local what = ...
   if type(what) == "userdata" then what = host.message(what) end
+  -- What goes on without memory only fails again.
+  if what == host.no_memory then
+    host.end_of_memory()
+    error(what, 0)
+  end
   return false, what
 end
 
@@ -131,6 +136,11 @@ local function sort(list, less)
   end
 end
 local function less(a, b) return a < b end
+
+-- A walk over a table may have to pass many places that are empty by now, again and again.
+local function begin_walk()
+  if not host.walk() then error("the script takes too long", 0) end
+end
 
 local tables = {
   insert = function(list, ...)
@@ -184,6 +194,7 @@ local tables = {
   end,
   getn = function(list) return #expect(list, "table", 1, "getn") end,
   maxn = function(list)
+    begin_walk()
     local most = 0
     for key in pairs(expect(list, "table", 1, "maxn")) do
       if type(key) == "number" and key > most then most = key end
@@ -212,7 +223,7 @@ local base = {
     error(message, 2)
   end,
   pcall = function(...) return settled(native_pcall(...)) end,
-  -- The native one runs the handler while the limit's own hook is at work, so that a handler has no limit.
+  -- The native one runs the handler inside of the hook that enforces the limits, so that the handler has none.
   xpcall = function(called, handler)
     local function handled(ok, ...)
       if ok then return true, ... end
@@ -231,7 +242,23 @@ local base = {
     last = last == nil and #list or expect(last, "number", 3, "unpack")
     if last - first >= MANY then error("too many results to unpack", 2) end
     charge(last - first + 1)
+    -- Each instruction that copies the results takes as long as one on a string of that size.
+    if last - first > 128 then host.measure(16 * (last - first)) end
     return unpack(list, first, last)
+  end,
+  next = function(list, key)
+    expect(list, "table", 1, "next")
+    begin_walk()
+    return next(list, key)
+  end,
+  pairs = function(list)
+    expect(list, "table", 1, "pairs")
+    begin_walk()
+    local key, value
+    return function()
+      key, value = next(list, key)
+      return key, value
+    end
   end,
   print = function() end,
 }
@@ -282,8 +309,7 @@ local ipairs = ipairs
 return joiner, function()
   local globals = copy(blocked)
   globals._G, globals._VERSION = globals, "Lua 5.1"
-  globals.error, globals.type, globals.select, globals.next = error, type, select, next
-  globals.pairs, globals.ipairs = pairs, ipairs
+  globals.error, globals.type, globals.select, globals.ipairs = error, type, select, ipairs
   for name, f in pairs(base) do globals[name] = f end
   globals.string, globals.table, globals.math = copy(string_library), copy(tables), copy(mathematics)
   globals.math.random, globals.math.randomseed = random_numbers()

@@ -1,13 +1,13 @@
-//! What is done to a script's text before it is compiled: `a .. b` becomes `a .. joiner .. b`.
+//! Rewrites a script before it is compiled: `a .. b` becomes `a .. joiner .. b`.
 //!
-//! The real machine writes numbers in another way than C does (`1e+20`, `100000000000000`), also where they
-//! are joined to strings. The joiner is a value whose `..` does that; it is handed to the script as its
-//! argument, on the first line, so that all lines keep their numbers.
+//! Gopher-lua writes numbers in another way than C does (`1e+20`, `100000000000000`), also where they are
+//! joined to strings. The joiner is a value whose `..` does that. The script gets it as its argument, on the
+//! first line, so that all lines keep their numbers.
 
-/// The name of the joiner. Scripts do not use it; one that does only fails to join.
+/// The name of the joiner. A script that assigns to it only fails to join strings.
 const JOINER: &str = "joiner_of_strings_";
 
-/// The text as it is compiled.
+/// The text that is compiled.
 pub(crate) fn prepared(script: &str) -> String {
     let mut text = format!("local {JOINER}=...;");
     let mut rest = script;
@@ -23,7 +23,7 @@ pub(crate) fn prepared(script: &str) -> String {
     text
 }
 
-/// The length of the first token; `None` at the end. Blanks and anything unknown are tokens, too.
+/// The length of the first token; `None` at the end. Blanks and unknown characters are tokens, too.
 fn token(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let first = *bytes.first()?;
@@ -46,7 +46,7 @@ fn token(text: &str) -> Option<usize> {
     Some(length)
 }
 
-/// A string in quotes, up to its end or that of the line.
+/// The length of a string in quotes, up to its end or that of the line.
 fn quoted(bytes: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
@@ -61,7 +61,7 @@ fn quoted(bytes: &[u8], quote: u8) -> usize {
     bytes.len()
 }
 
-/// `[[...]]` or `[==[...]==]`, if the text begins with one.
+/// The length of `[[...]]` or `[==[...]==]`, if the text begins with one.
 fn long_bracket(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
     let level = inner.bytes().take_while(|b| *b == b'=').count();
@@ -70,7 +70,7 @@ fn long_bracket(text: &str) -> Option<usize> {
     Some(body.find(&close).map_or(text.len(), |at| text.len() - body.len() + at + close.len()))
 }
 
-/// What the machine reads as a number, dots and all.
+/// The length of what Lua reads as a number, dots included.
 fn numeral(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {

@@ -1,6 +1,6 @@
 //! The string library.
 //!
-//! Facts: bytes, not characters, but `upper` and `lower` change letters of all alphabets; `format` is Go's.
+//! Facts: strings are bytes, but `upper` and `lower` change letters of all alphabets; `format` is Go's.
 
 use mlua::{Lua, Value};
 
@@ -28,14 +28,14 @@ fn number(value: usize) -> Value {
     Value::Number(value as f64)
 }
 
-/// A place counted from 1, or from the end where it is negative, as an offset.
+/// Converts a position, counted from 1 or from the end where it is negative, to an offset.
 fn offset(place: i64, length: usize) -> usize {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(length).saturating_add(1).max(0) } else { place };
     usize::try_from(place.max(1) - 1).unwrap_or(usize::MAX)
 }
 
-/// The bytes from one place to another, both included.
+/// The bytes from one position to another, both included.
 fn range(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let to = if to < 0 { to.saturating_add(length).saturating_add(1) } else { to };
@@ -84,14 +84,16 @@ fn lower(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(vec![changed_case(lua, arguments, |c| c.to_lowercase().collect())?])
 }
 
-/// Each letter with its one counterpart; those with several stay.
+/// Maps each letter to its one counterpart; letters with several counterparts stay.
 fn changed_case(
     lua: &Lua,
     arguments: &Arguments<'_>,
     change: impl Fn(char) -> Vec<char>,
 ) -> Result<Value, String> {
+    let bytes = arguments.bytes(0)?;
+    arguments.charge_each(bytes.len())?;
     let mut changed = String::new();
-    for chunk in arguments.bytes(0)?.utf8_chunks() {
+    for chunk in bytes.utf8_chunks() {
         changed.extend(chunk.valid().chars().map(|c| match change(c)[..] {
             [one] => one,
             _ => c,
@@ -107,7 +109,7 @@ fn format_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(vec![string(lua, arguments.budget, text)?])
 }
 
-/// The place from which `find` and `match` look; `None` beyond the end.
+/// The offset from which `find` and `match` search; `None` beyond the end.
 fn beginning(arguments: &Arguments<'_>, length: usize) -> Result<Option<usize>, String> {
     let from = offset(arguments.integer(2, Some(1))?, length);
     Ok((from <= length).then_some(from))
@@ -155,7 +157,7 @@ fn match_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// What comes next of all matches: the place to go on from, and what was caught.
+/// The next of all matches: the position after it, and its captures.
 pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     let (subject, wanted) = (arguments.bytes(0)?, arguments.bytes(1)?);
     let Some(from) = beginning(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
@@ -169,7 +171,7 @@ pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(results)
 }
 
-/// What the groups have caught; without groups, the whole match.
+/// The captures of a match; without groups, the whole match.
 fn caught(lua: &Lua, arguments: &Arguments<'_>, subject: &[u8], found: &Match) -> Outcome {
     let text = |start: usize, end: usize| string(lua, arguments.budget, &subject[start..end]);
     if found.groups.is_empty() {

@@ -1,12 +1,12 @@
-//! Makes a branch of a git repository hold exactly a rendered tree: blobs and trees go straight to the
-//! object database, without work tree or index, and what stays the same is not touched.
+//! Makes a branch of a git repository equal to a rendered tree. Blobs and trees are written directly to the
+//! object database, without a work tree or an index, and unchanged ones are not written.
 //!
-//! [`Base`] is what the branch holds, [`build`] writes the objects of what it is to hold, [`commit`]
-//! makes a commit of them, and [`advance`] moves the branches, all or none, if they are still where
-//! they were. Until then nothing that was written is reachable: a kill at any moment leaves the
-//! branch at the old commit or at the new one. `remote` pushes.
+//! [`Base`] is the content of the branch, [`build`] writes the objects of the new content, [`commit`] creates
+//! a commit of them, and [`advance`] moves the branches, all or none, if they have not moved in the meantime.
+//! Until then, nothing that was written is reachable: if the process is killed, the branch is at the old
+//! commit or at the new one. `remote` pushes.
 //!
-//! Facts: gitformat-pack(5), and "Git Objects" of the book Pro Git for the form of trees and commits.
+//! Facts: gitformat-pack(5), and "Git Objects" in the book Pro Git for the form of trees and commits.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub use folder::Folder;
 pub use layout::{Bases, Built, Layout};
 pub use remote::{Pushed, Remote};
 
-/// A place within a branch, for messages: `branch rendered`, `folder out of branch main`.
+/// A branch and folder, for messages: `branch rendered`, `folder out of branch main`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The branch, without `refs/heads/`.
@@ -51,24 +51,24 @@ impl fmt::Display for Name {
     }
 }
 
-/// Why a branch could not be written. No branch has moved then.
+/// Why a branch could not be written. No branch has moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It holds files that federate did not write.
+    /// The branch contains files that federate did not write.
     #[error("{}", foreign::refusal(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --path"))]
     NotOwned {
         /// The branch.
         name: Name,
-        /// What else it holds, sorted.
+        /// The other files, sorted.
         foreign: Vec<String>,
-        /// Whether it has a plan of federate's.
+        /// Whether it has a plan written by federate.
         plan: bool,
     },
-    /// There is a `placements.yaml`, but it is no plan.
+    /// The `placements.yaml` is not a plan.
     #[error(
-        "the placements.yaml of {name} is no plan that federate can read ({why}), so it may not be federate's \
-         to replace: restore that file, or choose another branch or --path"
+        "the placements.yaml of {name} is not a plan that federate can read ({why}), and federate only \
+         replaces what it wrote: restore that file, or choose another branch or --path"
     )]
     NotAPlan {
         /// The branch.
@@ -76,35 +76,35 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The folder cannot be one of a git tree, or something else stands there.
-    #[error("`{folder}` cannot be a folder of a branch: {why}")]
+    /// The folder is not a valid path in a git tree, or is a file there.
+    #[error("invalid folder `{folder}`: {why}")]
     Folder {
-        /// The folder as it was named.
+        /// The folder as it was given.
         folder: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// No branch can have that name.
-    #[error("no branch can be called `{0}`")]
+    /// The branch name is invalid.
+    #[error("`{0}` is not a valid branch name")]
     BranchName(String),
-    /// A work tree shows the branch.
+    /// A work tree has checked out the branch.
     #[error(
-        "branch `{0}` is checked out, and its work tree would not follow: choose another branch, or check out \
+        "branch `{0}` is checked out, and its work tree would not be updated: choose another branch, or check out \
          another one first"
     )]
     CheckedOut(String),
-    /// Another process holds the branch's lock.
+    /// Another process holds the lock of the branch.
     #[error(
         "branch `{0}` is locked: if no other git or federate is at work, one that was killed has left \
          `refs/heads/{0}.lock` in the repository's folder; remove that file"
     )]
     Locked(String),
-    /// The branch moved meanwhile.
-    #[error("branch `{0}` moved meanwhile")]
+    /// The branch moved in the meantime.
+    #[error("branch `{0}` moved in the meantime")]
     Moved(String),
-    /// The local branch and the remote's went different ways.
+    /// The local branch and the remote branch have diverged.
     #[error(
-        "branch `{branch}` and that of {remote} each have commits that the other has not: bring the local one \
+        "branch `{branch}` and that of {remote} have diverged: bring the local one \
          to where it belongs (`git branch -f {branch} …`, or `git branch -D {branch}` if it can go)"
     )]
     Diverged {
@@ -124,14 +124,14 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-/// Writes whatever of `tree` the repository does not have yet. Gives the tree of the commit that is to
-/// be made, and what it changes; where nothing differs, nothing is written, and it is the base's own.
+/// Writes the objects of `tree` that the repository does not have. Returns the tree of the new commit, and
+/// what it changes; if nothing differs, writes nothing and returns the base's tree.
 pub fn build(repository: &Repository, base: &Base, tree: &Tree) -> Result<(Oid, Summary), Error> {
-    let wanted = objects::DesiredTree::of(tree)?;
-    let (summary, new) = compare::compare(repository, base, &wanted)?;
+    let desired = objects::DesiredTree::of(tree)?;
+    let (summary, new) = compare::compare(repository, base, &desired)?;
     if !summary.is_unchanged() {
         pack::store(repository, &new)?;
     }
-    let root = base.folder().put(repository, base.root(), wanted.id())?;
+    let root = base.folder().put(repository, base.root(), desired.id())?;
     Ok((root, summary))
 }

@@ -1,13 +1,13 @@
-//! Makes a folder hold exactly a rendered tree, in one atomic step.
+//! Makes a folder equal to a rendered tree, in one atomic step.
 //!
-//! The new tree is built beside the folder, files that stay the same as hard links to those that are
-//! there, and then exchanged with it: a kill at any moment leaves the old tree or the new one, and at
-//! worst litter beside it that the next run removes. The folder's own `placements.yaml` says which
-//! files federate wrote; a folder that holds any other is left alone.
+//! The new tree is built next to the folder, with hard links to the unchanged files, and then exchanged with
+//! it. If the process is killed, the folder holds the old tree or the new one, with at most leftovers next to
+//! it, which the next run removes. The `placements.yaml` in the folder says which files federate wrote; a
+//! folder that contains any other file is refused.
 //!
-//! A power cut is another matter. Only `placements.yaml` is forced to the disk, after all other files
-//! and before the exchange: it is the scheduler's memory, and proof that the folder is federate's.
-//! Every other file can be rendered again, and is, because the next run compares contents.
+//! After a power failure, files may be damaged. Only `placements.yaml` is forced to the disk, after all other
+//! files and before the exchange, because it is the scheduler's memory and shows that the folder belongs to
+//! federate. All other files can be rendered again, and are, because the next run compares contents.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,35 +36,35 @@ use compare::{Comparison, Owned};
 use index::{Index, Recorder, Time};
 use location::Location;
 
-/// A folder that is, or is to become, a rendered tree; nobody else publishes to it meanwhile.
+/// A folder that is, or will become, a rendered tree, locked against other publishers.
 #[derive(Debug)]
 pub struct Folder {
-    // Fields are dropped in this order: the lock's file goes before the folders made for it.
+    // Fields are dropped in this order: the lock file is removed before the folders created for it.
     lock: Lock,
     location: Location,
     root: Option<OwnedFd>,
     previous: Option<Plan>,
-    /// Where indexes of folders lie.
+    /// The folder for indexes.
     cache: Option<PathBuf>,
 }
 
-/// Why nothing could be published. Unless it was [`Error::Io`], nothing has changed.
+/// Why nothing was published. Except for [`Error::Io`], nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder holds files that federate did not write.
+    /// The folder contains files that federate did not write.
     #[error("{}", foreign::refusal(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
     NotOwned {
         /// The folder.
         dir: PathBuf,
-        /// What else it holds, sorted, folders with a `/` at the end.
+        /// The other files, sorted; folders end in `/`.
         foreign: Vec<String>,
-        /// Whether it has a plan of federate's.
+        /// Whether it has a plan written by federate.
         plan: bool,
     },
-    /// There is a `placements.yaml`, but it is no plan.
+    /// The `placements.yaml` is not a plan.
     #[error(
-        "{} is no plan that federate can read ({why}), so {} may not be federate's to replace: restore that \
+        "{} is not a plan that federate can read ({why}), so {} may not have been written by federate: restore that \
          file, or choose a new or empty folder", .dir.join(super::paths::PLACEMENTS).display(), .dir.display()
     )]
     NotAPlan {
@@ -73,21 +73,21 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// This folder cannot be replaced as a whole.
+    /// The folder cannot be replaced as a whole.
     #[error("cannot publish to {}: {why}; choose a folder of its own, for example {}", .dir.display(), .dir.join("rendered").display())]
     Unsuitable {
         /// The folder.
         dir: PathBuf,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// There is something that is no folder.
+    /// The path is not a folder.
     #[error("cannot publish to {}: it is not a folder", .dir.display())]
     NotAFolder {
         /// The path.
         dir: PathBuf,
     },
-    /// Two names that this file system takes for one.
+    /// Two names that the file system treats as equal.
     #[error(
         "cannot write {}: this file system takes its name and another one, different only in case, for the \
          same; rename one of the objects, or publish to a case-sensitive file system", .path.display()
@@ -96,14 +96,14 @@ pub enum Error {
         /// The second of the two files.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
         /// A verb, e.g. `read`.
         doing: &'static str,
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
@@ -115,12 +115,11 @@ impl Error {
 }
 
 impl Folder {
-    /// Takes hold of the folder at `path`, which need not exist, and reads the plan it holds.
+    /// Locks the folder at `path`, which need not exist, and reads its plan.
     ///
-    /// It must not be one of the folders in `keep`, or around one of them: the repo, the working
-    /// directory. A symlink to a folder stands for that folder. While another process publishes to
-    /// the same folder this waits, and calls `waiting` first. What an earlier run that was killed
-    /// left behind is cleared away.
+    /// It must not be, or contain, one of the folders in `keep`: the repo and the working directory. A
+    /// symlink to a folder stands for that folder. If another process is publishing to the same folder, calls
+    /// `waiting` and waits. Removes what a killed run left behind.
     pub fn open(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
         let location = Location::resolve(path, keep)?;
         let lock_path = location.beside("lock");
@@ -131,20 +130,20 @@ impl Folder {
         Ok(Self { lock, location, root, previous: previous.flatten(), cache: None })
     }
 
-    /// Keeps an index of the folder in `cache`, a folder that is made when it is needed: a file that has
-    /// not been modified since an earlier run wrote it is then not read again.
+    /// Keeps an index of the folder in `cache`, which is created if needed. Files that have not been modified
+    /// since an earlier run wrote them are then not read again.
     #[must_use]
     pub fn with_cache(mut self, cache: Option<PathBuf>) -> Self {
         self.cache = cache;
         self
     }
 
-    /// The plan that the folder holds; `None` when the folder is missing or empty.
+    /// The plan in the folder; `None` if the folder is missing or empty.
     pub fn previous(&self) -> Option<&Plan> {
         self.previous.as_ref()
     }
 
-    /// The text that an earlier run wrote of an object for a cluster, if it did.
+    /// The manifest of an object for a cluster that an earlier run wrote.
     pub fn earlier(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
@@ -152,7 +151,7 @@ impl Folder {
         previous::text(root, &cluster_folder(cluster), &Place::of(object)).map(Into::into)
     }
 
-    /// Replaces what the folder holds by `tree`. Where nothing differs, nothing is touched.
+    /// Replaces the content of the folder by `tree`. If nothing differs, nothing is written.
     pub fn publish(self, tree: &Tree) -> Result<Summary, Error> {
         let dir = self.location.dir();
         let root = self.root.as_ref().map(AsFd::as_fd);
@@ -168,7 +167,7 @@ impl Folder {
             return Ok(summary);
         }
         let written = self.replace(tree, &comparison).inspect_err(|_| {
-            // Leaves no litter if it can; what stopped the run is what the user must hear of.
+            // Removes leftovers if possible; the user needs the original error.
             let _ = swap::recover(&self.location);
         })?;
         if let Ok(Some(root)) = self.location.open() {
@@ -177,7 +176,7 @@ impl Folder {
         Ok(summary)
     }
 
-    /// Builds the tree and puts it in place. Returns a time between the two.
+    /// Builds the tree and puts it in place. Returns a time between the two steps.
     fn replace(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
         stage::stage(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
         let written = self.now()?;
@@ -190,7 +189,7 @@ impl Folder {
         path.map(|path| Index::read(path, tree)).unwrap_or_default()
     }
 
-    /// The time by the clock of the file system that holds the folder.
+    /// The time by the clock of the folder's file system.
     fn now(&self) -> Result<Time, Error> {
         self.lock.now().map_err(Error::io("set the time of", self.location.beside("lock")))
     }

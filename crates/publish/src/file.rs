@@ -1,8 +1,8 @@
-//! Gives one file new contents in one step: whoever reads it sees the old or the new, never a part. New
-//! files replace nothing.
+//! Replaces the content of one file in one step: readers see the old or the new content, never a part. New
+//! files never overwrite existing ones.
 //!
-//! The contents are written beside it, to `.NAME.federate-new`, which is locked meanwhile. A run that is
-//! killed leaves that file, and the next one takes it over.
+//! The content is first written to `.NAME.federate-new` in the same folder, under a lock. A killed run leaves
+//! that file, and the next run takes it over.
 
 use std::fs;
 use std::io;
@@ -10,37 +10,37 @@ use std::path::{Path, PathBuf};
 
 use crate::lock::Lock;
 
-/// Replaces the contents of a file that exists. Its permissions stay; a link stays a link, and what it
-/// leads to is replaced.
+/// Replaces the content of an existing file. Its permissions are kept; a symlink is kept, and its target is
+/// replaced.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path)?;
     let permissions = fs::metadata(&path)?.permissions();
-    let mut new = Lock::take_as(&beside(&path), 0o600, || {})?;
-    // Before there is anything to read: who may not read the old contents may not read the new ones.
-    new.permit(permissions)?;
+    let mut new = Lock::take_with_mode(&beside(&path), 0o600, || {})?;
+    // Set before any content is written, so that it is never more readable than the old file.
+    new.set_permissions(permissions)?;
     new.fill(contents)?;
     new.replace(&path)
 }
 
-/// Removes what a killed run has left beside a file.
+/// Removes what a killed run left next to a file.
 pub fn clear(path: &Path) -> io::Result<()> {
     remove(&beside(&fs::canonicalize(path)?))
 }
 
-/// Makes a file that was not there, and the folders that are to hold it.
+/// Creates a new file, and the folders for it.
 pub fn create(path: &Path, contents: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let beside = beside(path);
-    // What is left there may have permissions that a new file does not get.
+    // The leftover may have permissions that a new file would not get.
     remove(&beside)?;
     let mut new = Lock::take(&beside, || {})?;
     new.fill(contents)?;
     new.put(path)
 }
 
-/// Removes what a killed run has left, if anything; waits for one that lives.
+/// Removes what a killed run left, if anything; waits for a running one.
 fn remove(beside: &Path) -> io::Result<()> {
     match fs::symlink_metadata(beside) {
         Ok(_) => Lock::take(beside, || {}).map(drop),
@@ -48,7 +48,7 @@ fn remove(beside: &Path) -> io::Result<()> {
     }
 }
 
-/// Where new contents are written.
+/// The file to which new content is written.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.federate-new"))

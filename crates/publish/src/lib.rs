@@ -1,7 +1,7 @@
-//! The ends that write what was rendered.
+//! Writes what was rendered.
 //!
-//! [`Tree`] is what was rendered, laid out as files; [`dir`] makes a folder hold exactly that,
-//! [`branch`] a branch of a git repository. [`mod@file`] gives a single file new contents.
+//! [`Tree`] is the rendered tree, laid out as files; [`dir`] publishes it to a folder, [`branch`] to a branch
+//! of a git repository. [`mod@file`] replaces the content of a single file.
 
 pub mod branch;
 pub mod dir;

@@ -1,5 +1,5 @@
-//! One publisher a place: an advisory lock on a file, which is gone afterwards. A publisher that is
-//! killed leaves the file, and in it what it was doing.
+//! Allows one publisher per place, with an advisory lock on a file that is removed afterwards. A killed
+//! publisher leaves the file, which records what it was doing.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -9,23 +9,24 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
-/// Held until dropped; the operating system lets go of it when the process is killed.
+/// Held until dropped; the operating system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
-    /// Whether the file has become another one, so that there is none to remove.
+    /// Whether the file was renamed, so that there is nothing to remove.
     moved: bool,
 }
 
 impl Lock {
-    /// Locks the file at `path`, making it first. When another holds it, calls `waiting` and waits.
+    /// Locks the file at `path`, and creates it if needed. If another process holds it, calls `waiting` and
+    /// waits.
     pub(super) fn take(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
-        Self::take_as(path, 0o666, waiting)
+        Self::take_with_mode(path, 0o666, waiting)
     }
 
-    /// The same; a file that is made gets this mode, less the process's umask.
-    pub(super) fn take_as(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
+    /// Like `take`; a new file gets this mode, less the process's umask.
+    pub(super) fn take_with_mode(path: &Path, mode: u32, waiting: impl FnOnce()) -> io::Result<Self> {
         let mut waiting = Some(waiting);
         loop {
             let file = open(path, mode)?;
@@ -39,27 +40,27 @@ impl Lock {
                     file.lock()?;
                 }
             }
-            // Its last holder removed the file that we waited for: another may hold the next one.
+            // The previous holder removed the file: another process may lock the next one.
             if is_at(&file, path)? {
                 return Ok(Self { file, path: path.to_owned(), moved: false });
             }
         }
     }
 
-    /// What the last holder was doing when it was killed; empty when it was not.
-    pub(super) fn left(&mut self) -> io::Result<String> {
+    /// What the previous holder was doing when it was killed; empty otherwise.
+    pub(super) fn leftover(&mut self) -> io::Result<String> {
         let mut text = String::new();
         self.file.rewind()?;
         self.file.read_to_string(&mut text)?;
         Ok(text)
     }
 
-    /// Notes what the holder is about to do.
+    /// Records what the holder is about to do.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
         self.write(text.as_bytes())
     }
 
-    /// The time by the clock of the file system that holds the file: seconds and nanoseconds.
+    /// The time by the clock of the file's file system: seconds and nanoseconds.
     pub(super) fn now(&self) -> io::Result<(i64, u32)> {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         rustix::fs::futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
@@ -67,12 +68,12 @@ impl Lock {
         Ok((meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or_default()))
     }
 
-    /// Gives the file permissions.
-    pub(super) fn permit(&self, permissions: Permissions) -> io::Result<()> {
+    /// Sets the permissions of the file.
+    pub(super) fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         self.file.set_permissions(permissions)
     }
 
-    /// Gives the file other contents, and forces them to the disk.
+    /// Replaces the content of the file, and forces it to the disk.
     pub(super) fn fill(&mut self, contents: &[u8]) -> io::Result<()> {
         self.write(contents)?;
         self.file.sync_all()
@@ -84,18 +85,18 @@ impl Lock {
         self.file.write_all(contents)
     }
 
-    /// Puts the file in the place of the one at `to`.
+    /// Renames the file over the one at `to`.
     pub(super) fn replace(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
         self.moved = true;
         Ok(())
     }
 
-    /// Puts the file at `to`, where there must be none.
+    /// Renames the file to `to`, which must not exist.
     pub(super) fn put(mut self, to: &Path) -> io::Result<()> {
         match rustix::fs::renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => self.moved = true,
-            // A file system that cannot: two names for a moment.
+            // Fallback for file systems without that operation: two names for a moment.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::hard_link(&self.path, to)?,
             Err(error) => return Err(error.into()),
         }
@@ -103,11 +104,11 @@ impl Lock {
     }
 }
 
-/// Opens the file at `path`, making it first. A link is not followed: it may have come with a repo, and
-/// what it leads to is not ours.
+/// Opens the file at `path`, and creates it if needed. A link is not followed, because it may come from an
+/// untrusted repo.
 fn open(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let odd = || io::Error::other("it is not a file but a link or something else; remove it");
+    let odd = || io::Error::other("it is not a regular file; remove it");
     let file = match rustix::fs::open(path, flags, Mode::from_raw_mode(mode)) {
         Ok(file) => File::from(file),
         Err(Errno::LOOP | Errno::ISDIR) => return Err(odd()),

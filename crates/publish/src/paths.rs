@@ -1,11 +1,10 @@
-//! Where each object stands in a rendered tree:
-//! `<cluster>/<namespace or _cluster>/<kind>[.<group>]_<name>.yaml`.
+//! The path of each object in a rendered tree: `<cluster>/<namespace or
+//! _cluster>/<kind>[.<group>]_<name>.yaml`.
 //!
-//! Kinds are in lower case. Names stand as they are, `system:node` with its colon, save for what a
-//! file system cannot hold or what would make two objects' paths ambiguous: that is percent-encoded.
-//! A file or folder name over 255 bytes is cut and ends in `%~` and a digest of the whole. Different
-//! objects therefore get different paths, unless only the case of their kinds or the version of
-//! their API differs.
+//! Kinds are in lower case. Names are written unchanged, such as `system:node` with its colon. Characters
+//! that a file system cannot hold, or that would make paths ambiguous, are percent-encoded. A file or folder
+//! name over 255 bytes is cut and ends in `%~` and a digest of the full name. Different objects therefore
+//! have different paths, unless they differ only in the case of their kinds or in their API version.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,26 +13,26 @@ use sha2::{Digest, Sha256};
 
 use federate_kubernetes::ObjectRef;
 
-/// The plan's file, at the root of the tree.
+/// The file of the plan, at the root of the tree.
 pub const PLACEMENTS: &str = "placements.yaml";
 
-/// The folder of objects without a namespace.
+/// The folder of cluster-scoped objects.
 const CLUSTER_SCOPED: &str = "_cluster";
 
-/// The longest file name that common file systems hold, in bytes.
+/// The longest file name on common file systems, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Where an object stands below its cluster's folder.
+/// The path of an object below its cluster's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The folder.
     pub namespace: Arc<str>,
-    /// The file's name.
+    /// The file name.
     pub file: Arc<str>,
 }
 
 impl Place {
-    /// The place of an object.
+    /// The path of an object.
     pub fn of(object: &ObjectRef) -> Self {
         let namespace = match &object.namespace {
             Some(namespace) => folder(namespace),
@@ -55,17 +54,17 @@ pub fn cluster_folder(name: &str) -> String {
     if name.eq_ignore_ascii_case(PLACEMENTS) { escape(name, &['.']) } else { folder(name) }
 }
 
-/// A folder's name: never hidden, never `..`, never one of the names that mean something else here.
+/// A folder name that is never hidden, never `..`, and never one with a special meaning here.
 fn folder(name: &str) -> String {
     match name.chars().next() {
-        // No other name gives a `%` without two hexadecimal digits behind it.
+        // No other name contains a `%` without two hexadecimal digits after it.
         None => "%".to_owned(),
         Some(first @ ('.' | '_')) => fit(&(percent(first) + &escape(&name[1..], &[])), ""),
         Some(_) => fit(&escape(name, &[]), ""),
     }
 }
 
-/// `text` with every character that no file name can hold, and those in `also`, percent-encoded.
+/// Percent-encodes the characters that no file name can contain, and those in `also`.
 fn escape(text: &str, also: &[char]) -> String {
     let plain = |c: char| !(c.is_control() || matches!(c, '/' | '\\' | '%') || also.contains(&c));
     if text.chars().all(plain) {
@@ -93,7 +92,7 @@ fn hex(bytes: &[u8], before_each: &str) -> String {
     })
 }
 
-/// `stem` and `suffix`, with the stem cut where the two would be too long.
+/// Joins `stem` and `suffix`, and cuts the stem if the result would be too long.
 fn fit(stem: &str, suffix: &str) -> String {
     if stem.len() + suffix.len() <= LONGEST_NAME {
         return format!("{stem}{suffix}");

@@ -5,56 +5,56 @@ use std::fmt;
 /// What publishing changed, in the order of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The clusters that have, or had, files.
+    /// The clusters that have files, or had.
     pub clusters: Vec<ClusterSummary>,
     /// Whether the plan itself, `placements.yaml`, was written.
     pub plan_written: bool,
 }
 
-/// What changed in one cluster. Paths are below the tree's root, with `/`, sorted.
+/// The changes in one cluster. Paths are below the tree's root, with `/`, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSummary {
     /// The cluster's folder.
     pub cluster: String,
-    /// Files that were not there before.
+    /// Created files.
     pub created: Vec<String>,
-    /// Files whose content is another now.
+    /// Updated files.
     pub updated: Vec<String>,
-    /// Files that are gone.
+    /// Removed files.
     pub removed: Vec<String>,
-    /// How many files stay as they were.
+    /// The number of unchanged files.
     pub unchanged: usize,
 }
 
 impl Summary {
-    /// Whether everything stays as it was.
+    /// Whether nothing changed.
     pub fn is_unchanged(&self) -> bool {
         let same = |c: &ClusterSummary| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty();
         !self.plan_written && self.clusters.iter().all(same)
     }
 
-    /// How many files were created.
+    /// The number of created files.
     pub fn created(&self) -> usize {
         self.clusters.iter().map(|c| c.created.len()).sum()
     }
 
-    /// How many files were updated.
+    /// The number of updated files.
     pub fn updated(&self) -> usize {
         self.clusters.iter().map(|c| c.updated.len()).sum()
     }
 
-    /// How many files were removed.
+    /// The number of removed files.
     pub fn removed(&self) -> usize {
         self.clusters.iter().map(|c| c.removed.len()).sum()
     }
 
-    /// How many files stay as they were.
+    /// The number of unchanged files.
     pub fn unchanged(&self) -> usize {
         self.clusters.iter().map(|c| c.unchanged).sum()
     }
 }
 
-/// One line: `12 created, 3 updated, 884 unchanged in 5 clusters`. Only manifests count.
+/// One line, such as `12 created, 3 updated, 884 unchanged in 5 clusters`. Only manifests count.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
@@ -63,12 +63,12 @@ impl fmt::Display for Summary {
             (self.removed(), "removed"),
             (self.unchanged(), "unchanged"),
         ];
-        let said: Vec<_> =
+        let parts: Vec<_> =
             counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        match (said.is_empty(), self.clusters.len()) {
+        match (parts.is_empty(), self.clusters.len()) {
             (true, _) => f.write_str("no manifests"),
-            (false, 1) => write!(f, "{} in 1 cluster", said.join(", ")),
-            (false, n) => write!(f, "{} in {n} clusters", said.join(", ")),
+            (false, 1) => write!(f, "{} in 1 cluster", parts.join(", ")),
+            (false, n) => write!(f, "{} in {n} clusters", parts.join(", ")),
         }
     }
 }
@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn says_only_what_happened() {
-        let said = |clusters| Summary { clusters, plan_written: true }.to_string();
+        let shown = |clusters| Summary { clusters, plan_written: true }.to_string();
         assert_eq!(
-            said(vec![cluster(10, 3, 0, 800), cluster(2, 0, 1, 84)]),
+            shown(vec![cluster(10, 3, 0, 800), cluster(2, 0, 1, 84)]),
             "12 created, 3 updated, 1 removed, 884 unchanged in 2 clusters"
         );
-        assert_eq!(said(vec![cluster(0, 0, 0, 7)]), "7 unchanged in 1 cluster");
-        assert_eq!(said(vec![]), "no manifests");
+        assert_eq!(shown(vec![cluster(0, 0, 0, 7)]), "7 unchanged in 1 cluster");
+        assert_eq!(shown(vec![]), "no manifests");
     }
 
     #[test]

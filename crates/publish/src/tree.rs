@@ -1,4 +1,4 @@
-//! What was rendered, laid out as files: the one form that every end which writes takes.
+//! The rendered tree, laid out as files: the input of all publishers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,32 +13,32 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 pub struct Tree {
     placements: String,
     files: Folders<File>,
-    /// Every file once, by number.
+    /// The distinct files, by number.
     distinct: Vec<File>,
 }
 
-/// Two manifests for one file of one cluster.
+/// Two manifests with the same file in the same cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{first} ({}) and {second} ({}) would both be written to {path}: keep one of them, or send them to \
      different clusters", first.api_version, second.api_version
 )]
 pub struct Collision {
-    /// The file, below the tree's root.
+    /// The path below the tree's root.
     pub path: String,
-    /// One object.
+    /// The first object.
     pub first: ObjectRef,
-    /// The other.
+    /// The second object.
     pub second: ObjectRef,
 }
 
-/// Files by cluster folder and namespace folder, those of a folder sorted by file name.
+/// Files by cluster folder and namespace folder, sorted by file name within a folder.
 pub(super) type Folders<T> = BTreeMap<Arc<str>, Namespaces<T>>;
 
-/// A cluster's files by namespace folder.
+/// The files of a cluster by namespace folder.
 pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
 
-/// A file to be written; clusters that receive the same share it.
+/// A file to write; clusters with the same content share it.
 #[derive(Clone, Debug)]
 pub(super) struct File(Arc<Laid>);
 
@@ -58,7 +58,7 @@ impl File {
         &self.0.manifest.text
     }
 
-    /// Its place among [`Tree::distinct`].
+    /// Its index in [`Tree::distinct`].
     pub(super) fn number(&self) -> usize {
         self.0.number
     }
@@ -69,7 +69,7 @@ impl File {
 }
 
 impl Tree {
-    /// Lays out manifests beside `placements`, the plan's text.
+    /// Lays out manifests with `placements`, the text of the plan.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
         let mut placed: Vec<_> = manifests.into_iter().map(|m| (Place::of(&m.object), m)).collect();
         placed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -83,7 +83,7 @@ impl Tree {
         }
     }
 
-    /// The part of one cluster, or host, with a plan's text of its own.
+    /// The part for one cluster or the host, with the text of its own plan.
     #[must_use]
     pub fn part(&self, cluster: &str, placements: String) -> Self {
         let files = self.files.get_key_value(&*cluster_folder(cluster));
@@ -91,23 +91,23 @@ impl Tree {
         Self { placements, files, distinct: self.distinct.clone() }
     }
 
-    /// The plan's text.
+    /// The text of the plan.
     pub(super) fn placements(&self) -> &str {
         &self.placements
     }
 
-    /// Every file but the plan once, by number, however many clusters share it.
+    /// The distinct files except the plan, by number.
     pub(super) fn distinct(&self) -> &[File] {
         &self.distinct
     }
 
-    /// Every other file.
+    /// All files except the plan.
     pub(super) fn files(&self) -> &Folders<File> {
         &self.files
     }
 }
 
-/// The names of all files that a plan can have given: what federate wrote stands among them.
+/// The names of all files that a plan accounts for; federate wrote no others.
 pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
     let mut placed: Vec<_> = plan.placements.iter().map(|row| (Place::of(&row.object), row)).collect();
     placed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -117,7 +117,7 @@ pub(super) fn accounted_for(plan: &Plan) -> Folders<Arc<str>> {
     }))
 }
 
-/// Sorts rows, which come in the order of their places, into folders.
+/// Sorts rows, which are in the order of their paths, into folders.
 fn lay_out<'a, T, C>(rows: impl Iterator<Item = (&'a Place, C, T)>) -> Folders<T>
 where
     T: Clone,
@@ -173,9 +173,9 @@ mod tests {
     fn two_objects_for_one_file_are_named() {
         let two = |a: Manifest, b: Manifest| Tree::new(String::new(), vec![a, b]).map(drop);
         let kinds = two(manifest("e.org/v1", "Foo", &["m1", "m2"]), manifest("e.org/v1", "FOO", &["m2"]));
-        let said = kinds.unwrap_err().to_string();
-        assert!(said.contains("FOO shop/web"), "{said}");
-        assert!(said.contains("m2/shop/foo.e.org_web.yaml"), "{said}");
+        let message = kinds.unwrap_err().to_string();
+        assert!(message.contains("FOO shop/web"), "{message}");
+        assert!(message.contains("m2/shop/foo.e.org_web.yaml"), "{message}");
         let versions = two(manifest("e.org/v1", "Foo", &["m1"]), manifest("e.org/v2", "Foo", &["m1"]));
         assert!(versions.unwrap_err().to_string().contains("e.org/v2"));
     }

@@ -1,4 +1,4 @@
-//! `federate.yaml`: the optional file at the repo's root that narrows or extends what is read.
+//! `federate.yaml`: the optional settings file at the repo's root.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,46 +22,46 @@ pub struct Config {
     pub api_version: Option<ApiVersion>,
     /// `Config`
     pub kind: Option<Kind>,
-    /// The folders and files to read, as globs from the root (`apps`, `clusters/*/prod`); everything
-    /// when empty.
+    /// The folders and files to read, as globs relative to the root (`apps`, `clusters/*/prod`). Everything
+    /// by default.
     pub paths: Vec<String>,
-    /// What not to read, in gitignore notation.
+    /// Files and folders not to read, as gitignore patterns.
     pub exclude: Vec<String>,
-    /// The output folder, from the root. It is not read.
+    /// The output folder, relative to the root. It is not read.
     pub output: Option<String>,
-    /// What `*.j2` templates see as `values`.
+    /// The `values` of `*.j2` templates.
     pub values: Map<String, Value>,
-    /// By cluster name: what is merged over `values` for that cluster. Maps merge key by key,
-    /// anything else replaces.
+    /// Values for one cluster, by cluster name, merged over `values`. Maps are merged key by key; other
+    /// values are replaced.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
-    /// How member clusters are applied to.
+    /// Settings for applying to member clusters.
     pub apply: Apply,
-    /// What counts as drift.
+    /// Settings for drift.
     pub drift: Drift,
-    /// By dialect: how its control plane is started, as far as that decides anything.
+    /// Settings of control planes that affect their decisions, by dialect.
     pub dialects: BTreeMap<String, Map<String, Value>>,
-    /// By cluster name: the kubeconfig context that leads to it, where that has another name.
+    /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
     pub contexts: BTreeMap<String, String>,
 }
 
-/// How member clusters are applied to.
+/// Settings for applying to member clusters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apply {
-    /// Kinds that replace their pods when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`),
-    /// besides `Deployment`, `StatefulSet` and `DaemonSet`.
+    /// Kinds whose pods restart when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`), in
+    /// addition to `Deployment`, `StatefulSet` and `DaemonSet`.
     pub rolling: Vec<String>,
 }
 
-/// What counts as drift.
+/// Settings for drift.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Drift {
-    /// What does not.
+    /// Differences that are not drift.
     pub ignore: Vec<Ignore>,
 }
 
-/// A rule for what is no drift: everything that it names must match.
+/// A rule that excludes differences from drift. All its fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Ignore {
@@ -69,18 +69,18 @@ pub struct Ignore {
     pub kinds: Vec<String>,
     /// Names, as `name` or `namespace/name`.
     pub names: Vec<String>,
-    /// Fields, with everything below them, as drift names them (`/spec/replicas`) or as JSON pointers into
-    /// what runs.
+    /// Fields with everything below them, as paths in the notation of drift (`/spec/replicas`) or as JSON
+    /// pointers into the live object.
     pub paths: Vec<String>,
-    /// Field managers that wrote the field last.
+    /// Managers that last wrote the field.
     pub managers: Vec<String>,
 }
 
-/// The version of [`Config`].
+/// The API version of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub enum ApiVersion {
-    /// The only one so far.
+    /// The only version.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
 }
@@ -88,12 +88,12 @@ pub enum ApiVersion {
 /// The kind of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Kind {
-    /// The only one.
+    /// The only kind.
     Config,
 }
 
 impl Config {
-    /// Reads the file's bytes. An empty file is the default.
+    /// Parses the file. An empty file is the default.
     pub fn read(bytes: &[u8]) -> Result<Self, Finding> {
         let stream = federate_yaml::read(bytes);
         if let Some(e) = stream.errors.first() {
@@ -107,7 +107,7 @@ impl Config {
             }),
             [_, second, ..] => {
                 let at = Position { line: second.line, column: 1 };
-                Err(error(Some(at), "it holds more than one document"))
+                Err(error(Some(at), "the file contains more than one document"))
             }
         }
     }
@@ -116,7 +116,7 @@ impl Config {
         from_value(value)
     }
 
-    /// The values that templates see for a cluster.
+    /// The values that templates use for a cluster.
     pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
         let mut values = self.values.clone();
         if let Some(own) = self.cluster_values.get(cluster) {
@@ -126,15 +126,15 @@ impl Config {
     }
 }
 
-/// Reads a JSON value into a type that knows all of its keys; the error is a JSON pointer and what is wrong there.
+/// Deserializes a JSON value into a type that denies unknown keys; the error is a JSON pointer and a message.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
     if !value.is_object() {
-        return Err((String::new(), "it is not a mapping of keys to values".to_owned()));
+        return Err((String::new(), "expected a mapping of keys to values".to_owned()));
     }
     serde_path_to_error::deserialize(value).map_err(|e| {
         let message = without_value(&e.inner().to_string());
         let mut pointer: String = e.path().iter().map(pointer_segment).collect();
-        // An unknown key is reported for the mapping that holds it.
+        // An unknown key is reported for the mapping that contains it.
         let unknown = message.strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
         if let Some((key, _)) = unknown.filter(|(key, _)| !pointer.ends_with(&format!("/{key}"))) {
             pointer = format!("{pointer}/{}", escape(key));
@@ -152,10 +152,10 @@ fn error(at: Option<Position>, message: &str) -> Finding {
         at,
         format!("invalid configuration: {message}"),
     )
-    .help("`federate help` lists the keys of federate.yaml")
+    .help("docs/reference/federate-yaml.md lists the keys")
 }
 
-/// What serde says is wrong, without the value that is: it could be secret.
+/// The message of serde without the value, which could be secret.
 ///
 /// Its messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
 fn without_value(message: &str) -> String {

@@ -1,28 +1,28 @@
-//! Which paths of a tree are read: a function of paths and of the contents of ignore files, so that a
-//! work tree and a git tree are read alike.
+//! Decides which paths of a tree are read, from paths and the content of ignore files only, so that a work
+//! tree and a git tree give the same result.
 //!
-//! Facts: gitignore(5). Of several files the one nearest to the path decides, in a file the last
-//! line that matches; `.federateignore` goes before `.gitignore`. Ignore files outside the tree
-//! (the user's own, those of enclosing folders) play no part.
+//! Facts: gitignore(5). The ignore file nearest to the path decides, and in a file the last matching line;
+//! `.federateignore` takes precedence over `.gitignore`. Ignore files outside the tree (the user's own, those
+//! of enclosing folders) have no effect.
 
 use std::collections::BTreeMap;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The ignore files by name, the one that decides first coming first.
+/// The names of ignore files, by precedence.
 pub(crate) const IGNORE_FILES: [&str; 2] = [".federateignore", ".gitignore"];
 
-/// What is to be read, and how.
+/// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Objects as they are.
+    /// Plain objects.
     Plain,
-    /// A template that gives objects for each cluster.
+    /// A template, rendered for each cluster.
     Jinja,
 }
 
-/// How a file of this name is read; `None` for files that hold no objects.
+/// The format of a file with this name; `None` for files that contain no objects.
 pub(crate) fn format(name: &str) -> Option<Format> {
     let (name, format) = match name.strip_suffix(".j2") {
         Some(name) => (name, Format::Jinja),
@@ -32,10 +32,10 @@ pub(crate) fn format(name: &str) -> Option<Format> {
     (!stem.is_empty() && matches!(extension, "yaml" | "yml" | "json")).then_some(format)
 }
 
-/// Patterns in gitignore notation that cannot be read, each with line (from 1) and reason.
+/// Invalid gitignore patterns, each with its line (from 1) and the reason.
 pub(crate) type BadPatterns = Vec<(u32, String)>;
 
-/// Compiles lines in gitignore notation; lines that cannot be read are left out.
+/// Compiles gitignore patterns; invalid lines are skipped.
 pub(crate) fn compile<'l>(lines: impl Iterator<Item = &'l str>) -> (Gitignore, BadPatterns) {
     let mut builder = GitignoreBuilder::new("");
     let mut bad = Vec::new();
@@ -53,10 +53,10 @@ pub(crate) fn compile<'l>(lines: impl Iterator<Item = &'l str>) -> (Gitignore, B
     }
 }
 
-/// The rules of a tree, collected while it is walked from the root down.
+/// The ignore rules of a tree, collected from the root down.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// For each name of [`IGNORE_FILES`], by folder.
+    /// By name as in [`IGNORE_FILES`], then by folder.
     files: [BTreeMap<String, Gitignore>; 2],
 }
 
@@ -73,8 +73,8 @@ impl Rules {
         bad
     }
 
-    /// Whether a path is left out: because it is hidden, or because of the ignore files added so
-    /// far. Says nothing of the folders it lies in.
+    /// Whether a path is ignored because it is hidden or matches the ignore files added so far. Its parent
+    /// folders are not checked.
     pub(crate) fn ignores(&self, path: &str, folder: bool) -> bool {
         if path.rsplit('/').next().is_some_and(|name| name.starts_with('.')) {
             return true;
@@ -90,7 +90,7 @@ impl Rules {
     }
 }
 
-/// The folders a path lies in, nearest first, each with the rest of the path below it.
+/// The parent folders of a path, nearest first, each with the rest of the path.
 fn parents(path: &str) -> impl Iterator<Item = (&str, &str)> {
     path.rmatch_indices('/').map(|(at, _)| (&path[..at], &path[at + 1..])).chain([("", path)])
 }
@@ -137,7 +137,7 @@ mod tests {
     fn hidden_names_are_never_read() {
         let rules = rules(&[("", ".gitignore", "!.hidden.yaml")]);
         assert!(rules.ignores(".hidden.yaml", false) && rules.ignores("a/.git", true));
-        assert!(!rules.ignores(".a/b", false), "the folder is asked for by itself");
+        assert!(!rules.ignores(".a/b", false), "parents are checked separately");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! A repo: the files of a folder or revision, read, split into objects, and sorted into cluster
-//! inventory, objects of a dialect, and templates.
+//! A repo: the files of a folder or revision, parsed into objects and sorted into cluster inventory, other
+//! objects of dialects, and templates.
 //!
-//! [`load`] reads what is the same for every cluster; with the inventory it gives, [`Loaded::expand`]
-//! renders the `*.j2` files for each cluster and completes the [`Repo`].
+//! [`load`] reads what is the same for all clusters. With the inventory in it, [`Loaded::expand`] renders the
+//! `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use federate_yaml::Position;
 
+mod cluster_independent;
 pub mod config;
 mod ignore;
 mod live;
@@ -20,7 +21,6 @@ mod load;
 mod sort;
 pub mod source;
 mod template;
-mod uniform;
 pub mod update;
 pub mod walk;
 
@@ -29,40 +29,40 @@ pub use live::{live, objects_of};
 pub use source::{EmptySource, File, Source};
 pub use update::{ChangedFile, NeedsReload};
 
-/// What an object is to a dialect.
+/// The role of an object in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Describes a member cluster.
     Inventory,
-    /// Decides which clusters templates go to.
+    /// Selects the clusters for templates.
     Placement,
     /// Changes manifests for some clusters.
     Override,
-    /// Holds a template together with its placement and overrides.
+    /// Contains a template with its placement and overrides.
     Bundle,
-    /// Anything else a dialect reads.
+    /// Any other object that the dialect reads.
     Other,
 }
 
-/// What the dialects claim for themselves.
+/// Which objects the dialects claim.
 pub trait Claims: Sync {
-    /// Which dialect claims objects of an API version and kind, and as what.
+    /// The dialect that claims objects of an API version and kind, with their role.
     fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
 
-    /// Where objects of a kind live that belongs to a dialect.
+    /// The scope of a kind that belongs to a dialect.
     fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
         let _ = (group, kind);
         None
     }
 
-    /// Whether `domain`, the part of an annotation's key before `/`, belongs to a dialect, so that the annotation
-    /// may decide where an object is placed.
+    /// Whether `domain`, the prefix of an annotation key, belongs to a dialect, so that the annotation may
+    /// affect placement.
     fn own(&self, domain: &str) -> bool {
         let _ = domain;
         false
     }
 
-    /// The kind that an object makes a dialect's own.
+    /// The kind that an object declares for a dialect.
     fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
 }
 
@@ -76,16 +76,16 @@ impl<F: Fn(&str, &str) -> Option<(&'static str, Role)> + Sync> Claims for F {
     }
 }
 
-/// A kind that an object of the repo makes a dialect's own, in all its versions.
+/// A kind that an object of the repo declares for a dialect, in all its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Its API group.
+    /// The API group.
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// What its objects are to the dialect.
+    /// The role of its objects.
     pub role: Role,
-    /// Where they live, if that is declared too.
+    /// Its scope, if declared.
     pub scope: Option<Scope>,
 }
 
@@ -94,36 +94,36 @@ pub struct Declared {
 pub struct Claimed {
     /// The dialect's name.
     pub dialect: &'static str,
-    /// What it is to that dialect.
+    /// The role in that dialect.
     pub role: Role,
     /// The object.
     pub object: Object,
 }
 
-/// An object to be placed on clusters.
+/// An object to place on clusters.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The object; of a `*.j2` file its rendering for the first cluster by name: what decides
-    /// placement is the same for every cluster.
+    /// The object. For a `*.j2` file, the rendering for the first cluster by name; fields that affect
+    /// placement are the same for every cluster.
     pub object: Object,
-    /// The body for each cluster, when it was written as a `*.j2` template.
+    /// The body for each cluster, if it comes from a `*.j2` file.
     pub per_cluster: Option<BTreeMap<ClusterName, Arc<Object>>>,
 }
 
 impl Template {
-    /// The object as it is before overrides, for one cluster.
+    /// The object for one cluster, before overrides.
     pub fn for_cluster(&self, cluster: &str) -> &Object {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
     }
 
-    /// The bodies that these clusters receive before overrides, each with the clusters that receive it.
-    /// There is at least one: without clusters, it is the body that decides placement.
+    /// The bodies for these clusters before overrides, each with its clusters. There is at least one: without
+    /// clusters, it is the body that decides placement.
     pub fn bodies<'c>(
         &self,
         clusters: impl IntoIterator<Item = &'c ClusterName>,
     ) -> Vec<(&Object, Vec<&'c ClusterName>)> {
         let mut bodies: Vec<(&Object, Vec<&ClusterName>)> = Vec::new();
-        // Clusters share the bodies that are equal, so it is enough to tell them by where they are.
+        // Equal bodies are shared, so comparing addresses is enough.
         let mut known: BTreeMap<*const Object, usize> = BTreeMap::new();
         for cluster in clusters {
             let body = self.for_cluster(cluster);
@@ -140,34 +140,34 @@ impl Template {
     }
 }
 
-/// A loaded repo. Every list is sorted by identity.
+/// A loaded repo. Every list is sorted by object.
 #[derive(Clone, Debug, Default)]
 pub struct Repo {
-    /// `federate.yaml`, or its defaults.
+    /// `federate.yaml`, or the defaults.
     pub config: Config,
-    /// Everything a dialect claims: inventory, policies, overrides.
+    /// All objects that dialects claim: inventory, policies, overrides.
     pub claimed: Vec<Claimed>,
-    /// What is to be placed.
+    /// The objects to place.
     pub templates: Vec<Template>,
-    /// What was found wrong while reading.
+    /// Findings from loading.
     pub findings: Vec<Finding>,
-    /// The text of each file, for error messages that show the line.
+    /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
 
-/// A repo whose `*.j2` files are not rendered yet, because its clusters are still to be read from it.
+/// A repo whose `*.j2` files are not rendered yet, because its clusters must be read first.
 #[derive(Clone)]
 pub struct Loaded<'a> {
-    /// All of the repo but what `*.j2` files give.
+    /// The repo without the output of `*.j2` files.
     pub repo: Repo,
     /// The `*.j2` files.
     jinja: Vec<File>,
     scopes: sort::Scopes,
-    claims: sort::Claiming<'a>,
+    claims: sort::ClaimTable<'a>,
 }
 
-/// Reads a repo. `output` is the output folder within it, which is not read; `claims` tells which
-/// kinds are a dialect's own. What is wrong is in the repo's findings.
+/// Loads a repo. `output` is the output folder in it, which is not read; `claims` knows the kinds of
+/// dialects. Errors are in the repo's findings.
 pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claims) -> Loaded<'a> {
     let mut findings = Vec::new();
     let config_file = read_config(source).unwrap_or_else(|finding| {
@@ -189,7 +189,7 @@ pub fn load<'a>(source: &dyn Source, output: Option<&str>, claims: &'a dyn Claim
     loaded
 }
 
-/// `federate.yaml` at the root, if there is one.
+/// Reads `federate.yaml` at the root, if it exists.
 fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
     let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
     let Some(entry) = entries.into_iter().find(|e| e.name == config::FILE) else { return Ok(None) };
@@ -204,7 +204,7 @@ fn read_config(source: &dyn Source) -> Result<Option<File>, Finding> {
     Ok(Some(File { path: config::FILE.into(), bytes: bytes.into() }))
 }
 
-/// The same from the files themselves, in any order.
+/// Loads a repo from files in memory, in any order.
 pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
@@ -218,7 +218,7 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     }
     let scopes = sort::Scopes::of(objects.iter(), claims);
     objects.par_iter_mut().for_each(|object| scopes.apply(object, claims));
-    let claims = sort::Claiming::new(claims, objects.iter());
+    let claims = sort::ClaimTable::new(claims, objects.iter());
     let (claimed, templates, duplicates) = sort::sort(objects, &claims);
     findings.extend(duplicates);
     let mut repo = Repo { config, claimed, templates, findings: Vec::new(), texts };
@@ -226,15 +226,15 @@ pub fn load_bytes(mut files: Vec<File>, config: Config, claims: &dyn Claims) -> 
     Loaded { repo, jinja, scopes, claims }
 }
 
-/// The objects of one file, as written: whatever their kinds, none is claimed, and no namespace is added.
+/// The objects of one file, unchanged: none is claimed, and no namespace is added.
 pub fn objects(file: &File) -> (Vec<Object>, Vec<Finding>) {
     let contents = load::contents(file);
     (contents.objects, contents.findings)
 }
 
 impl Loaded<'_> {
-    /// Completes the repo: renders its `*.j2` files for every cluster. With no clusters they are left
-    /// out, with a warning.
+    /// Completes the repo by rendering its `*.j2` files for each cluster. Without clusters, they are skipped
+    /// with a warning.
     pub fn expand(self, clusters: &[Cluster]) -> Repo {
         let Self { mut repo, jinja, scopes, claims } = self;
         if clusters.is_empty() {
@@ -248,7 +248,7 @@ impl Loaded<'_> {
         let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
         let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
         if let Some(exceeded) = renderer.total().exceeded() {
-            // How far each file came differs from run to run.
+            // How many files were rendered before the limit differs from run to run.
             repo.report(vec![exceeded]);
             return repo;
         }
@@ -267,24 +267,24 @@ impl Loaded<'_> {
 }
 
 impl Repo {
-    /// Adds findings, and brings all into the order of their places.
+    /// Adds findings, and sorts all by place.
     fn report(&mut self, findings: Vec<Finding>) {
         self.findings.extend(findings);
         self.findings.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| a.cmp(b)));
     }
 
-    /// The template of that identity.
+    /// The template of this object.
     pub fn template(&self, id: &ObjectRef) -> Option<&Template> {
         let index = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(index)
     }
 
-    /// The objects that `dialect` claims in `role`.
+    /// The objects that `dialect` claims with `role`.
     pub fn claimed(&self, dialect: &'static str, role: Role) -> impl Iterator<Item = &Object> {
         self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
     }
 
-    /// An error in `federate.yaml`, at the value that the pointer leads to.
+    /// An error in `federate.yaml`, at the value that the pointer refers to.
     pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
         let file: Arc<str> = config::FILE.into();
         let text = self.texts.get(&file);
@@ -293,8 +293,8 @@ impl Repo {
         Finding::in_file(Severity::Error, "invalid-config", &file, at, message).at(pointer)
     }
 
-    /// Where the value at `pointer` inside an object stands in its file: the closest parent that
-    /// exists, or the object's first line.
+    /// The position of the value at `pointer` in the object's file: that of the closest existing parent, or
+    /// the object's first line.
     pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
         let text = self.texts.get(&origin.file);

@@ -1,4 +1,4 @@
-//! The live state as a folder: `<cluster>/*.yaml`, what `kubectl get -o yaml` prints.
+//! Live objects in a folder, as `<cluster>/*.yaml` with the output of `kubectl get -o yaml`.
 
 use rayon::prelude::*;
 
@@ -6,8 +6,8 @@ use super::source::{File, Source};
 use super::{Claims, Config, load, sort, walk};
 use federate_kubernetes::{Finding, Live, Object, Severity};
 
-/// Reads the live state of the clusters that have a folder in `source`; `name` is what the folder is
-/// called in findings. A cluster with an empty folder is known to hold nothing.
+/// Reads the live objects of each cluster with a folder in `source`; `name` is the folder's name in findings.
+/// An empty folder means that the cluster has no objects.
 pub fn live(source: &dyn Source, name: &str) -> (Live, Vec<Finding>) {
     let (selection, _) = walk::Selection::new(&Config::default(), None);
     let (files, mut findings) = walk::read(source, &selection);
@@ -28,7 +28,7 @@ pub fn live(source: &dyn Source, name: &str) -> (Live, Vec<Finding>) {
     (live, findings)
 }
 
-/// The objects of files that hold what `kubectl get -o yaml` prints, in the order of the files.
+/// The objects of files with the output of `kubectl get -o yaml`, in the order of the files.
 pub fn objects_of(files: &[File], claims: &dyn Claims) -> (Vec<Object>, Vec<Finding>) {
     let (mut all, mut findings) = (Vec::new(), Vec::new());
     for read in files.iter().map(load::contents) {
@@ -42,7 +42,7 @@ pub fn objects_of(files: &[File], claims: &dyn Claims) -> (Vec<Object>, Vec<Find
     (all, findings)
 }
 
-/// The file's objects, their origin told from the folder's name on.
+/// The file's objects; origins include the folder's name.
 fn objects(file: &File, name: &str) -> load::Contents {
     let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
     load::contents(&File { path, bytes: file.bytes.clone() })
@@ -59,7 +59,8 @@ fn scoped(mut objects: Vec<Object>) -> Vec<Object> {
 
 fn stray(file: &File, name: &str) -> Finding {
     let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
-    let message = "this file belongs to no cluster: what a cluster holds stands in a folder of its name";
+    let message =
+        "this file belongs to no cluster: the objects of a cluster must be in a folder with its name";
     Finding::in_file(Severity::Warning, "stray-live", &path, None, message)
         .help("move it to CLUSTER/FILE.yaml in that folder")
 }

@@ -1,5 +1,5 @@
-//! From bytes to objects: reads each file's documents, splits lists, and checks what every object must
-//! have. One bad document never hides another.
+//! Parses files into objects: reads the documents, splits lists, and checks required fields. An invalid
+//! document does not hide others.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::source::File;
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, names};
 use federate_yaml::Stream;
 
-/// Up to this much text is searched for the lines of a list's items (items × bytes); beyond, they are
-/// given the list's own line.
+/// The largest amount of text (items × bytes) that is searched for the lines of list items; beyond it, items
+/// get the line of the list.
 const ITEM_SEARCH: usize = 1 << 24;
 
-/// API groups whose documents are settings of tools, not objects of a cluster.
+/// API groups of tool settings, which are not placed on clusters.
 const NOT_PLACED: [&str; 2] = ["kustomize.config.k8s.io", "federate.dev"];
 
-/// What a file holds. Identities are as written: the scope of the kinds is not applied yet.
+/// The content of a file. Scopes of kinds are not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) objects: Vec<Object>,
@@ -64,14 +64,14 @@ pub(crate) fn split(path: &Arc<str>, stream: Stream) -> Contents {
     contents
 }
 
-/// The items of a `kind: List` or of a typed list; gives back what is neither.
+/// The items of a `kind: List` or of a typed list; returns other values as the error.
 fn items(mut value: Value) -> Result<Vec<Value>, Value> {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     let plain = kind == "List";
     let list = plain || (kind.ends_with("List") && value.pointer("/metadata/name").is_none());
     match value.get_mut("items") {
         Some(Value::Array(items)) if list => Ok(std::mem::take(items)),
-        // An empty list may be written as null, or left out.
+        // An empty list may be null or missing.
         None | Some(Value::Null) if plain => Ok(Vec::new()),
         _ => Err(value),
     }
@@ -92,7 +92,7 @@ impl Contents {
     }
 }
 
-/// Why a document is no object that could be placed.
+/// Why a document is not an object that can be placed.
 struct Invalid {
     code: &'static str,
     pointer: &'static str,
@@ -106,19 +106,19 @@ impl Invalid {
     }
 }
 
-/// The identity of a document as written; `None` for what is not to be placed.
+/// The identity in a document; `None` if the document is not to be placed.
 fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     let (api_version, kind) = match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), Some(Value::String(kind))) => (api_version, kind),
         (None, None) if !item => return Ok(None),
-        (api_version, kind) => return Err(half_an_object(api_version, kind)),
+        (api_version, kind) => return Err(incomplete_object(api_version, kind)),
     };
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     if NOT_PLACED.contains(&group) {
         return Ok(None);
     }
     if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) && item {
-        return Err(Invalid::object("", "a list inside a list", "make its items documents of their own"));
+        return Err(Invalid::object("", "a list inside a list", "write its items as separate documents"));
     }
     let name = name(value, kind)?;
     let namespace = match value.pointer("/metadata/namespace") {
@@ -136,7 +136,7 @@ fn identify(value: &Value, item: bool) -> Result<Option<ObjectRef>, Invalid> {
     Ok(Some(id))
 }
 
-/// Counts of pods that an API server takes as 32 bits and not below 0, by group and kind.
+/// Fields that count pods, which an API server limits to 32 bits and at least 0, by group and kind.
 const COUNTS: [(&str, &str, &str); 6] = [
     ("apps", "Deployment", "/spec/replicas"),
     ("apps", "ReplicaSet", "/spec/replicas"),
@@ -146,22 +146,34 @@ const COUNTS: [(&str, &str, &str); 6] = [
     ("batch", "Job", "/spec/completions"),
 ];
 
-/// Refuses counts as an API server does: no control plane would ever see them.
+/// Refuses counts that an API server refuses, because no control plane would receive them.
 fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
     for (_, _, pointer) in COUNTS.into_iter().filter(|(g, k, _)| *g == group && *k == kind) {
-        let Some(Value::Number(count)) = value.pointer(pointer) else { continue };
-        let whole = count.is_i64() || count.is_u64();
-        if whole && count.as_u64().is_none_or(|count| i32::try_from(count).is_err()) {
-            let field = pointer.trim_start_matches('/').replace('/', ".");
-            let message = format!("`{field}` is {count}, but an API server takes 0 to {} only", i32::MAX);
-            return Err(Invalid { code: "invalid-object", pointer, message, help: None });
-        }
+        let shown = match value.pointer(pointer) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Number(count)) if is_count(count) => continue,
+            Some(Value::Number(count)) => count.to_string(),
+            // The value could be a credential.
+            Some(_) => "not a number".to_owned(),
+        };
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        let message = format!("`{field}` is {shown}, but an API server only accepts whole numbers from 0 to {}", i32::MAX);
+        return Err(Invalid { code: "invalid-object", pointer, message, help: None });
     }
     Ok(())
 }
 
-fn half_an_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
-    const HELP: &str = "an object of Kubernetes has both apiVersion and kind, as strings; to leave out a file \
+/// Whether an API server decodes a number as such a count. `3.0` in YAML is 3.
+fn is_count(number: &serde_json::Number) -> bool {
+    match (number.as_u64(), number.as_f64()) {
+        (Some(count), _) => i32::try_from(count).is_ok(),
+        (None, Some(count)) => count.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&count),
+        (None, None) => false,
+    }
+}
+
+fn incomplete_object(api_version: Option<&Value>, kind: Option<&Value>) -> Invalid {
+    const HELP: &str = "a Kubernetes object has both apiVersion and kind, as strings; to ignore a file \
                         that is none, name it in .federateignore or under `exclude` in federate.yaml";
     let (pointer, message) = match (api_version, kind) {
         (None, None) => ("", "an item that has neither apiVersion nor kind"),
@@ -179,7 +191,7 @@ fn name(value: &Value, kind: &str) -> Result<String, Invalid> {
         Some(Value::Null) | None if value.pointer("/metadata/generateName").is_some() => (
             "/metadata/generateName",
             format!("a {kind} with `generateName` but without a name"),
-            "give it `metadata.name`: what is rendered must be the same each time",
+            "give it `metadata.name`: rendering must give the same result every time",
         ),
         Some(Value::Null) | None => ("", format!("a {kind} without a name"), "give it `metadata.name`"),
         Some(_) => ("/metadata/name", format!("the name of a {kind} is not a string"), "put it in quotes"),
@@ -187,7 +199,7 @@ fn name(value: &Value, kind: &str) -> Result<String, Invalid> {
     Err(Invalid::object(pointer, message, help))
 }
 
-/// Names become file and folder names, so they must not lead out of the output folder.
+/// Names become file and folder names, so they must not refer to places outside the output folder.
 fn check_names(id: &ObjectRef) -> Result<(), Invalid> {
     let namespace = id.namespace.as_deref();
     let checks = [

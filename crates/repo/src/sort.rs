@@ -1,5 +1,5 @@
-//! From objects to a repo: gives each kind its scope, finds objects written twice, and tells what a
-//! dialect claims from what is to be placed.
+//! Sorts objects into a repo: applies the scope of each kind, finds duplicates, and separates objects of
+//! dialects from templates.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::{Claimed, Claims, Declared, Role, Template};
 use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object, names};
 
-/// The namespace of namespaced objects that name none.
+/// The namespace of namespaced objects without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What the dialects claim in one repo: their own kinds, and those that the repo's objects declare.
+/// The kinds that dialects claim in a repo: their own, and those that the repo's objects declare.
 #[derive(Clone)]
-pub(crate) struct Claiming<'a> {
+pub(crate) struct ClaimTable<'a> {
     pub(crate) claims: &'a dyn Claims,
     declared: BTreeMap<(String, String), (&'static str, Role)>,
 }
 
-impl<'a> Claiming<'a> {
-    /// Reads what `objects` declare; the first declaration of a kind counts.
+impl<'a> ClaimTable<'a> {
+    /// Reads the declarations in `objects`; the first declaration of a kind counts.
     pub(crate) fn new<'o>(claims: &'a dyn Claims, objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut declared = BTreeMap::new();
         for (dialect, Declared { group, kind, role, .. }) in objects.filter_map(|o| claims.declares(o)) {
@@ -29,7 +29,7 @@ impl<'a> Claiming<'a> {
         Self { claims, declared }
     }
 
-    /// Which dialect claims objects like this one, and as what.
+    /// The dialect that claims an object, with the object's role.
     pub(crate) fn role(&self, object: &Object) -> Option<(&'static str, Role)> {
         let of_kind = self.claims.role(&object.id.api_version, &object.id.kind);
         let declared = || self.declared.get(&(object.id.group().to_owned(), object.id.kind.clone())).copied();
@@ -37,14 +37,13 @@ impl<'a> Claiming<'a> {
     }
 }
 
-/// The scopes of the kinds that a repo defines (`CustomResourceDefinition`) or declares, by group and
-/// kind.
+/// The scopes of kinds that the repo defines (`CustomResourceDefinition`) or declares, by group and kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scopes(BTreeMap<(String, String), Scope>);
 
 impl Scopes {
-    /// Reads the definitions and declarations among `objects`; a definition goes before a
-    /// declaration, and then the first one of a kind counts.
+    /// Reads the definitions and declarations in `objects`. A definition takes precedence over a declaration;
+    /// otherwise the first one of a kind counts.
     pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
         let mut scopes = Self::defined(objects.clone());
         for (_, declared) in objects.filter_map(|o| claims.declares(o)) {
@@ -72,7 +71,7 @@ impl Scopes {
         Self(scopes)
     }
 
-    /// Brings an object's namespace in line with the scope of its kind, in body and identity.
+    /// Adds or removes the object's namespace, in body and identity, according to the scope of its kind.
     pub(crate) fn apply(&self, object: &mut Object, claims: &dyn Claims) {
         let namespace = match self.scope(object, claims) {
             Scope::Cluster => None,
@@ -101,13 +100,12 @@ impl Scopes {
     }
 }
 
-/// Identity across API versions: two versions of one object are one object.
+/// The identity without the API version: two versions of an object are the same object.
 fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
     (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
-/// Of `items` that are the same object keeps the one written first, and reports each other one with
-/// both places.
+/// Keeps the first of several equal objects, and reports each other one with both places.
 pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (Vec<T>, Vec<Finding>) {
     items.sort_by(|a, b| {
         let (a, b) = (object(a), object(b));
@@ -125,14 +123,14 @@ pub(crate) fn unique<T>(mut items: Vec<T>, object: impl Fn(&T) -> &Object) -> (V
 }
 
 fn duplicate(first: &Object, second: &Object) -> Finding {
-    let message = format!("{} is written twice: in {} and in {}", first.id, first.origin, second.origin);
+    let message = format!("{} is defined twice: in {} and in {}", first.id, first.origin, second.origin);
     Finding::error("duplicate-object", second, message).help("remove one of the two")
 }
 
-/// Sorts objects, scopes applied, into what a dialect claims and templates, each by identity.
+/// Separates objects, with scopes applied, into those that dialects claim and templates, both sorted.
 pub(crate) fn sort(
     objects: Vec<Object>,
-    claims: &Claiming<'_>,
+    claims: &ClaimTable<'_>,
 ) -> (Vec<Claimed>, Vec<Template>, Vec<Finding>) {
     let (objects, mut findings) = unique(objects, |object| object);
     let (mut claimed, mut templates) = (Vec::new(), Vec::new());
@@ -150,7 +148,7 @@ pub(crate) fn sort(
     (claimed, templates, findings)
 }
 
-/// A cluster's name becomes a folder of the output.
+/// The name of a cluster becomes a folder of the output.
 fn unsafe_inventory(object: &Object, role: Role) -> Option<Finding> {
     let why = (role == Role::Inventory).then(|| names::safe_cluster(&object.id.name).err()).flatten()?;
     let message = format!("the cluster name {:?} is refused: {why}", object.id.name);
@@ -177,7 +175,7 @@ mod tests {
         crd
     }
 
-    /// A dialect with one kind, which lives in namespaces.
+    /// A dialect with one namespaced kind.
     struct Policies;
 
     impl Claims for Policies {
@@ -235,19 +233,19 @@ mod tests {
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
         let (claimed, templates, findings) =
-            sort(objects, &Claiming::new(&|_: &str, _: &str| None, [].iter()));
+            sort(objects, &ClaimTable::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [finding] = findings.as_slice() else { panic!("{findings:?}") };
         assert_eq!(finding.code, "duplicate-object");
-        assert_eq!(finding.message, "CronJob a/n is written twice: in a.yaml:4 and in a.yaml:9");
+        assert_eq!(finding.message, "CronJob a/n is defined twice: in a.yaml:4 and in a.yaml:9");
     }
 
     #[test]
     fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let (claimed, _, findings) = sort(vec![cluster], &Claiming::new(&claims, [].iter()));
+        let (claimed, _, findings) = sort(vec![cluster], &ClaimTable::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -266,7 +264,7 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let (c, t, mut f) = sort(objects, &Claiming::new(&claims, [].iter()));
+                let (c, t, mut f) = sort(objects, &ClaimTable::new(&claims, [].iter()));
                 f.sort();
                 format!("{c:?}{t:?}{f:?}")
             };

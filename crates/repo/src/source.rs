@@ -1,5 +1,5 @@
-//! Where a repo's bytes come from: whatever implements [`Source`]. Folders and git revisions are in the
-//! crate `federate-source`.
+//! [`Source`]: the trait for reading the files of a repo. The crate `federate-source` implements it for
+//! folders and git revisions.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A tree of files. Paths are relative to its root, with `/`; the root itself is the empty path.
 pub trait Source: Sync {
-    /// What a folder holds, in any order; the error says why it cannot be read.
+    /// The entries of a folder, in any order; the error is the reason.
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String>;
 
-    /// The bytes of a file; the error says why it cannot be read.
+    /// The bytes of a file; the error is the reason.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
@@ -25,43 +25,43 @@ impl Source for EmptySource {
     }
 
     fn read(&self, _: &str) -> Result<Vec<u8>, String> {
-        Err("there is no such file".to_owned())
+        Err("no such file".to_owned())
     }
 }
 
-/// One entry of a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; what is not UTF-8 in it is replaced.
+    /// The name; invalid UTF-8 is replaced.
     pub name: String,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
 }
 
-/// What an entry of a folder is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link to the file at this path of the tree.
+    /// A symbolic link to the file at this path in the tree.
     LinkToFile(String),
-    /// A symbolic link to the folder at this path of the tree.
+    /// A symbolic link to the folder at this path in the tree.
     LinkToFolder(String),
-    /// A symbolic link that leaves the tree, with where it leads.
+    /// A symbolic link out of the tree, with its target.
     LinkOutside(String),
-    /// Something that cannot be read, with the reason.
+    /// An entry that cannot be read, with the reason.
     Unreadable(String),
-    /// Neither file nor folder nor link (a socket, a device), or a link to such.
+    /// Neither file, folder nor link, such as a socket or a device, or a link to one.
     Special,
 }
 
-/// A file that was read.
+/// A file in memory.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its path.
+    /// The path.
     pub path: Arc<str>,
-    /// Its bytes.
+    /// The content.
     pub bytes: Arc<[u8]>,
 }

@@ -1,10 +1,9 @@
-//! `*.j2` files: minijinja templates, rendered once for each cluster.
+//! `*.j2` files: minijinja templates, rendered for each cluster.
 //!
-//! They run in a sandbox: a template sees the cluster and the values of `federate.yaml`, nothing else
-//! (no includes, no files, no environment, no clock), and an undefined value is an error. Depth
-//! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and what all renderings
-//! take together (`template/total.rs`) are limited. A line that holds nothing but a block tag leaves nothing
-//! in the output.
+//! Templates run in a sandbox. They can access the cluster and the values in `federate.yaml`, but no files,
+//! includes, environment or clock, and an undefined value is an error. There are limits for depth
+//! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and for all renderings
+//! together (`template/total.rs`). A line with only a block tag adds nothing to the output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use minijinja::value::Value as Jinja;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use rayon::prelude::*;
 
+use super::cluster_independent::{self, Variant};
 use super::source::File;
-use super::uniform::{self, Variant};
 use super::{Config, Template, load, sort};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 use federate_yaml::Position;
@@ -31,34 +30,34 @@ mod total;
 
 use total::{Amount, Total};
 
-/// The most bytes that a template may have.
+/// The largest template, in bytes.
 const MAX_SOURCE: usize = 1 << 20;
 
-/// The steps of one rendering.
+/// The largest number of steps of one rendering.
 const FUEL: u64 = 2_000_000;
 
-/// The depth of macros and blocks.
+/// The largest depth of macros and blocks.
 const DEPTH: usize = 100;
 
-/// The most bytes one rendering may give.
+/// The largest output of one rendering, in bytes.
 const MAX_OUTPUT: usize = 8 << 20;
 
-/// Clusters that one file is rendered for before what it took is looked at.
-const AT_ONCE: usize = 8;
+/// How many clusters a file is rendered for before its cost is checked.
+const BATCH: usize = 8;
 
-/// Handling so many bytes counts as a step.
-const BYTES_A_STEP: u64 = 16;
+/// How many bytes of data count as one step.
+const BYTES_PER_STEP: u64 = 16;
 
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
     environment: Environment<'static>,
     syntax: SyntaxConfig,
-    /// Every cluster with what templates see for it, sorted by name.
+    /// Every cluster with its template context, sorted by name.
     clusters: Vec<(ClusterName, Jinja)>,
-    /// What all renderings may take together.
+    /// The cost of all renderings together.
     total: Total,
     scopes: &'a sort::Scopes,
-    claims: &'a sort::Claiming<'a>,
+    claims: &'a sort::ClaimTable<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -67,7 +66,7 @@ impl<'a> Renderer<'a> {
         config: &Config,
         templates: usize,
         scopes: &'a sort::Scopes,
-        claims: &'a sort::Claiming<'a>,
+        claims: &'a sort::ClaimTable<'a>,
     ) -> Self {
         let mut clusters: Vec<_> =
             clusters.iter().map(|c| (c.name.clone(), context::context(c, config))).collect();
@@ -77,20 +76,20 @@ impl<'a> Renderer<'a> {
         Self { environment, syntax, clusters, total, scopes, claims }
     }
 
-    /// What all files together have taken.
+    /// The cost of all files together.
     pub(crate) fn total(&self) -> &Total {
         &self.total
     }
 
-    /// The templates that a file gives. With an error in it, it gives none.
+    /// The templates of a file; none if it has errors.
     pub(crate) fn expand(&self, file: &File) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
-            Ok(variants) => uniform::combine(&variants, self.claims.claims),
+            Ok(variants) => cluster_independent::combine(&variants, self.claims.claims),
             Err(findings) => (Vec::new(), findings),
         }
     }
 
-    /// What the file gives for each cluster; clusters for which it gives the same text stand together.
+    /// The objects of the file for each cluster; clusters with the same text share an entry.
     fn try_expand(&self, file: &File) -> Result<Vec<Variant>, Vec<Finding>> {
         let source = std::str::from_utf8(&file.bytes)
             .map_err(|_| vec![invalid(file, None, "the template is not UTF-8".to_owned())])?;
@@ -102,7 +101,7 @@ impl<'a> Renderer<'a> {
         variants.into_par_iter().map(|(clusters, text)| self.read(file, source, clusters, &text)).collect()
     }
 
-    /// What the file gives, and for which clusters. The first cluster in order that fails is reported.
+    /// The texts of the file, with their clusters. Reports the first cluster in order that fails.
     fn texts(
         &self,
         compiled: &Compiled<'_>,
@@ -112,7 +111,7 @@ impl<'a> Renderer<'a> {
         let refuse = |at, message| Err(vec![invalid(file, at, message)]);
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
         let mut taken = Amount::default();
-        for clusters in self.clusters.chunks(AT_ONCE) {
+        for clusters in self.clusters.chunks(BATCH) {
             let rendered: Vec<_> =
                 clusters.par_iter().map(|(_, context)| self.render(compiled, context)).collect();
             let before = taken;
@@ -161,7 +160,7 @@ impl<'a> Renderer<'a> {
         Ok(Compiled { instructions, blocks })
     }
 
-    /// What the template gives for a cluster, and the work that took.
+    /// The text for a cluster, and its cost.
     fn render(&self, compiled: &Compiled<'_>, context: &Jinja) -> Result<(String, u64), minijinja::Error> {
         let mut text = String::new();
         let mut output = machinery::make_string_output(&mut text);
@@ -170,14 +169,14 @@ impl<'a> Renderer<'a> {
         let (_, state) =
             machinery::eval(&self.environment, instructions, context.clone(), blocks, &mut output, none)?;
         let (steps, _) = state.fuel_levels().unwrap_or_default();
-        let work = steps + measure::handled(&state) / BYTES_A_STEP;
+        let work = steps + measure::handled(&state) / BYTES_PER_STEP;
         if text.len() > MAX_OUTPUT {
-            return Err(measure::limit(format!("it gives more than {} MiB", MAX_OUTPUT >> 20)));
+            return Err(measure::limit(format!("its output is larger than {} MiB", MAX_OUTPUT >> 20)));
         }
         Ok((text, work))
     }
 
-    /// Reads one rendering; `Err` when anything in it is wrong.
+    /// Parses one rendering; `Err` if it contains any error.
     fn read(
         &self,
         file: &File,
@@ -193,7 +192,7 @@ impl<'a> Renderer<'a> {
             .map(|e| {
                 let Position { line, column } = e.at;
                 let message = format!(
-                    "what it gives for cluster {cluster} is not YAML, at line {line}, column {column} of it: {}",
+                    "the output for cluster {cluster} is not YAML, at line {line}, column {column} of the output: {}",
                     e.message
                 );
                 Finding::in_file(Severity::Error, "invalid-yaml", &file.path, None, message)
@@ -227,12 +226,12 @@ impl<'a> Renderer<'a> {
         let message = format!("{} decides placement, so it cannot come from a template", object.id);
         Some(
             Finding::error("invalid-template", object, message)
-                .help("write it in a file without the ending `.j2`"),
+                .help("write it in a file without the extension `.j2`"),
         )
     }
 }
 
-/// A template as the engine runs it.
+/// A compiled template.
 struct Compiled<'s> {
     instructions: Instructions<'s>,
     blocks: BTreeMap<&'s str, Instructions<'s>>,
@@ -243,22 +242,22 @@ fn environment() -> (Environment<'static>, SyntaxConfig) {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(DEPTH);
-    // Only so that errors know their place.
+    // Only set so that errors have a place.
     environment.set_debug(true);
     environment.remove_global("debug");
     filters::limited(&mut environment);
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
-    // The delimiters are the default ones, which are valid.
+    // The default delimiters are valid.
     let syntax = syntax.unwrap_or_default();
     environment.set_syntax(syntax.clone());
     (environment, syntax)
 }
 
-/// What the engine says about operators and types; other messages may show values.
+/// Messages of the engine that contain operators and types only; other messages may contain values.
 const WITHOUT_VALUES: [&str; 3] = ["tried to use ", "value of type ", "strings can only be multiplied"];
 
-/// Why a rendering failed, without values: they may be secret.
+/// Why a rendering failed, without values, which may be secret.
 fn why(e: &minijinja::Error) -> String {
     if let Some(limit) = measure::reached(e) {
         return limit.to_string();

@@ -1,33 +1,33 @@
-//! A repo brought up to date after some of its files changed, without reading the others again.
+//! Updates a repo after some of its files changed, without loading the others again.
 //!
-//! That works where nothing but plain templates is concerned, which is what people edit most. Everything else
-//! (policies, inventory, definitions of kinds, `*.j2` files, files with errors) can change what other files mean:
-//! then the repo is read anew, and [`NeedsReload`] says why.
+//! This is possible if only plain templates change, which is the usual edit. All other files (policies,
+//! inventory, CRDs, `*.j2` files, files with errors) can change the meaning of other files: then the repo
+//! must be loaded again, and [`NeedsReload`] says why.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::sort::{Claiming, Scopes};
+use super::sort::{ClaimTable, Scopes};
 use super::source::File;
 use super::{Claims, Repo, Template, config, ignore, load};
 use federate_kubernetes::{Object, ObjectRef};
 
-/// A file that changed.
+/// A changed file.
 #[derive(Clone, Debug)]
 pub struct ChangedFile {
     /// Its path.
     pub path: Arc<str>,
-    /// Its bytes; `None` where it is gone.
+    /// The content; `None` if the file was deleted.
     pub bytes: Option<Arc<[u8]>>,
 }
 
-/// Why a repo has to be read anew.
+/// Why a repo must be loaded again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedsReload {
     /// The file.
     pub path: String,
-    /// What is special about it.
+    /// The reason.
     pub why: &'static str,
 }
 
@@ -37,17 +37,17 @@ impl fmt::Display for NeedsReload {
     }
 }
 
-/// What a file's objects mean in the repo as it is.
-struct Meaning<'r> {
+/// How the objects of a file are interpreted in the current repo.
+struct Interpretation<'r> {
     repo: &'r Repo,
     scopes: Scopes,
-    claiming: Claiming<'r>,
+    claiming: ClaimTable<'r>,
     claims: &'r dyn Claims,
 }
 
 impl Repo {
-    /// Takes over the new contents of files. Returns the templates that are new, gone or changed; or why the repo
-    /// has to be read anew, and is as it was.
+    /// Replaces the content of files. Returns the templates that are new, deleted or changed. If the repo
+    /// must be loaded again, it stays unchanged.
     pub fn update(
         &mut self,
         files: &[ChangedFile],
@@ -55,15 +55,15 @@ impl Repo {
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let mut new = Vec::new();
         {
-            let meaning = Meaning::of(self, claims);
+            let meaning = Interpretation::of(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
                 let read = meaning.templates(file);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
-            if let Some(twice) = meaning.twice(&new, &paths) {
+            if let Some(twice) = meaning.duplicate(&new, &paths) {
                 let path = twice.origin.file.to_string();
-                return Err(NeedsReload { path, why: "it holds an object that the repo has already" });
+                return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
             }
         }
         Ok(self.replace(files, new))
@@ -92,22 +92,22 @@ impl Repo {
     }
 }
 
-impl<'r> Meaning<'r> {
+impl<'r> Interpretation<'r> {
     fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
         let objects = repo.claimed.iter().map(|claimed| &claimed.object);
         let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
-        // Where several objects define a kind, the first in the order of files counts.
+        // If several objects define a kind, the first one in the order of files counts.
         let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
         let scopes = Scopes::of(defining.iter().copied(), claims);
-        Self { repo, scopes, claiming: Claiming::new(claims, defining.iter().copied()), claims }
+        Self { repo, scopes, claiming: ClaimTable::new(claims, defining.iter().copied()), claims }
     }
 
     /// The templates of a changed file.
     fn templates(&self, file: &ChangedFile) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         if file.path.as_ref() == config::FILE || ignore::IGNORE_FILES.contains(&name) {
-            return Err("it says how the repo is read");
+            return Err("it configures which files are read");
         }
         let below =
             |path: &Arc<str>| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/'));
@@ -116,18 +116,18 @@ impl<'r> Meaning<'r> {
         }
         let read = self.repo.texts.contains_key(&file.path);
         if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
-            // It came and went, as editors' own files do, or is not a manifest.
+            // The file was created and deleted again, like temporary files of editors, or is not a manifest.
             return Ok(Vec::new());
         }
         if ignore::format(&file.path) == Some(ignore::Format::Jinja) {
             return Err("it is rendered for each cluster");
         }
         if !self.repo.texts.contains_key(&file.path) {
-            return Err("it is new");
+            return Err("it is a new file");
         }
         let of_file = |object: &Object| object.origin.file == file.path;
         if self.repo.claimed.iter().any(|claimed| of_file(&claimed.object)) {
-            return Err("it holds objects that a control plane reads");
+            return Err("it contains objects of a dialect");
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
         if old.filter(|object| of_file(object)).any(|object| defines(object, self.claims)) {
@@ -136,7 +136,7 @@ impl<'r> Meaning<'r> {
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
         let mut contents = load::contents(&File { path: file.path.clone(), bytes: bytes.clone() });
         if !contents.findings.is_empty() {
-            return Err("something is wrong in it");
+            return Err("it has errors");
         }
         for object in &mut contents.objects {
             if defines(object, self.claims) {
@@ -144,14 +144,14 @@ impl<'r> Meaning<'r> {
             }
             self.scopes.apply(object, self.claims);
             if self.claiming.role(object).is_some() {
-                return Err("it holds objects that a control plane reads");
+                return Err("it contains objects of a dialect");
             }
         }
         Ok(contents.objects)
     }
 
-    /// A new object that another file, or another place of the changed ones, has too.
-    fn twice<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+    /// A new object that is also in another file, or twice in the changed files.
+    fn duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
         let identity = |object: &Object| {
             let id = &object.id;
             (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
@@ -171,7 +171,7 @@ impl<'r> Meaning<'r> {
     }
 }
 
-/// Whether an object says what kinds are or whose they are.
+/// Whether an object defines a kind or the dialect of one.
 fn defines(object: &Object, claims: &dyn Claims) -> bool {
     object.id.kind == "CustomResourceDefinition" || claims.declares(object).is_some()
 }

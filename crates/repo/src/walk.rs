@@ -1,10 +1,11 @@
-//! Finds the files of a tree that are to be read, in any [`Source`].
+//! Finds the files to read in any [`Source`].
 //!
-//! Every real file and folder is read once, under its own path where that is read at all: a symbolic
-//! link adds only what is not read otherwise, which also ends loops.
+//! Every real file and folder is read once, under its own path if that is included: a symbolic link only adds
+//! files that are not read otherwise, so link loops end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
@@ -15,23 +16,23 @@ use super::source::{Entry, EntryKind, File, Source};
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-/// The most files that are read.
+/// The largest number of files that are read.
 const MAX_FILES: usize = 1_000_000;
 
-/// The plan's name in an output folder.
+/// The file name of the plan in an output folder.
 const PLAN: &str = "placements.yaml";
 
-/// What of a tree is read, beyond its ignore files.
+/// Which files of a tree are read, in addition to its ignore files.
 #[derive(Debug)]
 pub struct Selection {
-    /// Empty: everything.
+    /// The selected paths; empty for all.
     paths: Vec<Gitignore>,
     exclude: Gitignore,
     outputs: Vec<String>,
 }
 
 impl Selection {
-    /// By configuration and the output folder that the caller names.
+    /// Combines the configuration and the given output folder.
     pub fn new(config: &Config, output: Option<&str>) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
@@ -52,19 +53,19 @@ impl Selection {
         (Self { paths, exclude, outputs }, findings)
     }
 
-    /// Whether a file is among the configured paths.
+    /// Whether the configured paths include a file.
     fn wants(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path))
     }
 
-    /// The configured paths below which nothing was read, a finding each.
+    /// One finding for each configured path without files.
     fn unused(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
         let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
         (0..)
             .zip(&self.paths)
             .filter(|(_, pattern)| unused(pattern))
             .map(|(index, _): (usize, _)| {
-                let message = "no file is read for this path: there is none, or all are ignored";
+                let message = "this path matches no file, or all its files are ignored";
                 Finding::in_file(Severity::Warning, "unused-path", &config::FILE.into(), None, message)
                     .at(format!("/paths/{index}"))
             })
@@ -75,7 +76,7 @@ impl Selection {
         self.exclude.matched(path, folder).is_ignore() || (folder && self.is_output(path))
     }
 
-    /// Whether a path is an output folder or lies in one.
+    /// Whether a path is or is in an output folder.
     fn is_output(&self, path: &str) -> bool {
         self.outputs.iter().any(|output| {
             path.strip_prefix(output.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -83,19 +84,29 @@ impl Selection {
     }
 }
 
-/// The files to read, sorted by path, with what was found on the way.
+/// The files to read, sorted by path, and findings.
 pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
     walk.run();
     walk.findings.extend(selection.unused(&walk.files));
     let Walk { files, mut findings, .. } = walk;
+    let total = AtomicUsize::new(0);
+    let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
     let read: Vec<Result<File, Finding>> = files
         .into_par_iter()
-        .map(|(path, real)| match source.read(&real) {
-            Ok(bytes) => Ok(File { path: path.into(), bytes: bytes.into() }),
-            Err(why) => Err(unreadable(&path, &why)),
+        .map(|(path, real)| {
+            // Once there is too much, nothing is kept, so that the result does not depend on the order.
+            let bytes = if is_full() { Err(String::new()) } else { source.read(&real) };
+            let bytes = bytes.map_err(|why| unreadable(&path, &why))?;
+            total.fetch_add(bytes.len(), Ordering::Relaxed);
+            Ok(File { path: path.into(), bytes: bytes.into() })
         })
         .collect();
+    if is_full() {
+        let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
+        findings.push(unreadable("", &why).help("narrow it with `paths` in federate.yaml"));
+        return (Vec::new(), findings);
+    }
     let mut files = Vec::with_capacity(read.len());
     for result in read {
         match result {
@@ -106,37 +117,53 @@ pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Findi
     (files, findings)
 }
 
-/// The file that makes a folder a Helm chart.
+/// The file that identifies a Helm chart.
 const CHART: &str = "Chart.yaml";
 
-/// The files that make a folder one of kustomize's.
+/// The files that identify a kustomization.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 fn chart(path: &str) -> Finding {
-    let message = "this folder is a Helm chart, which federate does not render; it is left out";
+    let message = "this folder is a Helm chart, which federate does not render; the folder is skipped";
     Finding::in_file(Severity::Warning, "helm-chart", &path.into(), None, message)
-        .help("write what `helm template` prints into the repo, or name the folder in .federateignore")
+        .help("add the output of `helm template` to the repo, or list the folder in .federateignore")
 }
 
 fn kustomization(path: &str) -> Finding {
-    let message = "kustomize is not run: the manifests of this folder are read as they are";
+    let message = "federate does not run kustomize: it reads the manifests of this folder unchanged";
     Finding::in_file(Severity::Warning, "kustomization", &path.into(), None, message)
-        .help("write what `kustomize build` prints into the repo, or name this file in .federateignore")
+        .help("add the output of `kustomize build` to the repo, or list this file in .federateignore")
+}
+
+/// The most bytes that all files may have together. A revision of git holds them compressed: a small one could hold any
+/// number of bytes.
+const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
+/// The most that the paths of all listed files and folders may [`cost`] together. A few small git trees that hold each
+/// other several times stand for any number of folders.
+const MAX_LISTED: usize = 128 << 20;
+
+/// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
+fn cost(path: &str) -> usize {
+    let depth = path.matches('/').count();
+    path.len() + 32 + depth * depth / 4
 }
 
 struct Walk<'s> {
     source: &'s dyn Source,
     selection: &'s Selection,
     rules: Rules,
-    /// Folders still to be listed: path and real path.
+    /// Folders still to list: path and real path.
     folders: Vec<(String, String)>,
-    /// Links inside the tree, path and real path; whether they lead to a folder.
+    /// Links within the tree, with path, real path, and whether they lead to a folder.
     links: BTreeMap<String, (String, bool)>,
-    /// Real paths of folders listed and files taken.
+    /// Real paths of listed folders and selected files.
     seen: BTreeSet<String>,
     /// Files to read: path and real path.
     files: BTreeMap<String, String>,
     findings: Vec<Finding>,
+    /// What all listed paths cost.
+    listed: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -150,10 +177,11 @@ impl<'s> Walk<'s> {
             seen: BTreeSet::new(),
             files: BTreeMap::new(),
             findings: Vec::new(),
+            listed: 0,
         }
     }
 
-    /// Lists all real folders first, then what links add, link by link in the order of their paths.
+    /// Lists all real folders first, then what links add, in the order of their paths.
     fn run(&mut self) {
         loop {
             while let Some((path, real)) = self.folders.pop() {
@@ -162,9 +190,15 @@ impl<'s> Walk<'s> {
                 }
                 if self.files.len() > MAX_FILES {
                     let why = format!("the repo has more than {MAX_FILES} files to read");
-                    self.findings
-                        .push(unreadable(&path, &why).help("narrow it with `paths` in federate.yaml"));
+                    self.findings.push(
+                        unreadable(&path, &why).help("select fewer files with `paths` in federate.yaml"),
+                    );
                     return;
+                }
+                if self.listed > MAX_LISTED {
+                    let why = "the repo has too many files and folders, or too deep ones";
+                    let help = "name folders without manifests in .federateignore";
+                    return self.findings.push(unreadable(&path, why).help(help));
                 }
             }
             match self.links.pop_first() {
@@ -189,7 +223,7 @@ impl<'s> Walk<'s> {
         }
         let built_by = |name: &str| has(name) && !self.rules.ignores(&below(path, name), false);
         if built_by(CHART) {
-            // Its templates are not YAML, and its values are not objects.
+            // The templates of a chart are not YAML, and its values are not objects.
             return self.findings.push(chart(&below(path, CHART)));
         }
         if let Some(name) = KUSTOMIZATIONS.into_iter().find(|name| built_by(name)) {
@@ -209,18 +243,19 @@ impl<'s> Walk<'s> {
         let file: Arc<str> = file.into();
         self.findings.extend(bad.into_iter().map(|(line, why)| {
             let at = Some(Position { line, column: 1 });
-            let message = format!("this pattern is passed over: {why}");
+            let message = format!("this pattern is invalid and ignored: {why}");
             Finding::in_file(Severity::Warning, "ignore-pattern", &file, at, message)
         }));
     }
 
     fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
         let path = below(folder, &entry.name);
+        self.listed += cost(&path);
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
         if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
         }
-        // What has no extension may be a folder that cannot be seen as one.
+        // A name without an extension may be a folder that cannot be read.
         let matters = format(&entry.name).is_some() || !entry.name.contains('.');
         match entry.kind {
             EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
@@ -251,7 +286,7 @@ fn bad_pattern(pointer: &str, why: &str) -> Finding {
     Finding::in_file(Severity::Error, "invalid-config", &config::FILE.into(), None, message).at(pointer)
 }
 
-/// Whether a file is a plan as this program writes it, judged by its top-level keys.
+/// Whether a file is a plan written by federate, according to its top-level keys.
 fn is_plan(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let top = |key: &str| {
@@ -270,7 +305,37 @@ pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
 }
 
 pub(crate) fn outside(path: &str, target: &str) -> Finding {
-    let message = format!("the symbolic link `{path}` leaves the repo: it leads to `{target}`");
+    let message = format!("the symbolic link `{path}` points outside of the repo, to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
-        .help("copy the target into the repo, or name the link in .federateignore")
+        .help("copy the target into the repo, or list the link in .federateignore")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with this many files of 64 KiB.
+    struct Large(usize);
+
+    impl Source for Large {
+        fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+            let entry = |number| Entry { name: format!("{number}.yaml"), kind: EntryKind::File };
+            Ok((0..self.0).map(entry).collect())
+        }
+
+        fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+            Ok(vec![b'#'; 64 << 10])
+        }
+    }
+
+    #[test]
+    fn files_have_a_limit_together() {
+        let (selection, _) = Selection::new(&Config::default(), None);
+        let (files, findings) = super::read(&Large(16), &selection);
+        assert_eq!((files.len(), findings.len()), (16, 0));
+        let (files, findings) = super::read(&Large(100), &selection);
+        assert!(files.is_empty());
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].message.contains("the files of the repo have more than 1 MiB"), "{findings:?}");
+    }
 }

@@ -1,43 +1,43 @@
-//! Actions and drift: as a table, as Markdown, as `JUnit` XML.
+//! Actions and drift as a table, as Markdown, and as JUnit XML.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::table::{Look, counted};
+use super::table::{TextStyle, counted};
 use federate_engine::actions::{Action, ActionKind, Actions, ClusterReport, FieldDiff, Outcome};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// How many objects with the same to say of them are shown one by one.
+/// The largest number of similar actions that get a row each.
 const ONE_BY_ONE: usize = 3;
-/// What is said of actions that were not tried on an API server.
-const PREDICTED: &str = "; predicted, not tried on the API server";
-/// How many of more than that are named.
+/// Marks actions that were not dry-run on an API server.
+const PREDICTED: &str = "; predicted without the API server";
+/// How many objects a combined row names.
 const NAMED: usize = 2;
 
-/// A table of what is done: a row for each object, and below it the fields that change. Rows that say the same are
-/// one row, unless everything is to be shown.
-pub fn table(actions: &Actions, look: Look) -> String {
+/// The actions as a table: one row per object, with the fields that change below it. Similar actions share
+/// one row, unless every object is to be shown.
+pub fn table(actions: &Actions, style: TextStyle) -> String {
     let mut out = String::new();
     let shown: Vec<&Action> = actions
         .actions
         .iter()
         .filter(|action| {
-            look.full
+            style.full
                 || action.action != ActionKind::Unchanged
                 || action.reason.is_some()
                 || action.outcome > Outcome::Done
         })
         .collect();
-    let rows = rows(&shown, look.full);
+    let rows = rows(&shown, style.full);
     let width = |text: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
     let (cluster, object) = (width(&|r| r.action.cluster.len()), width(&|r| r.name.chars().count()));
     for row in &rows {
         let action = row.action;
-        let word = look.paint(color(action.action), &format!("{:9}", word(action.action)));
+        let word = style.paint(color(action.action), &format!("{:9}", word(action.action)));
         let restarts = if action.restarts_pods {
-            look.paint(AnsiColor::Red, "  restarts its pods")
+            style.paint(AnsiColor::Red, "  restarts its pods")
         } else {
             String::new()
         };
@@ -50,14 +50,14 @@ pub fn table(actions: &Actions, look: Look) -> String {
         }
     }
     for (name, error) in unread(actions) {
-        let word = look.paint(AnsiColor::Red, &format!("{:9}", "failed"));
+        let word = style.paint(AnsiColor::Red, &format!("{:9}", "failed"));
         let _ = writeln!(out, "{:cluster$}  {word}  {}", visible(name), visible(error));
     }
-    let _ = writeln!(out, "{}", look.bold(&summary(actions)));
+    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
     out
 }
 
-/// A row of the table: an action, or several that say the same.
+/// A row of the table: one action, or several similar ones.
 struct Row<'a> {
     action: &'a Action,
     name: String,
@@ -84,14 +84,14 @@ fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
     actions.iter().filter_map(row).collect()
 }
 
-/// Several objects, by their number and the first of them.
+/// Several objects, as their number and the first names.
 fn several<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String {
     let count = objects.len();
     let names: Vec<String> = objects.take(NAMED).map(ToString::to_string).collect();
     format!("{count} objects ({}, …)", names.join(", "))
 }
 
-/// What there is to say of an action besides its fields.
+/// The reason, the error, or the outcome of an action.
 fn said(action: &Action) -> Option<String> {
     match action.outcome {
         Outcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
@@ -102,13 +102,13 @@ fn said(action: &Action) -> Option<String> {
     }
 }
 
-/// The clusters of which as a whole there is something to say, with that.
+/// The clusters that could not be processed, with the error.
 fn unread(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
     actions.clusters.iter().filter_map(|cluster| Some((&cluster.name, cluster.error.as_deref()?)))
 }
 
-/// What went wrong, a line each: where several objects failed alike, one line names them. What was not tried went
-/// wrong only where `everything` was to be done.
+/// One line per error; one line covers several objects that failed in the same way. Actions that were not
+/// tried are errors only if `everything` was to be done.
 pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
     let mut lines: Vec<String> = unread(actions).map(|(name, error)| format!("{name}: {error}")).collect();
     let whole: BTreeMap<&ClusterName, &str> = unread(actions).collect();
@@ -116,7 +116,7 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
     for action in &actions.actions {
         let why = match action.outcome {
             Outcome::Failed => action.error.as_deref(),
-            // What could not be taken over, and is as it is rendered, is not wrong.
+            // An object that was not adopted, but is as rendered, is not an error.
             Outcome::NotTried if action.action == ActionKind::Conflict && action.diffs.is_empty() => None,
             Outcome::NotTried if everything => action.reason.as_deref(),
             _ => None,
@@ -135,7 +135,7 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
     lines
 }
 
-/// What is worth knowing about clusters, a line each.
+/// Warnings about clusters, one line each.
 pub fn notes(actions: &Actions) -> Vec<String> {
     let notes = |cluster: &ClusterReport| {
         let lines = cluster.notes.iter().map(|note| format!("{}: {note}", cluster.name));
@@ -144,7 +144,7 @@ pub fn notes(actions: &Actions) -> Vec<String> {
     actions.clusters.iter().flat_map(notes).collect()
 }
 
-/// How many objects of each deed there are and what came of them, in how many clusters.
+/// How many objects got each kind of action, with the outcomes, and in how many clusters.
 pub fn summary(actions: &Actions) -> String {
     let mut counts: BTreeMap<ActionKind, BTreeMap<Outcome, usize>> = BTreeMap::new();
     for action in &actions.actions {
@@ -152,7 +152,7 @@ pub fn summary(actions: &Actions) -> String {
     }
     let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
     let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
-    let counts: Vec<String> = counts.iter().map(|(deed, outcomes)| tally(*deed, outcomes)).collect();
+    let counts: Vec<String> = counts.iter().map(|(kind, outcomes)| tally(*kind, outcomes)).collect();
     let failed = unread(actions).count();
     let mut text = match counts.as_slice() {
         [] if failed > 0 => String::new(),
@@ -172,18 +172,18 @@ pub fn summary(actions: &Actions) -> String {
     text
 }
 
-/// How many objects of a deed, and how many of them failed or were not tried.
-fn tally(deed: ActionKind, outcomes: &BTreeMap<Outcome, usize>) -> String {
+/// The number of objects with one kind of action, and how many of them failed or were not tried.
+fn tally(kind: ActionKind, outcomes: &BTreeMap<Outcome, usize>) -> String {
     let all: usize = outcomes.values().sum();
     let part = |outcome: Outcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
-    // Of a conflict the word itself says that nothing was tried.
-    let untried = part(Outcome::NotTried, "not tried").filter(|_| deed != ActionKind::Conflict);
+    // For conflicts, the word implies that nothing was tried.
+    let untried = part(Outcome::NotTried, "not tried").filter(|_| kind != ActionKind::Conflict);
     let parts: Vec<String> = part(Outcome::Failed, "failed").into_iter().chain(untried).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("{all} {}{parts}", word(deed))
+    format!("{all} {}{parts}", word(kind))
 }
 
-/// What is said where nothing drifted, as far as is known.
+/// The sentence for no drift, which names the clusters that could not be read.
 pub fn no_drift(actions: &Actions) -> String {
     let unread: Vec<&str> = unread(actions).map(|(name, _)| name.as_ref()).collect();
     let read = actions.clusters.len() - unread.len();
@@ -235,7 +235,7 @@ pub fn markdown(actions: &Actions) -> String {
     out
 }
 
-/// Drift as `JUnit` XML: a suite a cluster, a failed case an object.
+/// Drift as JUnit XML: one suite per cluster, one failed case per object.
 pub fn junit(actions: &Actions) -> String {
     let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
     for action in &actions.actions {
@@ -255,7 +255,7 @@ pub fn junit(actions: &Actions) -> String {
                 "    <testcase classname=\"{}\" name=\"{}\">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
                 xml(cluster),
                 xml(&action.object.to_string()),
-                xml(action.reason.as_deref().unwrap_or("it differs from what is rendered")),
+                xml(action.reason.as_deref().unwrap_or("differs from the rendered object")),
                 xml(&lines.join("\n")),
             );
         }
@@ -291,8 +291,8 @@ fn value(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-fn word(deed: ActionKind) -> &'static str {
-    match deed {
+fn word(kind: ActionKind) -> &'static str {
+    match kind {
         ActionKind::Create => "create",
         ActionKind::Update => "update",
         ActionKind::Adopt => "adopt",
@@ -303,8 +303,8 @@ fn word(deed: ActionKind) -> &'static str {
     }
 }
 
-fn color(deed: ActionKind) -> AnsiColor {
-    match deed {
+fn color(kind: ActionKind) -> AnsiColor {
+    match kind {
         ActionKind::Create | ActionKind::Adopt => AnsiColor::Green,
         ActionKind::Update => AnsiColor::Yellow,
         ActionKind::Delete | ActionKind::Conflict => AnsiColor::Red,
@@ -312,7 +312,7 @@ fn color(deed: ActionKind) -> AnsiColor {
     }
 }
 
-/// Text of a repo or a cluster without what a terminal would obey.
+/// Text of a repo or a cluster, without control characters for a terminal.
 fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,18 +1,18 @@
-//! An explanation as a person reads it: the policy, the arithmetic, every cluster, the overrides.
+//! An explanation for a terminal: the policy, the arithmetic, every cluster, the overrides.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::table::Look;
-use federate_dialect::{ClusterVerdict, Explanation, OverrideChange};
+use super::table::TextStyle;
+use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 use federate_kubernetes::{ClusterName, Origin, finding};
 
-/// What the overrides did for some clusters, or why nothing can be sent to them.
+/// What the overrides changed for some clusters, or why nothing is sent to them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
-    /// They receive the same.
+    /// The clusters, which receive the same manifest.
     pub clusters: Vec<ClusterName>,
     /// The rules that applied, in order.
     pub overrides: Vec<OverrideChange>,
@@ -21,28 +21,28 @@ pub struct Changed {
     pub failed: Option<String>,
 }
 
-/// Everything there is to say of one object.
+/// The full explanation of one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// Where its template was written, as `file:line`.
+    /// The place of its template, as `file:line`.
     pub origin: String,
     /// The decision.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// What the overrides did.
+    /// What the overrides changed.
     pub manifests: Vec<Changed>,
 }
 
 impl Explained {
-    /// Joins a decision with what its manifests went through.
+    /// Combines a decision with the overrides of its manifests.
     pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
         Self { origin: origin.to_string(), explanation, manifests }
     }
 }
 
-/// The explanation for a person.
-pub fn text(explained: &Explained, look: Look) -> String {
+/// The explanation as text.
+pub fn text(explained: &Explained, style: TextStyle) -> String {
     let e = &explained.explanation;
     let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
     section(&mut out, "Policy", &e.policy);
@@ -50,7 +50,10 @@ pub fn text(explained: &Explained, look: Look) -> String {
     if let Some(unschedulable) = &e.placement.unschedulable {
         section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
     }
-    clusters(&mut out, &e.clusters, look);
+    if let Some(progress) = e.deletion_progress {
+        section(&mut out, "Deletion", &[deletion(progress)]);
+    }
+    clusters(&mut out, &e.clusters, style);
     let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
     section(&mut out, "Overrides", &lines);
     out
@@ -66,7 +69,20 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn clusters(out: &mut String, rows: &[ClusterVerdict], look: Look) {
+fn deletion(progress: DeletionProgress) -> String {
+    let members = match progress.state {
+        DeletionState::Done => "nothing is left to do in the clusters",
+        DeletionState::Waiting => "waiting for objects in the clusters to go",
+        DeletionState::Failed => {
+            "it cannot continue: a cluster is not ready, or the deletion options cannot be read"
+        }
+    };
+    let finalizer =
+        if progress.finalizer_removed { "the finalizer is removed" } else { "the finalizer stays" };
+    format!("{members}; {finalizer}")
+}
+
+fn clusters(out: &mut String, rows: &[ClusterVerdict], style: TextStyle) {
     let wide = rows.iter().map(|r| r.cluster.chars().count()).max().unwrap_or(0).max(7);
     let _ = writeln!(out, "\nClusters\n    {:wide$}  REPLICAS  SCORE  WHY", "CLUSTER");
     for row in rows {
@@ -82,7 +98,7 @@ fn clusters(out: &mut String, rows: &[ClusterVerdict], look: Look) {
             number(row.replicas),
             number(row.score)
         );
-        let _ = writeln!(out, "{}", if row.chosen { look.chosen(&line) } else { line });
+        let _ = writeln!(out, "{}", if row.chosen { style.chosen(&line) } else { line });
     }
 }
 

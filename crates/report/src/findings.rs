@@ -1,6 +1,6 @@
-//! Findings as a person reads them (the line to blame is shown) and as machines do.
+//! Findings for people, with the quoted line, and for scripts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Renderer, Snippet};
 use schemars::JsonSchema;
@@ -12,30 +12,34 @@ use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Repo;
 use federate_yaml::Position;
 
-/// Findings shown in full; the rest is counted.
+/// The page of the book that explains every finding, with a section for each code.
+pub const PAGE: &str = "docs/reference/findings.md";
+
+/// How many findings are shown in full; the others are counted.
 pub const SHOWN: usize = 20;
 
-/// Bytes that are read again to find the places of findings; beyond, an object's first line stands for them.
+/// How many bytes are parsed again to find the places of findings. Beyond it, findings point to the first
+/// line of their object.
 const SEARCH: usize = 64 << 20;
 
-/// A finding for machines.
+/// A finding for scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     /// `error` or `warning`.
     pub severity: Severity,
-    /// The stable short name.
+    /// The stable code.
     pub code: &'static str,
-    /// Path below the repo's root.
+    /// The path below the repo's root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// From 1.
+    /// The line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// From 1.
+    /// The column, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
-    /// What it is about.
+    /// The object concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectRef>,
     /// What is wrong, and why.
@@ -43,6 +47,8 @@ pub struct Row {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// The section of the book that explains the finding, as a path in federate's repository.
+    pub page: String,
 }
 
 impl Row {
@@ -53,13 +59,13 @@ impl Row {
     }
 }
 
-/// Brings findings into the order in which they are shown: errors first, then by place.
+/// Sorts findings into the order in which they are shown: errors first, then by place.
 pub fn sort(findings: &mut Vec<Finding>) {
     findings.sort();
     findings.dedup();
 }
 
-/// The findings for machines.
+/// The findings for scripts.
 pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
     let mut search = SEARCH;
     let row = |finding: &Finding| {
@@ -73,15 +79,17 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
             object: finding.object.clone(),
             message: finding.message.clone(),
             help: finding.help.clone(),
+            page: page(finding.code),
         }
     };
     findings.iter().map(row).collect()
 }
 
-/// The findings for a person, with the lines that they are about where these may be quoted: files whose kinds
-/// are known to Kubernetes or to one of `dialects`. It is the first [`SHOWN`] in full, the others counted by name.
-pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, styled: bool) -> String {
-    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+/// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
+/// known to Kubernetes or to one of `dialects`. The first [`SHOWN`] findings are shown in full, the others
+/// are counted by code.
+pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = SEARCH;
     for finding in findings.iter().take(SHOWN) {
@@ -94,15 +102,30 @@ pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, styled: bool)
     }
     if !more.is_empty() {
         let counts: Vec<String> = more.iter().map(|((_, code), n)| format!("{n} {code}")).collect();
-        out.push_str(&format!(
-            "… and more: {} (all of them: `federate check -o json`)\n\n",
-            counts.join(", ")
-        ));
+        out.push_str(&format!("… and more: {} (to see all: federate check -o json)\n\n", counts.join(", ")));
     }
+    out.push_str(&references(findings));
     out
 }
 
-/// Where a finding is; `search` is how many bytes may still be read again for that.
+/// The section of the book that explains findings with this code.
+fn page(code: &str) -> String {
+    format!("{PAGE}#{code}")
+}
+
+/// Where the findings are explained.
+fn references(findings: &[Finding]) -> String {
+    let codes: BTreeSet<&str> = findings.iter().map(|finding| finding.code).collect();
+    let Some(first) = codes.first() else { return String::new() };
+    let list = match codes.len() {
+        1 => String::new(),
+        _ => format!("Explained findings: {}.\n", codes.iter().copied().collect::<Vec<_>>().join(", ")),
+    };
+    let page = page(first);
+    format!("{list}For more information, see {page} or run `federate check --explain {first}`.\n\n")
+}
+
+/// The place of a finding. `search` is how many bytes may still be parsed for it.
 fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Position> {
     let origin = finding.origin.as_ref()?;
     if origin.line == 0 {
@@ -121,12 +144,12 @@ fn position(repo: &Repo, finding: &Finding, search: &mut usize) -> Option<Positi
     Some(within.unwrap_or(at))
 }
 
-/// The place of a line of a text, where each of its lines has one of its own: in a literal block.
+/// The place of a line within a value; only in a literal block does each line have its own place.
 fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Position> {
     let mut lines = repo.texts.get(file)?.split(|b| *b == b'\n').skip(at.line.checked_sub(1)? as usize);
     let head = String::from_utf8_lossy(lines.next()?);
     let text: String = head.chars().skip(at.column.checked_sub(1)? as usize).collect();
-    // The place is that of the value, or of its key.
+    // The place is that of the value or of its key.
     let value = text.split_once(": ").map_or(text.as_str(), |(_, value)| value);
     if !value.trim_start().starts_with('|') {
         return None;
@@ -167,7 +190,7 @@ fn one(
     renderer.render(&[group])
 }
 
-/// The line itself, from the column to its end marked.
+/// The quoted line, marked from the column to its end.
 fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
     let column = at.column.saturating_sub(1) as usize;
     let start = line.char_indices().nth(column).map_or(line.len(), |(byte, _)| byte);

@@ -1,5 +1,5 @@
-//! How results are shown: findings with the line to blame, plans as tables, explanations. Everything
-//! here returns text; only the command line prints.
+//! Formats results: findings with the quoted line, plans as tables, explanations, diffs. Everything here
+//! returns text; only the command line prints.
 
 pub mod actions;
 pub mod diff;

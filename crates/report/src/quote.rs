@@ -1,20 +1,20 @@
-//! Which lines of a repo's files a message may quote: those that cannot hold a credential.
+//! Which lines of a repo's files a message may quote: those that cannot contain a credential.
 //!
-//! A file is quoted only where every object in it is of a kind that is known, and none is a Secret: a
-//! mistyped `kind` must not show what a Secret holds. Near anything that is named like a credential nothing
-//! is quoted, and of `federate.yaml`, whose values are anybody's, only keys.
+//! A file is quoted only if all its objects have known kinds and none is a Secret, because a mistyped `kind`
+//! must not reveal a Secret. No line near a key that is named like a credential is quoted. Of
+//! `federate.yaml`, only keys are quoted.
 
 use federate_dialect::Dialects;
 use federate_repo::config;
 
-/// A longer line is not shown.
+/// Longer lines are not quoted.
 const LONGEST: usize = 400;
 
-/// Lines above and below that must not speak of credentials either: an entry of a list of variables has
-/// its name on one line and its value on the next.
+/// How many lines above and below are also searched for names of credentials: in a list of environment
+/// variables, the name is on one line and the value on the next.
 const NEAR: usize = 3;
 
-/// Parts of names of credentials, in small letters and without `-`, `_` and `.`.
+/// Parts of names of credentials, in lower case and without `-`, `_` and `.`.
 const CREDENTIALS: [&str; 13] = [
     "password",
     "passwd",
@@ -31,7 +31,7 @@ const CREDENTIALS: [&str; 13] = [
     "connectionstring",
 ];
 
-/// The line of a file, from 1, if it may be shown.
+/// The line with this number, from 1, if it may be quoted.
 pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
     let at = (number as usize).checked_sub(1)?;
     if file == config::FILE {
@@ -43,7 +43,7 @@ pub(crate) fn line(file: &str, bytes: &[u8], number: u32, dialects: Dialects) ->
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
     let line = lines.get(at).filter(|line| line.len() <= LONGEST)?;
     if contains(line, b"value") && contains(bytes, b"Override") {
-        // What an override puts somewhere may be a credential, whatever its name.
+        // The value of an override may be a credential, whatever its name.
         return None;
     }
     let near = lines.get(at.saturating_sub(NEAR)..)?;
@@ -66,7 +66,7 @@ fn key(line: &str) -> Option<String> {
     Some(if value.trim().is_empty() { line.to_owned() } else { format!("{key}: …") })
 }
 
-/// Whether kinds are named, and all of them are known and hold no credentials.
+/// Whether the file names kinds, and all of them are known and are not Secrets.
 fn harmless(bytes: &[u8], dialects: Dialects) -> bool {
     let mut named = false;
     for line in bytes.split(|b| *b == b'\n') {
@@ -80,7 +80,7 @@ fn harmless(bytes: &[u8], dialects: Dialects) -> bool {
     named
 }
 
-/// What stands after each `kind:` of a line.
+/// The text after each `kind:` of a line.
 fn kinds_of(line: &[u8]) -> Vec<String> {
     let line = String::from_utf8_lossy(line);
     let after = line.match_indices("kind").filter_map(|(at, word)| {
@@ -105,7 +105,7 @@ fn is_credential(line: &[u8]) -> bool {
     CREDENTIALS.iter().any(|word| small.contains(word)) || small.contains("begin")
 }
 
-/// Whether a line stands below a key that is named like a credential.
+/// Whether a line is below a key that is named like a credential.
 fn within_credential(lines: &[&[u8]], at: usize) -> bool {
     let indent = |line: &[u8]| line.iter().take_while(|b| matches!(b, b' ' | b'-')).count();
     let blank = |line: &[u8]| line.trim_ascii().is_empty();

@@ -1,4 +1,5 @@
-//! A plan as a table for a person: one row an object, clusters with their replicas, cut to the width.
+//! A plan as a table: one row per object, with its clusters and their replicas, cut to the width of the
+//! terminal.
 
 use std::fmt::Write as _;
 
@@ -6,35 +7,35 @@ use anstyle::{AnsiColor, Style};
 
 use federate_dialect::{Placed, Placement, Plan};
 
-/// How wide, and whether coloured.
+/// The style of text output.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// Columns of the terminal.
+pub struct TextStyle {
+    /// The width of the terminal in columns.
     pub width: usize,
-    /// Whether to colour.
-    pub styled: bool,
-    /// Whether to name every cluster, however many lines that takes.
+    /// Whether to use colour.
+    pub color: bool,
+    /// Whether to name every cluster, on as many lines as needed.
     pub full: bool,
 }
 
-impl Look {
-    /// In a colour.
+impl TextStyle {
+    /// The text in a colour.
     pub(super) fn paint(self, color: AnsiColor, text: &str) -> String {
-        if !self.styled {
+        if !self.color {
             return text.to_owned();
         }
         let style = Style::new().fg_color(Some(color.into()));
         format!("{style}{text}{style:#}")
     }
 
-    /// A row that was chosen.
+    /// The text in the colour of chosen clusters.
     pub(super) fn chosen(self, text: &str) -> String {
         self.paint(AnsiColor::Green, text)
     }
 
-    /// A heading.
+    /// The text in bold.
     pub(super) fn bold(self, text: &str) -> String {
-        if !self.styled {
+        if !self.color {
             return text.to_owned();
         }
         let style = Style::new().bold();
@@ -42,28 +43,29 @@ impl Look {
     }
 }
 
-/// The least room that the clusters' column gets.
+/// The smallest width of the column of clusters.
 const CLUSTERS_MIN: usize = 30;
 
-/// The plan as a table with a summary line. `clusters` is the size of the inventory.
-pub fn plan(plan: &Plan, clusters: usize, look: Look) -> String {
+/// The plan as a table with a summary line and the releases that decided. `clusters` is the size of the
+/// inventory.
+pub fn plan(plan: &Plan, clusters: usize, style: TextStyle) -> String {
     let mut out = String::new();
     let rows: Vec<[String; 3]> = plan.placements.iter().map(cells).collect();
     let widest = |column: usize, head: &str| {
         rows.iter().map(|r| r[column].chars().count()).chain([head.len()]).max().unwrap_or(0)
     };
     let (object, policy, replicas) = (widest(0, "OBJECT"), widest(1, "POLICY"), widest(2, "REPLICAS"));
-    let spare = look.width.saturating_sub(CLUSTERS_MIN + replicas + 6);
+    let spare = style.width.saturating_sub(CLUSTERS_MIN + replicas + 6);
     let (object, policy) = share(object, policy, spare);
     let indent = object + policy + replicas + 6;
-    let room = look.width.saturating_sub(indent).max(CLUSTERS_MIN);
+    let width = style.width.saturating_sub(indent).max(CLUSTERS_MIN);
     if !rows.is_empty() {
         let head = format!("{:object$}  {:policy$}  {:>replicas$}  CLUSTERS", "OBJECT", "POLICY", "REPLICAS");
-        let _ = writeln!(out, "{}", look.bold(&head));
+        let _ = writeln!(out, "{}", style.bold(&head));
     }
     for (placement, [name, by, count]) in plan.placements.iter().zip(&rows) {
         let (name, by) = (cut(name, object), cut(by, policy));
-        let where_to = placed(placement, clusters, room, look);
+        let where_to = placed(placement, clusters, width, style);
         let mut lines = where_to.into_iter();
         let first = lines.next().unwrap_or_default();
         let _ = writeln!(out, "{name:object$}  {by:policy$}  {count:>replicas$}  {first}");
@@ -73,13 +75,18 @@ pub fn plan(plan: &Plan, clusters: usize, look: Look) -> String {
     }
     for id in &plan.unmatched {
         let name = cut(&id.to_string(), object);
-        let _ = writeln!(out, "{name:object$}  {}", look.paint(AnsiColor::Yellow, "no policy places it"));
+        let _ = writeln!(out, "{name:object$}  {}", style.paint(AnsiColor::Yellow, "no policy matches"));
     }
-    let _ = writeln!(out, "\n{}", look.bold(&summary(plan, clusters)));
+    let _ = writeln!(out, "\n{}", style.bold(&summary(plan, clusters)));
+    let releases: Vec<String> =
+        plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
+    if !releases.is_empty() {
+        let _ = writeln!(out, "decided by the rules of {}", releases.join(", "));
+    }
     out
 }
 
-/// One line: how many objects went where.
+/// A summary: how many objects are placed, and how many are not.
 pub fn summary(plan: &Plan, clusters: usize) -> String {
     let placements = &plan.placements;
     let placed = placements.iter().filter(|p| !p.clusters.is_empty()).count();
@@ -114,7 +121,7 @@ fn cells(placement: &Placement) -> [String; 3] {
     [placement.object.to_string(), policy, replicas.map_or("-".to_owned(), |r| r.to_string())]
 }
 
-/// Divides `spare` columns between two that want `a` and `b`.
+/// Divides `spare` columns between two columns that need `a` and `b`.
 fn share(a: usize, b: usize, spare: usize) -> (usize, usize) {
     if a + b <= spare {
         return (a, b);
@@ -131,14 +138,14 @@ fn cut(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// The lines of the clusters' column.
-fn placed(placement: &Placement, inventory: usize, room: usize, look: Look) -> Vec<String> {
+/// The lines in the column of clusters.
+fn placed(placement: &Placement, inventory: usize, width: usize, style: TextStyle) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(unschedulable) = &placement.unschedulable {
         let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
-        lines.extend(wrap(&words, room).into_iter().map(|line| look.paint(AnsiColor::Red, &line)));
+        lines.extend(wrap(&words, width).into_iter().map(|line| style.paint(AnsiColor::Red, &line)));
         if !placement.clusters.is_empty() {
-            lines.push("kept as it was:".to_owned());
+            lines.push("kept from the previous plan:".to_owned());
         }
     }
     if placement.clusters.is_empty() {
@@ -147,18 +154,18 @@ fn placed(placement: &Placement, inventory: usize, room: usize, look: Look) -> V
         }
         return lines;
     }
-    let most = if look.full { usize::MAX } else { 2 };
-    lines.extend(names(&placement.clusters, inventory, room, most));
+    let most = if style.full { usize::MAX } else { 2 };
+    lines.extend(names(&placement.clusters, inventory, width, most));
     if !placement.suspended.is_empty() {
         let held = placement.suspended.join(" ");
-        lines.push(look.paint(AnsiColor::Yellow, &cut(&format!("suspended: {held}"), room)));
+        lines.push(style.paint(AnsiColor::Yellow, &cut(&format!("suspended: {held}"), width)));
     }
     lines
 }
 
-/// Cluster names with replicas, at most `most` lines; then how many more. Where all clusters have the
-/// same, their number says it.
-fn names(clusters: &[Placed], inventory: usize, room: usize, most: usize) -> Vec<String> {
+/// Cluster names with replicas, on at most `most` lines, then the number of the others. If all clusters have
+/// the same replicas, their number is enough.
+fn names(clusters: &[Placed], inventory: usize, width: usize, most: usize) -> Vec<String> {
     let first = clusters.first().and_then(|c| c.replicas);
     let same = clusters.len() > 1 && clusters.iter().all(|c| c.replicas == first);
     let head = match (same, first) {
@@ -181,7 +188,7 @@ fn names(clusters: &[Placed], inventory: usize, room: usize, most: usize) -> Vec
         let last = lines.len() >= most;
         let Some(line) = lines.last_mut() else { break };
         let reserve = if last && left > 1 { tail.chars().count() + 1 } else { 0 };
-        if line.chars().count() + word.chars().count() + reserve > room && !line.is_empty() {
+        if line.chars().count() + word.chars().count() + reserve > width && !line.is_empty() {
             if last {
                 line.push_str(&tail);
                 break;
@@ -196,12 +203,12 @@ fn names(clusters: &[Placed], inventory: usize, room: usize, most: usize) -> Vec
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-fn wrap(text: &str, room: usize) -> Vec<String> {
+fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let full = lines
             .last()
-            .is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > room);
+            .is_some_and(|l| !l.is_empty() && l.chars().count() + 1 + word.chars().count() > width);
         if full {
             lines.push(String::new());
         }

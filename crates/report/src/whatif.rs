@@ -1,4 +1,4 @@
-//! What a scenario would cause: for a terminal and for machines.
+//! The effect of a scenario, for a terminal and for scripts.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::diff::{Diff, text};
-use super::table::{Look, counted};
+use super::table::{TextStyle, counted};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::Changes;
 use federate_engine::whatif::Loss;
 use federate_kubernetes::{ObjectRef, finding};
 
-/// What a scenario causes, for machines.
+/// The effect of a scenario, for scripts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIf<'a> {
@@ -21,18 +21,18 @@ pub struct WhatIf<'a> {
     pub api_version: &'static str,
     /// `WhatIf`.
     pub kind: &'static str,
-    /// The events, as they stand on the command line.
+    /// The events, as given on the command line.
     pub scenario: &'a [String],
-    /// Replicas in numbers.
+    /// Numbers of replicas.
     pub replicas: Replicas,
-    /// Objects of which something is lost or runs elsewhere.
+    /// Objects that lose or regain replicas.
     pub losses: &'a [Loss],
-    /// Where things run differently.
+    /// Placements that change.
     #[serde(flatten)]
     pub changes: &'a Changes,
 }
 
-/// What the loss of each unit causes, for machines.
+/// The effect of losing each unit, for scripts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIfEach<'a> {
@@ -42,14 +42,14 @@ pub struct WhatIfEach<'a> {
     pub kind: &'static str,
     /// What is lost: `cluster`, `zone`, `region` or `provider`.
     pub each: &'static str,
-    /// What happens before, as it stands on the command line.
+    /// The events that happen before, as given on the command line.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub scenario: &'a [String],
-    /// One row for each unit, the worst first.
+    /// One row per unit, the worst first.
     pub rows: Vec<Row>,
 }
 
-/// What the loss of one unit causes.
+/// The effect of losing one unit.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
@@ -57,30 +57,30 @@ pub struct Row {
     pub lose: String,
     /// Its clusters.
     pub clusters: Vec<String>,
-    /// Objects that run in other clusters, or with other replicas there.
+    /// The number of objects whose clusters or replicas change.
     pub moved: usize,
-    /// Replicas in numbers.
+    /// Numbers of replicas.
     pub replicas: Replicas,
-    /// Objects that run nowhere.
+    /// Objects that no longer run in any cluster.
     pub nowhere: Vec<ObjectRef>,
-    /// Objects that could be scheduled and no longer can.
+    /// Objects that become unschedulable.
     pub unschedulable: Vec<ObjectRef>,
 }
 
-/// Replicas of all objects together.
+/// Numbers of replicas over all objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replicas {
-    /// Those that no longer run where they ran.
+    /// Replicas that no longer run where they ran.
     pub lost: i64,
-    /// Those that run where they did not.
+    /// Replicas that run where they did not run before.
     pub regained: i64,
-    /// Those of each object that are lost and not regained.
+    /// Replicas that are lost and not regained, by object.
     pub missing: i64,
 }
 
 impl Replicas {
-    /// Of all these objects.
+    /// The sums over these objects.
     pub fn of(losses: &[Loss]) -> Self {
         Self {
             lost: losses.iter().map(|loss| loss.lost).sum(),
@@ -91,41 +91,41 @@ impl Replicas {
 }
 
 impl<'a> WhatIf<'a> {
-    /// What the events cause.
+    /// The effect of the events.
     pub fn new(scenario: &'a [String], changes: &'a Changes, losses: &'a [Loss]) -> Self {
         let replicas = Replicas::of(losses);
         Self { api_version: API_VERSION, kind: "WhatIf", scenario, replicas, losses, changes }
     }
 
-    /// As text: the difference, then what is lost.
-    pub fn text(&self, look: Look) -> String {
+    /// The effect as text: the diff, then the lost replicas.
+    pub fn text(&self, style: TextStyle) -> String {
         let later = self.scenario.join(", ");
         let diff = Diff::new("today", &later, self.changes);
         let mut out = if self.changes.is_empty() {
-            format!("{later}: nothing is placed elsewhere\n")
+            format!("{later}: no placement changes\n")
         } else {
-            text::text(&diff, text::Detail::Fields, look)
+            text::text(&diff, text::Detail::Fields, style)
         };
         if self.losses.is_empty() {
             return out;
         }
-        let _ = writeln!(out, "\n{}", look.bold("Replicas"));
-        let most = if look.full { usize::MAX } else { LOSSES };
+        let _ = writeln!(out, "\n{}", style.bold("Replicas"));
+        let most = if style.full { usize::MAX } else { LOSSES };
         let rows: Vec<[String; 5]> = self.losses.iter().take(most).map(loss_cells).collect();
-        table(&mut out, ["OBJECT", "LOST", "REGAINED", "LEFT", ""], &rows, look);
+        table(&mut out, ["OBJECT", "LOST", "REGAINED", "LEFT", ""], &rows, style);
         if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
-        let _ = writeln!(out, "\n{}", look.bold(&sentence(self.replicas, nowhere)));
+        let _ = writeln!(out, "\n{}", style.bold(&sentence(self.replicas, nowhere)));
         out
     }
 }
 
-/// Objects shown, unless all are asked for.
+/// How many objects are shown, unless all are to be shown.
 const LOSSES: usize = 20;
 
-/// Objects named in a cell.
+/// How many objects a cell names.
 const NAMES: usize = 2;
 
 fn loss_cells(loss: &Loss) -> [String; 5] {
@@ -149,13 +149,13 @@ fn sentence(replicas: Replicas, nowhere: usize) -> String {
 }
 
 impl WhatIfEach<'_> {
-    /// As text: one line for each unit.
-    pub fn text(&self, look: Look) -> String {
+    /// The effect as text: one line per unit.
+    pub fn text(&self, style: TextStyle) -> String {
         let head = self.each.to_uppercase();
         let cells = |row: &Row| {
             let names: Vec<String> = row.nowhere.iter().map(ToString::to_string).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let most = if look.full { usize::MAX } else { NAMES };
+            let most = if style.full { usize::MAX } else { NAMES };
             let nowhere = if names.is_empty() { String::new() } else { finding::list(&names, most) };
             [
                 row.lose.clone(),
@@ -169,18 +169,18 @@ impl WhatIfEach<'_> {
         let rows: Vec<[String; 6]> = self.rows.iter().map(cells).collect();
         let mut out = String::new();
         let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", "RUNS NOWHERE"];
-        table(&mut out, head, &rows, look);
+        table(&mut out, head, &rows, style);
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = counted(self.rows.len(), self.each);
         let words =
-            format!("{safe} of {all} can be lost without replicas missing or objects running nowhere");
-        let _ = writeln!(out, "\n{}", look.bold(&words));
+            format!("{safe} of {all} can be lost without missing replicas or objects that run nowhere");
+        let _ = writeln!(out, "\n{}", style.bold(&words));
         out
     }
 }
 
-/// Columns: the first and the last to the left, the others to the right.
-fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], look: Look) {
+/// Prints a table: the first and the last column are left-aligned, the others right-aligned.
+fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], style: TextStyle) {
     let wide = |at: usize, head: &str| {
         rows.iter().map(|row| row[at].chars().count()).chain([head.chars().count()]).max().unwrap_or(0)
     };
@@ -196,10 +196,10 @@ fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]]
         }
         line.trim_end().to_owned()
     };
-    let _ = writeln!(out, "{}", look.bold(&line(head)));
+    let _ = writeln!(out, "{}", style.bold(&line(head)));
     for row in rows {
         let text = line(row.each_ref().map(String::as_str));
         let empty = row.last().is_none_or(String::is_empty);
-        let _ = writeln!(out, "{}", if empty { text } else { look.paint(AnsiColor::Red, &text) });
+        let _ = writeln!(out, "{}", if empty { text } else { style.paint(AnsiColor::Red, &text) });
     }
 }

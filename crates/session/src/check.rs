@@ -1,4 +1,4 @@
-//! Everything that is wrong or useless in a repo.
+//! `federate check`: errors and likely mistakes in a repo.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use federate_repo::Role;
 use crate::Session;
 
 impl Session {
-    /// Everything that is wrong or useless: the [findings](Self::findings), and policies and overrides without
-    /// effect, and scripts that fail. Of an object that is in error it is not said that it has no effect.
+    /// All errors and likely mistakes: the [findings](Self::findings), policies and overrides without effect,
+    /// and scripts that fail. Objects with errors are not also reported as having no effect.
     pub fn check(&self) -> Vec<Finding> {
         let mut found = self.findings();
         let in_error: BTreeSet<ObjectRef> =
@@ -24,20 +24,24 @@ impl Session {
         self.ordered(found)
     }
 
-    /// What every repo has and this one has not.
+    /// Findings about what a repo needs and this one lacks: objects, clusters, policies.
     fn missing(&self) -> Vec<Finding> {
         let repo = self.repo();
         let whole = |code: &'static str, message: &str, help: &str| {
             Finding::in_file(Severity::Warning, code, &".".into(), None, message).help(help)
         };
         if repo.templates.is_empty() && repo.claimed.is_empty() {
-            let help = "name the folder that holds the manifests, or look into `paths` and `exclude` of federate.yaml";
-            return vec![whole("empty-repo", "there is no Kubernetes object in the repo", help)];
+            let help = "name the folder with the manifests, or check `paths` and `exclude` in federate.yaml";
+            return vec![whole("empty-repo", "the repo contains no Kubernetes object", help)];
         }
         let mut found = Vec::new();
         if self.clusters().is_empty() {
             let help = "add one inventory object for each cluster, for example `Cluster` of `cluster.karmada.io/v1alpha1`";
-            found.push(whole("no-inventory", "the repo has no cluster, so nothing is rendered", help));
+            found.push(whole(
+                "no-inventory",
+                "the repo's inventory has no cluster, so nothing is rendered",
+                help,
+            ));
         }
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
         if !repo.claimed.iter().any(|claimed| places(claimed.role)) && self.plan().placements.is_empty() {

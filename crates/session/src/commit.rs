@@ -1,4 +1,4 @@
-//! What a session renders, committed to branches of a git repository.
+//! Commits the rendering of a session to branches of a git repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use federate_source::git::{self, Place};
 use crate::Session;
 use crate::provenance::{Provenance, with_trailers};
 
-/// How often a commit is built anew because a branch moved meanwhile.
+/// How many times a commit is attempted if a branch moves in the meantime.
 const ATTEMPTS: u32 = 10;
 
-/// Why nothing was committed. No branch has moved then.
+/// Why nothing was committed. No branch has moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E> {
@@ -29,70 +29,70 @@ pub enum Error<E> {
     /// The repository cannot be read.
     #[error(transparent)]
     Repository(#[from] git::Error),
-    /// What is rendered cannot be laid out as files.
+    /// The rendering cannot be laid out as files.
     #[error(transparent)]
     Layout(#[from] Box<Collision>),
     /// A branch cannot be read or written.
     #[error(transparent)]
     Branch(#[from] branch::Error),
-    /// A branch moved each time.
+    /// A branch moved during every attempt.
     #[error("{0}; gave up after {ATTEMPTS} attempts")]
     GaveUp(branch::Error),
 }
 
-/// Where and how a rendering is committed.
+/// Where and how to commit a rendering.
 pub struct Commit<'c> {
     /// The repository.
     pub place: &'c Place,
     /// The branches.
     pub layout: &'c Layout,
-    /// Where the branches are pushed to; where one moved there meanwhile, the commit is made anew on top of that.
+    /// The remote to push to. If a branch has moved there, the commit is created again on top of it.
     pub remote: Option<&'c Remote>,
-    /// The message in place of the one that says what was rendered; trailers are added to it.
+    /// The message that replaces the default one; trailers are appended.
     pub message: Option<&'c str>,
     /// The author as `Name <address>`; git's by default.
     pub author: Option<&'c str>,
-    /// The clusters whose branches are written; all of them if empty.
+    /// The clusters whose branches are written; empty for all.
     pub clusters: &'c [String],
-    /// Whether what is in error is left out, in place of committing nothing.
+    /// Whether to skip objects with errors instead of committing nothing.
     pub keep_going: bool,
 }
 
-/// What was committed.
+/// The result of a commit.
 pub struct Committed {
-    /// The session whose rendering it is.
+    /// The session that was rendered.
     pub session: Session,
-    /// What became of each branch; `None` where errors keep everything from being committed.
+    /// The result for each branch; `None` if errors prevent a commit.
     pub branches: Option<Vec<Branch>>,
 }
 
-/// What became of one branch.
+/// The result for one branch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Branch {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// The new commit; `null` where there was nothing to commit.
+    /// The new commit; `null` if there was nothing to commit.
     pub commit: Option<String>,
-    /// Where the branch was.
+    /// The previous commit of the branch.
     pub base: Option<String>,
     /// Whether it was pushed.
     pub pushed: bool,
-    /// Files that are new.
+    /// New files.
     pub created: usize,
-    /// Files that differ.
+    /// Changed files.
     pub updated: usize,
-    /// Files that are gone.
+    /// Deleted files.
     pub removed: usize,
-    /// Files that stay as they are.
+    /// The number of unchanged files.
     pub unchanged: usize,
-    /// The same for a person.
+    /// The numbers as text.
     #[serde(skip)]
     pub summary: String,
 }
 
 impl Commit<'_> {
-    /// Commits what `open` renders, given the plan that the branch holds, the scheduler's memory. Where a branch
-    /// moves meanwhile, everything is done again; `retrying` is called before that.
+    /// Commits what `open` renders from the plan on the branch, which is the scheduler's memory. If a branch
+    /// moves in the meantime, calls `retrying` and starts over.
     pub fn run<E>(
         &self,
         mut open: impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
@@ -111,7 +111,7 @@ impl Commit<'_> {
         }
     }
 
-    /// One attempt; the inner error says that a branch moved meanwhile.
+    /// One attempt; the inner error says that a branch moved in the meantime.
     fn attempt<E>(
         &self,
         repository: &Repository,
@@ -134,7 +134,7 @@ impl Commit<'_> {
         let clusters = self.affected(session.plan(), &home);
         let bases = self.layout.read(repository, home, &clusters, tip)?;
         let manifests =
-            session.rendering().standing(|object, cluster| bases.earlier(repository, object, cluster));
+            session.rendering().with_retained(|object, cluster| bases.earlier(repository, object, cluster));
         let plan = previous::write(session.plan());
         let trailers = provenance.trailers(&plan);
         let tree = Tree::new(plan, manifests)?;
@@ -150,18 +150,18 @@ impl Commit<'_> {
         }
     }
 
-    /// Every cluster that has something, or had.
+    /// The clusters that receive objects now or did before.
     fn affected(&self, plan: &Plan, home: &Base) -> BTreeSet<String> {
         let rows = plan.placements.iter();
         let rows = rows.chain(home.previous().into_iter().flat_map(|plan| &plan.placements));
         let names = rows.flat_map(|row| row.clusters.iter().map(|placed| &placed.name).chain(&row.withdrawn));
-        let wanted = names
+        let receiving = names
             .map(AsRef::<str>::as_ref)
             .filter(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
-        wanted.chain([HOST]).map(str::to_owned).collect()
+        receiving.chain([HOST]).map(str::to_owned).collect()
     }
 
-    /// Makes the commits, pushes them, and moves the branches.
+    /// Creates the commits, pushes them, and moves the branches.
     fn carry_out(
         &self,
         repository: &Repository,
@@ -190,7 +190,8 @@ impl Commit<'_> {
                 if self.remote.is_some() && remotely != Some(to) {
                     pushes.push(built.update(remotely, to));
                 }
-                // Without a remote the branch is as it was read; with one it may lag behind.
+                // Without a remote, the branch is where it was read; with a remote, the local branch may be
+                // behind.
                 let from = if self.remote.is_some() { ours } else { built.base };
                 if from != Some(to) {
                     moves.push(built.update(from, to));

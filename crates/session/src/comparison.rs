@@ -1,4 +1,4 @@
-//! The difference of two renderings.
+//! Compares two renderings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use federate_report::findings::{self, Row};
 
 use crate::Session;
 
-/// A rendering as one side of a comparison: what the clusters hold by it.
+/// The rendered objects of all clusters, as one side of a comparison.
 #[derive(Clone, Debug)]
 pub struct RenderedState {
     clusters: Vec<Cluster>,
@@ -20,18 +20,18 @@ pub struct RenderedState {
 }
 
 impl RenderedState {
-    /// What a session renders. `earlier` is what the clusters held before it: control planes leave what they
-    /// send nothing new of as it is.
+    /// The rendering of a session. `earlier` is the state before it, for objects that control planes leave
+    /// unchanged in the clusters.
     pub fn of(session: &Session, earlier: Option<&Self>) -> Self {
         let held = |object: &ObjectRef, cluster: &str| earlier?.text(object, cluster);
         Self {
             clusters: session.clusters().to_vec(),
             plan: session.plan().clone(),
-            manifests: session.rendering().standing(held),
+            manifests: session.rendering().with_retained(held),
         }
     }
 
-    /// The same, of manifests that were already put together.
+    /// Like `of`, but with manifests that are already built.
     pub fn with_manifests(session: &Session, manifests: Vec<Manifest>) -> Self {
         Self { clusters: session.clusters().to_vec(), plan: session.plan().clone(), manifests }
     }
@@ -41,7 +41,7 @@ impl RenderedState {
         &self.plan
     }
 
-    /// Leaves only some clusters.
+    /// Keeps only some clusters.
     pub fn narrow(&mut self, keep: impl Fn(&str) -> bool) {
         self.clusters.retain(|cluster| keep(&cluster.name));
         for row in &mut self.plan.placements {
@@ -57,7 +57,7 @@ impl RenderedState {
         self.manifests.retain(|manifest| !manifest.clusters.is_empty());
     }
 
-    /// What changes from this state to a later one. Values of Secrets are compared as digests under `key`.
+    /// The changes from this state to a later one. Values of Secrets are compared as digests with `key`.
     pub fn compare(&self, later: &Self, key: &DigestKey) -> Changes {
         change::compare(&self.side(), &later.side(), key)
     }
@@ -66,7 +66,7 @@ impl RenderedState {
         Side { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
     }
 
-    /// What an object is in a cluster.
+    /// The manifest of an object in a cluster.
     fn text(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let start = self.manifests.partition_point(|manifest| manifest.object < *object);
         let mut rows = self.manifests.get(start..)?.iter().take_while(|manifest| manifest.object == *object);
@@ -75,16 +75,16 @@ impl RenderedState {
     }
 }
 
-/// Two states of a repo, rendered: the later one with the earlier one's plan as its memory.
+/// Two rendered revisions of a repo; the later one has the earlier plan as its memory.
 pub struct Comparison<'s> {
-    /// The earlier state.
+    /// The earlier revision.
     pub from: &'s Session,
-    /// The later one.
+    /// The later revision.
     pub to: &'s Session,
 }
 
 impl Comparison<'_> {
-    /// What changes, in all clusters or only in those of these names.
+    /// The changes in all clusters, or only in the given ones.
     pub fn changes(&self, key: &DigestKey, clusters: &[String]) -> Changes {
         let mut from = RenderedState::of(self.from, None);
         let mut to = RenderedState::of(self.to, Some(&from));
@@ -96,24 +96,24 @@ impl Comparison<'_> {
         from.compare(&to, key)
     }
 
-    /// The findings that only the later state has, wherever in its files they stand.
+    /// The findings that only the later revision has, compared without their lines.
     pub fn new_findings(&self) -> Vec<Row> {
-        beyond(self.to, self.from)
+        only_in(self.to, self.from)
     }
 
-    /// The findings that only the earlier state has.
+    /// The findings that only the earlier revision has.
     pub fn resolved_findings(&self) -> Vec<Row> {
-        beyond(self.from, self.to)
+        only_in(self.from, self.to)
     }
 }
 
-fn beyond(these: &Session, those: &Session) -> Vec<Row> {
+fn only_in(these: &Session, those: &Session) -> Vec<Row> {
     let known: BTreeSet<_> = those.findings().iter().map(same).collect();
     let new: Vec<Finding> = these.findings().into_iter().filter(|f| !known.contains(&same(f))).collect();
     findings::rows(these.repo(), &new)
 }
 
-/// What makes a finding the same one in another revision: not its line, which moves.
+/// The identity of a finding across revisions; its line is not part of it, because lines move.
 fn same(finding: &Finding) -> impl Ord + use<> {
     let file = finding.origin.as_ref().map(|origin| origin.file.clone());
     (

@@ -1,4 +1,4 @@
-//! Why an object is where it is.
+//! Explains where an object is placed.
 
 use std::collections::BTreeSet;
 
@@ -7,36 +7,36 @@ use federate_report::explanation::{Changed, Explained};
 
 use crate::Session;
 
-/// Why no single object is meant.
+/// Why a name does not identify one object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFound {
-    /// There is none.
-    #[error("no template {kind}/{name} in the repo, and no policy that places any")]
+    /// No object has this name.
+    #[error("no template and no policy {kind}/{name} in the repo")]
     None {
-        /// The kind that was asked for.
+        /// The given kind.
         kind: String,
         /// The name.
         name: String,
     },
-    /// There are several.
+    /// Several objects have this name.
     #[error(
-        "{kind}/{name} is ambiguous: {}; name one of them, or choose with -n",
+        "{kind}/{name} is ambiguous: {}; select one with -n, or write the kind in full",
         .objects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Several {
-        /// The kind that was asked for.
+        /// The given kind.
         kind: String,
         /// The name.
         name: String,
-        /// Those that are meant.
+        /// The matching objects.
         objects: Vec<ObjectRef>,
     },
 }
 
 impl Session {
-    /// The one object, a template or what a plan places besides, that a kind and a name mean. A policy stands
-    /// for what it places. The case of the kind does not matter.
+    /// Finds the object with this kind and name among templates and other objects of the plan. A policy
+    /// stands for the object that it places. The kind is case-insensitive.
     pub fn find(&self, kind: &str, name: &str, namespace: Option<&str>) -> Result<ObjectRef, NotFound> {
         let meant = |id: &ObjectRef| {
             let namespace = namespace.is_none() || id.namespace.as_deref() == namespace;
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Why an object is where it is, and what overrides do to it; `None` where no control plane has a say in it.
+    /// Explains the placement and the overrides of an object; `None` if no control plane handles it.
     pub fn explain(&self, object: &ObjectRef) -> Option<Explained> {
         let engine = self.engine();
         let explanation = engine.explain(object, self.plan())?;

@@ -1,9 +1,8 @@
-//! The application layer: the one place where the engine is put together with the control planes.
+//! The application layer, which combines the engine with the control planes.
 //!
-//! A [`Session`] is a repo that was read, with everything that follows from it: inventory, plan, manifests,
-//! findings, explanations. Each is computed once, when it is asked for. [`Comparison`] compares two sessions.
-//! The command line, the tests and the benchmarks go through these types; so should programs that use
-//! federate as a library.
+//! A [`Session`] is an opened repo with everything derived from it: inventory, plan, manifests, findings,
+//! explanations. Each is computed once, on first use. [`Comparison`] compares two sessions. The command line,
+//! the tests and the benchmarks use these types, and so should programs that use federate as a library.
 //!
 //! ```
 //! use federate_session::{Options, Session};
@@ -44,7 +43,7 @@ pub use reconcile::{Purpose, ReconcileOptions, Reconciler};
 pub use session::{Options, Session, Update};
 pub use whatif::{Outcome, UnitOutcome, WhatIf};
 
-/// Every control plane that federate knows, in the order of the contract's table.
+/// All dialects, in the order of the table in the documentation.
 pub const DIALECTS: Dialects = Dialects::new(&[
     &federate_karmada::Karmada,
     &federate_kubeadmiral::KubeAdmiral,

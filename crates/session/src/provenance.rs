@@ -1,5 +1,4 @@
-//! Where a rendering comes from, and how a commit says so: its message, and the trailers by which machines find
-//! that out.
+//! The origin of a rendering, and how a commit records it: in its message, and in trailers for scripts.
 
 use git2::Oid;
 use sha2::{Digest, Sha256};
@@ -8,25 +7,25 @@ use federate_engine::actions::RepoRef;
 use federate_publish::Summary;
 use federate_source::git::{self, Place};
 
-/// Where a rendering comes from.
+/// The origin of a rendering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// The commit, with `-dirty` where the work tree differs from it; `None` before the first one.
+    /// The commit, with `-dirty` if the work tree differs from it; `None` before the first commit.
     pub commit: Option<String>,
     /// The first line of its message.
     pub subject: String,
 }
 
 impl Provenance {
-    /// A work tree: the commit that is checked out, and whether files differ from it.
+    /// The origin of a work tree: the commit that is checked out, and whether files differ from it.
     pub fn of_work_tree(place: &Place) -> Self {
         let head =
             place.open().ok().and_then(|repository| Some(place.resolve(&repository, "HEAD").ok()?.commit));
-        // What cannot be shown to be clean is not called so.
+        // If the state is unknown, it counts as dirty.
         head.map_or_else(Self::default, |id| Self::of(place, id, git::is_modified(place).unwrap_or(true)))
     }
 
-    /// A commit.
+    /// The origin of a commit.
     pub fn of_commit(place: &Place, id: Oid) -> Self {
         Self::of(place, id, false)
     }
@@ -39,7 +38,7 @@ impl Provenance {
         Self { commit, subject: subject.unwrap_or_default() }
     }
 
-    /// The repo as its clones have it in common; `None` where its remote `origin` has no address.
+    /// The repo's identity, which all its clones share; `None` if its remote `origin` has no address.
     pub fn repo(&self, place: &Place) -> Option<RepoRef> {
         let repository = place.open().ok()?;
         let remote = repository.find_remote("origin").ok()?;
@@ -47,7 +46,7 @@ impl Provenance {
         Some(RepoRef::of_url(url, &place.prefix, self.commit.clone()))
     }
 
-    /// The message that is used unless another is given.
+    /// The default commit message.
     pub(crate) fn message(&self, summary: &Summary) -> String {
         let Some(commit) = &self.commit else { return format!("Render the work tree\n\n{summary}") };
         let (id, dirty) =
@@ -58,7 +57,7 @@ impl Provenance {
         format!("Render {short}{dirty}{subject}\n\n{summary}")
     }
 
-    /// The trailers, a line each.
+    /// The trailers, one per line.
     pub(crate) fn trailers(&self, plan: &str) -> String {
         let source = self.commit.as_ref().map_or_else(String::new, |id| format!("Federate-Source: {id}\n"));
         let digest = Sha256::digest(plan);
@@ -68,7 +67,7 @@ impl Provenance {
     }
 }
 
-/// Adds trailers to a message: to those at its end, or as a paragraph of their own.
+/// Appends trailers to a message: to its existing trailers, or as a new paragraph.
 pub(crate) fn with_trailers(message: &str, trailers: &str) -> String {
     let message = message.trim_end();
     let is_trailer = |line: &str| {

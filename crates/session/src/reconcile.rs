@@ -1,5 +1,4 @@
-//! What is to be done in member clusters, from what runs there: decided from dumps, or decided and carried out on
-//! API servers.
+//! Decides the actions for member clusters from dumps, or decides and performs them on API servers.
 
 use std::collections::BTreeMap;
 
@@ -18,54 +17,54 @@ mod servers;
 #[cfg(feature = "live")]
 pub use servers::ServerOptions;
 
-/// The time of an object that nobody will store: API servers write their own.
+/// The creation time of objects in local predictions; API servers set their own.
 const NEVER: &str = "1970-01-01T00:00:00Z";
 
-/// What is decided about.
+/// What a run is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Everything that is to be done.
+    /// Apply the rendering.
     Apply {
-        /// When objects that are there already are taken over; what their policies say by default.
+        /// When to adopt existing objects; by default, what their policies say.
         adopt: Option<Adopt>,
-        /// Whether objects are taken from other tools, too.
+        /// Whether to take over objects that other tools manage.
         force: bool,
-        /// Whether what cannot be changed is deleted and created anew.
+        /// Whether to delete and recreate objects with immutable changes.
         replace: bool,
     },
-    /// That everything that federate manages is deleted, as if nothing were rendered.
+    /// Delete all managed objects, as if nothing were rendered.
     Remove,
-    /// What drifted.
+    /// Report drift.
     Drift {
-        /// Whether what nobody rendered is reported, too: defaults, status, what others added.
+        /// Whether to report fields that are not rendered: defaults, status, additions by others.
         full: bool,
-        /// Whether what drifted is put back.
+        /// Whether to revert the drift.
         correct: bool,
     },
 }
 
-/// How member clusters are brought to what a session renders.
+/// How to reconcile member clusters with a session's rendering.
 pub struct ReconcileOptions<'r> {
-    /// What is decided about.
+    /// What the run is for.
     pub purpose: Purpose,
-    /// The object in each cluster that keeps which objects federate manages there.
+    /// The parent of the `ApplySet` in each cluster.
     pub inventory: &'r Inventory,
-    /// What may be deleted; nothing by default.
+    /// What may be pruned; by default, nothing.
     pub prune: Option<Prune>,
-    /// Whether actions say what objects will be.
+    /// Whether actions include the resulting objects.
     pub results: bool,
-    /// The clusters; all of them if empty.
+    /// The clusters; empty for all.
     pub clusters: &'r [String],
-    /// The key of the digests that stand for values of Secrets.
+    /// The key for digests of Secret values.
     pub key: &'r DigestKey,
 }
 
-/// What was decided about the clusters, or done.
+/// The actions for clusters, decided or performed.
 #[derive(Default)]
 struct Reconciled {
     actions: Vec<Action>,
     clusters: Vec<ClusterReport>,
-    /// Whether no API server was asked.
+    /// Whether actions are predicted without an API server.
     predicted: bool,
 }
 
@@ -78,13 +77,13 @@ impl Reconciled {
     }
 }
 
-/// The decisions about all clusters, with all that they are made of.
+/// Decides the actions for all clusters.
 pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
     desired: Vec<Desired>,
-    /// A rendering of nothing, where everything is to be deleted.
+    /// An empty rendering, for deleting everything.
     nothing: Option<Rendering>,
     now: String,
     repo: Option<RepoRef>,
@@ -93,8 +92,8 @@ pub struct Reconciler<'r> {
 }
 
 impl<'r> Reconciler<'r> {
-    /// Prepares decisions about what a session renders. Where its findings have errors, what is in error is left
-    /// out and nothing is deleted.
+    /// Prepares the decisions for a session's rendering. If it has errors, the objects concerned are skipped
+    /// and nothing is pruned.
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| NEVER.to_owned(), |now| now.to_string());
         let nothing = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
@@ -112,13 +111,13 @@ impl<'r> Reconciler<'r> {
         }
     }
 
-    /// The same for a known repo: the parents of `ApplySets` remember it, and those of another are refused.
+    /// Like `new`, for a known repo: parents of `ApplySets` record it, and those of another repo are refused.
     #[must_use]
     pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
         Self { repo, ..self }
     }
 
-    /// The same, which also makes the members of another `ApplySet` members of its own.
+    /// Also takes over the members of another `ApplySet`.
     #[must_use]
     pub fn moving(self, moved: Option<Inventory>) -> Self {
         Self { moved, ..self }
@@ -130,11 +129,11 @@ impl<'r> Reconciler<'r> {
         Self { held, ..self }
     }
 
-    /// Decides from what the session was given of what runs, and does nothing.
+    /// Decides from the observed objects of the session, and performs nothing.
     pub fn observed(&self) -> Actions {
         self.with(false, |deciding| {
-            let customs = self.customs();
-            let kind = |id: &ObjectRef| kind(id, &customs);
+            let custom_kinds = self.custom_kinds();
+            let kind = |id: &ObjectRef| kind(id, &custom_kinds);
             let live = self.session.observed();
             let mut all = Reconciled { predicted: true, ..Reconciled::default() };
             for cluster in self.clusters().filter(|cluster| live.knows(&cluster.name)) {
@@ -146,12 +145,12 @@ impl<'r> Reconciler<'r> {
         })
     }
 
-    /// `server`: whether API servers decide about what is not known here.
+    /// `server`: whether API servers decide what is unknown here.
     fn with<T>(&self, server: bool, work: impl FnOnce(&Deciding<'_>) -> T) -> T {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(Adopt::Never), false, false, false),
-            // Whoever manages an object: that it differs from what is rendered is reported.
+            // Drift is reported whoever manages an object.
             Purpose::Drift { full, .. } => (Some(Adopt::Always), true, false, full),
         };
         let config = &self.session.repo().config;
@@ -187,26 +186,31 @@ impl<'r> Reconciler<'r> {
         self.nothing.as_ref().unwrap_or_else(|| self.session.rendering())
     }
 
-    /// The clusters that are asked for.
+    /// The selected clusters.
     fn clusters(&self) -> impl Iterator<Item = &'r Cluster> {
         let names = self.options.clusters;
-        let asked = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-        self.session.clusters().iter().filter(asked)
+        let selected =
+            move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
+        self.session.clusters().iter().filter(selected)
     }
 
-    /// The kinds that definitions among the live and the rendered objects make.
-    fn customs(&self) -> Vec<Kind> {
+    /// The custom resources that CRDs among the live and the rendered objects define.
+    fn custom_kinds(&self) -> Vec<Kind> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.objects(&cluster.name));
         let rendered = self.desired.iter().map(|desired| &desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
-        bodies.filter(|body| body["kind"] == "CustomResourceDefinition").flat_map(Kind::customs).collect()
+        bodies
+            .filter(|body| body["kind"] == "CustomResourceDefinition")
+            .flat_map(Kind::customs)
+            .collect()
     }
 }
 
-/// What is known of a kind; of one that nobody defines, nothing but its name.
-fn kind(id: &ObjectRef, customs: &[Kind]) -> Kind {
-    let custom = || customs.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
+/// What is known about a kind; only its name if no CRD defines it.
+fn kind(id: &ObjectRef, custom_kinds: &[Kind]) -> Kind {
+    let custom =
+        || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version).cloned();
     Kind::builtin(&id.api_version, &id.kind)
         .or_else(custom)
         .unwrap_or_else(|| Kind::unknown(&id.api_version, &id.kind, id.namespace.is_some()))

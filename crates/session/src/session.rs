@@ -1,4 +1,4 @@
-//! A repo that was read, with everything that follows from it.
+//! An opened repo, with everything derived from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,30 +13,30 @@ use federate_report::findings;
 
 use crate::DIALECTS;
 
-/// What a session decides from, besides the repo's files.
+/// The inputs of a session besides the repo's files.
 #[derive(Clone)]
 pub struct Options {
-    /// The control planes that may claim objects of the repo; all of them by default.
+    /// The dialects that may claim objects; by default, all.
     pub dialects: Dialects,
     /// The output folder within the repo, which is not read.
     pub output: Option<String>,
-    /// Whether a cluster without `status` is what its control plane would take it for. By default it counts as
-    /// joined, ready and serving every API.
+    /// Whether a cluster without `status` is taken as its control plane would take it. By default, it counts
+    /// as joined, ready and serving every API.
     pub strict_inventory: bool,
-    /// The clock for rules about age; without it they do not apply.
+    /// The time for rules about age; without it, they do not apply.
     pub now: Option<Timestamp>,
     /// The plan of an earlier run: the scheduler's memory.
     pub previous: Plan,
-    /// What runs in the member clusters, as far as it is known.
+    /// The live objects of member clusters, as far as they are known.
     pub observed: Live,
-    /// What host names resolve to.
+    /// The addresses of host names.
     pub hosts: Hosts,
-    /// The versions of control planes, by dialect; each takes the place of `dialects.<name>.version` in
+    /// The releases of control planes, by dialect; they override `dialects.<name>.version` in
     /// `federate.yaml`.
     pub versions: BTreeMap<String, String>,
-    /// What was found while these options were read; it is among the session's findings.
+    /// Findings about these options, which the session includes in its own.
     pub findings: Vec<Finding>,
-    /// Codes of findings that count as errors here, whatever they are elsewhere.
+    /// Codes of findings that count as errors.
     pub errors: Vec<String>,
 }
 
@@ -57,8 +57,7 @@ impl Default for Options {
     }
 }
 
-/// A repo that was read, with its inventory; plan, manifests and findings are computed when they are asked for,
-/// and once.
+/// An opened repo with its inventory. Plan, manifests and findings are computed once, on first use.
 pub struct Session {
     dialects: Dialects,
     repo: Repo,
@@ -67,34 +66,34 @@ pub struct Session {
     errors: Vec<String>,
     output: Option<String>,
     versions: BTreeMap<String, String>,
-    /// What was found while the options were read.
+    /// Findings about the options.
     given: Vec<Finding>,
-    /// What was found while reading.
+    /// Findings from loading.
     read: Vec<Finding>,
-    /// Decisions to plan with again after an [update](Self::update); `None` until there was one.
+    /// The decisions to reuse after an [update](Self::update); `None` before the first one.
     kept: Mutex<Option<Decisions>>,
     planned: OnceLock<Planned>,
     rendering: OnceLock<Rendering>,
 }
 
-/// How much of a repo was read and decided again.
+/// How much of a repo was loaded and decided again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Only these templates, which are new, gone or changed.
+    /// Only these templates, which are new, deleted or changed.
     Templates(BTreeSet<ObjectRef>),
-    /// Everything, and why.
+    /// Everything, with the reason.
     Everything(NeedsReload),
 }
 
 impl Session {
-    /// Reads a repo. Whatever is wrong with it is in the [findings](Self::findings); the rest is still there.
+    /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn Source, options: Options) -> Self {
         let dialects = options.dialects;
         let loaded = federate_repo::load(source, options.output.as_deref(), &dialects);
         Self::of(loaded, options)
     }
 
-    /// The same over files that are in memory, in any order.
+    /// Like `open`, over files in memory, in any order.
     pub fn of_files(files: Vec<File>, config: Config, options: Options) -> Self {
         let dialects = options.dialects;
         let loaded = federate_repo::load_bytes(files, config, &dialects);
@@ -142,9 +141,9 @@ impl Session {
         }
     }
 
-    /// Brings the session up to date after files of its source changed; `changed` are their paths. Where only
-    /// templates are concerned, only those files are read and only those templates decided about again. The
-    /// result is what a new session over the same files and with the same options would give.
+    /// Updates the session after the files `changed`. If they contain only templates, only these files are
+    /// loaded and only these templates are decided again. The result equals that of a new session over the
+    /// same files with the same options.
     pub fn update(&mut self, source: &dyn Source, changed: &[String]) -> Update {
         let file = |path: &String| ChangedFile {
             path: path.as_str().into(),
@@ -152,9 +151,9 @@ impl Session {
         };
         let files: Vec<ChangedFile> = changed.iter().map(file).collect();
         let folder = changed.iter().find(|path| source.list(path).is_ok());
-        let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "it is a folder" });
-        let update = match folder.or_else(|| self.unsettled(&files)) {
-            Some(anew) => Err(anew),
+        let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
+        let update = match folder.or_else(|| self.reload_reason(&files)) {
+            Some(reason) => Err(reason),
             None => self.repo.update(&files, &self.dialects),
         };
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
@@ -165,18 +164,18 @@ impl Session {
                 }
                 Update::Templates(templates)
             }
-            Err(anew) => {
+            Err(reason) => {
                 let previous = std::mem::take(&mut self.settings.previous);
                 let mut session = Self::open(source, self.options());
                 session.settings.previous = previous;
                 session.kept = Mutex::new(Some(Decisions::default()));
                 *self = session;
-                Update::Everything(anew)
+                Update::Everything(reason)
             }
         }
     }
 
-    /// Makes another plan the scheduler's memory.
+    /// Replaces the scheduler's memory.
     pub fn remember(&mut self, previous: Plan) {
         let previous = Previous::new(previous);
         let before = std::mem::replace(&mut self.settings.previous, previous);
@@ -186,20 +185,20 @@ impl Session {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
     }
 
-    /// Why some findings of reading keep changed files from being read on their own.
-    fn unsettled(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
+    /// Why findings from loading prevent loading only the changed files.
+    fn reload_reason(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
         let twice = self.read.iter().find(|finding| finding.code == "duplicate-object");
         if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
             return Some(NeedsReload {
                 path: origin.file.to_string(),
-                why: "it holds an object that is written twice",
+                why: "it contains an object that is defined twice",
             });
         }
         let about = |file: &ChangedFile, finding: &Finding| {
             finding.origin.as_ref().is_some_and(|origin| origin.file == file.path)
         };
         let file = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding)))?;
-        Some(NeedsReload { path: file.path.to_string(), why: "something was wrong in it" })
+        Some(NeedsReload { path: file.path.to_string(), why: "it had errors" })
     }
 
     fn options(&self) -> Options {
@@ -217,7 +216,7 @@ impl Session {
         }
     }
 
-    /// The control planes.
+    /// The dialects.
     pub fn dialects(&self) -> Dialects {
         self.dialects
     }
@@ -227,37 +226,37 @@ impl Session {
         &self.repo
     }
 
-    /// The inventory: every cluster, whatever dialect wrote it, sorted by name.
+    /// The inventory: all clusters of all dialects, sorted by name.
     pub fn clusters(&self) -> &[Cluster] {
         &self.clusters
     }
 
-    /// What is decided from, besides the repo.
+    /// The inputs of decisions besides the repo.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The clock for rules about age, if one is set.
+    /// The time for rules about age, if set.
     pub fn now(&self) -> Option<Timestamp> {
         self.settings.now
     }
 
-    /// The inventory object of each cluster, with how the repo says that the cluster is reached.
+    /// The inventory object of each cluster, with the connection details in it.
     pub fn inventory_objects(&self) -> BTreeMap<String, InventoryObject> {
         federate_engine::inventory_objects(self.dialects, &self.repo, &self.clusters)
     }
 
-    /// What runs in the member clusters, as far as it was given.
+    /// The observed live objects of member clusters.
     pub fn observed(&self) -> &Live {
         &self.settings.live
     }
 
-    /// The control planes, their policies compiled, over this repo.
+    /// The engine over this repo, with compiled policies.
     pub fn engine(&self) -> Engine<'_> {
         Engine::new(self.dialects, &self.repo, &self.clusters, &self.settings)
     }
 
-    /// Where everything goes.
+    /// The plan.
     pub fn plan(&self) -> &Plan {
         match self.rendering.get() {
             Some(rendering) => &rendering.plan,
@@ -265,8 +264,8 @@ impl Session {
         }
     }
 
-    /// Where everything goes, and what each cluster receives. The findings here are all there are but those of
-    /// reading: [`findings`](Self::findings) has both.
+    /// The plan with the manifests of each cluster. Its findings are all but those from loading;
+    /// [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {
         self.rendering.get_or_init(|| {
             let fresh = self.planned.get().is_none() && self.lock().is_none();
@@ -274,19 +273,19 @@ impl Session {
         })
     }
 
-    /// What each cluster receives of one object of the plan, as values rather than text.
+    /// The variants of an object for the clusters, as values instead of text.
     pub fn variants(&self, object: &ObjectRef) -> Vec<Variant> {
         self.engine().variants(self.plan(), object)
     }
 
-    /// What was found while reading and planning; sorted.
+    /// The findings from loading and planning, sorted.
     pub fn plan_findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
         found.extend(self.planned().findings.iter().cloned());
         self.ordered(found)
     }
 
-    /// What was found while reading, planning and rendering; sorted.
+    /// The findings from loading, planning and rendering, sorted.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
         found.extend(self.rendering().findings.iter().cloned());

@@ -1,4 +1,4 @@
-//! What a scenario would cause: the control planes decide about it with the session's plan as their memory.
+//! The effect of a scenario: the control planes decide with the session's plan as their memory.
 
 use std::collections::BTreeSet;
 
@@ -14,26 +14,26 @@ use crate::Session;
 /// Scenarios over a session.
 pub struct WhatIf<'s> {
     session: &'s Session,
-    /// The session's, with its plan as the memory.
+    /// The session's settings, with its plan as the memory.
     settings: Settings,
 }
 
-/// What a scenario causes.
+/// The effect of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Where things run differently. Manifests are not compared.
+    /// The changed placements. Manifests are not compared.
     pub changes: Changes,
-    /// What is lost and regained.
+    /// The replicas that are lost and regained.
     pub losses: Vec<Loss>,
 }
 
 impl Outcome {
-    /// Whether it causes nothing.
+    /// Whether the scenario changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.losses.is_empty()
     }
 
-    /// Objects that could be scheduled and no longer can.
+    /// Objects that become unschedulable.
     pub fn unschedulable(&self) -> Vec<&ObjectRef> {
         let rows = self.changes.placements.iter();
         let new = rows.filter(|row| row.unschedulable.from.is_none() && row.unschedulable.to.is_some());
@@ -41,24 +41,24 @@ impl Outcome {
     }
 }
 
-/// What the loss of one unit causes.
+/// The effect of losing one unit.
 #[derive(Clone, Debug)]
 pub struct UnitOutcome {
     /// The unit's name.
     pub name: String,
     /// Its clusters.
     pub clusters: BTreeSet<ClusterName>,
-    /// What their loss causes.
+    /// The effect of losing them.
     pub outcome: Outcome,
 }
 
-/// A state without its manifests.
+/// A state without manifests.
 fn side<'a>(state: &State<'a>) -> Side<'a> {
     Side { clusters: state.clusters, plan: state.plan, manifests: &[] }
 }
 
 impl Session {
-    /// Asks what scenarios would cause.
+    /// Prepares scenarios over this session.
     pub fn what_if(&self) -> WhatIf<'_> {
         let previous = Previous::new(self.plan().clone());
         WhatIf { session: self, settings: Settings { previous, ..self.settings().clone() } }
@@ -66,32 +66,32 @@ impl Session {
 }
 
 impl WhatIf<'_> {
-    /// What a scenario causes.
+    /// The effect of a scenario.
     ///
     /// # Errors
     ///
-    /// When it names what is not there.
+    /// If it names something that does not exist.
     pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
         let session = self.session;
         let world = scenario.apply(session.dialects(), session.repo(), session.clusters())?;
         let plan = Engine::new(session.dialects(), &world.repo, &world.clusters, &self.settings).plan().plan;
         let before = State { repo: session.repo(), clusters: session.clusters(), plan: session.plan() };
         let after = State { repo: &world.repo, clusters: &world.clusters, plan: &plan };
-        // Without manifests there are no Secrets to hide.
+        // Without manifests, there are no Secrets to hide.
         let changes = change::compare(&side(&before), &side(&after), &DigestKey::new(&[]));
         Ok(Outcome { changes, losses: losses(&before, &after) })
     }
 
-    /// What the loss of each unit causes after the events of a scenario, the worst first: what runs nowhere, then
-    /// what is missing, then what is lost.
+    /// The effect of losing each unit after the events of a scenario. The worst comes first: by objects that
+    /// run nowhere, then by missing replicas, then by lost replicas.
     ///
     /// # Errors
     ///
-    /// When the scenario names what is not there, or when no cluster says in which unit it is.
+    /// If the scenario names something that does not exist, or if no cluster has such a unit.
     pub fn each(&self, unit: Unit, scenario: &Scenario) -> Result<Vec<UnitOutcome>, String> {
         let units = unit.all(self.session.clusters());
         if units.is_empty() {
-            return Err(format!("the inventory does not say which {} its clusters are in", unit.name()));
+            return Err(format!("no cluster in the inventory has a {}", unit.name()));
         }
         let mut all = Vec::with_capacity(units.len());
         for (name, clusters) in units {
@@ -110,11 +110,11 @@ impl WhatIf<'_> {
         Ok(all)
     }
 
-    /// The clusters that the inventory objects of a file describe.
+    /// Reads the clusters from a file of inventory objects.
     ///
     /// # Errors
     ///
-    /// When the file is invalid or holds none.
+    /// If the file is invalid or contains no inventory object.
     pub fn clusters_of(&self, path: &str, bytes: Vec<u8>) -> Result<Vec<Cluster>, String> {
         let file = File { path: path.into(), bytes: bytes.into() };
         let dialects = self.session.dialects();
@@ -125,7 +125,9 @@ impl WhatIf<'_> {
             return Err(format!("{path}: {}", error.message));
         }
         if clusters.is_empty() {
-            return Err(format!("{path} holds no inventory object, such as a Cluster of cluster.karmada.io"));
+            return Err(format!(
+                "{path} contains no inventory object, such as a Cluster of cluster.karmada.io"
+            ));
         }
         Ok(clusters)
     }

@@ -1,8 +1,8 @@
-//! A revision of a git repository as a [`Source`]: files come from the object database, nothing is
-//! checked out, so a bare repository serves as well.
+//! A revision of a git repository as a [`Source`]. Files are read from the object database without a
+//! checkout, so bare repositories work too.
 //!
-//! Facts: gitrevisions(7) for how revisions are named (libgit2 resolves them); gitglossary(7).
-//! What needs the user's credentials, keys or hooks is left to the `git` program ([`program`]).
+//! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves; gitglossary(7). What needs the
+//! user's credentials, keys or hooks is done by the `git` program ([`program`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ mod ancestry;
 mod changed;
 mod discover;
 mod isolation;
+mod leftovers;
 mod link;
 pub mod program;
 mod resolve;
@@ -31,44 +32,44 @@ pub use resolve::{Resolved, Tag, rev_and_path};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no git repository.
-    #[error("{} is in no git repository{}", .folder.display(), reason(.why))]
+    /// The folder is not in a git repository.
+    #[error("{} is not in a git repository{}", .folder.display(), reason(.why))]
     NoRepository {
-        /// The folder named.
+        /// The folder.
         folder: PathBuf,
-        /// What git says, unless there is just none.
+        /// git's error, if there is more to say.
         why: String,
     },
-    /// The repository has no such revision.
+    /// The repository does not have the revision.
     #[error("no revision `{rev}` in {}: {why}", .repository.display())]
     NoRevision {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The repository.
         repository: PathBuf,
-        /// What to do.
+        /// The next step.
         why: String,
     },
-    /// The clone is cut off before that revision.
+    /// The clone is too shallow for that revision.
     #[error(
         "no revision `{rev}` in {}: the clone is shallow, and its history ends before that; fetch more with \
          `git fetch --unshallow`, or clone with `fetch-depth: 0` (GitHub's checkout action) or `GIT_DEPTH: 0` \
          (GitLab)", .repository.display()
     )]
     Shallow {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The repository.
         repository: PathBuf,
     },
-    /// The revision has no such folder.
-    #[error("revision `{rev}` has no folder `{folder}`{}", passed_over(*.embedded))]
+    /// The revision does not have the folder.
+    #[error("revision `{rev}` has no folder `{folder}`{}", ignored_repository(*.embedded))]
     NoFolder {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The folder, from the repository's root.
         folder: String,
-        /// Whether a bare repository there was passed over.
+        /// Whether a bare repository there was ignored.
         embedded: bool,
     },
     /// The object database cannot be read.
@@ -76,7 +77,7 @@ pub enum Error {
     Unreadable {
         /// The repository.
         repository: PathBuf,
-        /// What git says.
+        /// git's error.
         why: String,
     },
 }
@@ -85,10 +86,10 @@ fn reason(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
-fn passed_over(embedded: bool) -> &'static str {
+fn ignored_repository(embedded: bool) -> &'static str {
     if embedded {
-        "; the bare repository there lies in the work tree of another repository, so it may have come with that \
-         one's files: set GIT_DIR to its path if it is the one to read"
+        "; the bare repository there is in the work tree of another repository, so it may have come with that \
+         repository's files: to read it, set GIT_DIR to its path"
     } else {
         ""
     }
@@ -97,13 +98,13 @@ fn passed_over(embedded: bool) -> &'static str {
 /// A folder and the git repository that it belongs to.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The repository's own folder: `.git`, or the bare repository.
+    /// The repository's folder: `.git`, or the bare repository.
     pub git_dir: PathBuf,
-    /// The root of the work tree; a bare repository has none.
+    /// The root of the work tree; `None` for a bare repository.
     pub work_tree: Option<PathBuf>,
-    /// The folder from the repository's root, with `/`; empty for the root itself.
+    /// The folder relative to the repository's root, with `/`; empty for the root itself.
     pub prefix: String,
-    /// Whether a bare repository around the folder was passed over, because it lies in this work tree.
+    /// Whether a bare repository around the folder was ignored, because it is in this work tree.
     pub embedded: bool,
 }
 
@@ -113,7 +114,7 @@ impl Place {
         Repository::open(&self.git_dir).map_err(|e| self.unreadable(&e))
     }
 
-    /// The folder that people know the repository by.
+    /// The folder to show in messages.
     pub fn shown(&self) -> &Path {
         self.work_tree.as_ref().unwrap_or(&self.git_dir)
     }
@@ -123,19 +124,20 @@ impl Place {
     }
 }
 
-/// A folder as it is in one revision.
+/// A folder in one revision.
 pub struct Revision {
     place: Place,
     commit: Oid,
     root: Oid,
-    /// Handles that no thread uses at the moment: one serves only one thread at a time.
+    /// Unused repository handles; each serves only one thread at a time.
     idle: Mutex<Vec<Repository>>,
-    /// The objects by path, of all folders that were listed.
+    /// The objects in all listed folders, by path.
     known: Mutex<BTreeMap<String, Oid>>,
+    links: link::Links,
 }
 
 impl Revision {
-    /// Opens the folder of `place` as it is in a revision.
+    /// Opens the folder of `place` in a revision.
     pub fn open(place: Place, resolved: &Resolved) -> Result<Self, Error> {
         let repository = place.open()?;
         let commit = resolved.commit;
@@ -147,7 +149,7 @@ impl Revision {
             _ => place.unreadable(&e),
         })?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
-        Ok(Self { place, commit, root, idle, known })
+        Ok(Self { place, commit, root, idle, known, links: link::Links::default() })
     }
 
     /// The commit.
@@ -160,7 +162,7 @@ impl Revision {
         &self.place
     }
 
-    /// Runs with a handle of this thread's own.
+    /// Runs with a repository handle of this thread's own.
     fn with<T>(&self, run: impl FnOnce(&Repository) -> Result<T, git2::Error>) -> Result<T, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
@@ -184,6 +186,19 @@ impl Revision {
     }
 }
 
+/// The largest tree that is read, in bytes: a small pack can hold a tree of any size, as a delta that repeats one entry.
+const MAX_TREE_BYTES: usize = 16 << 20;
+
+/// A tree of a size that can be held in memory.
+fn find_tree(repository: &Repository, id: Oid) -> Result<Tree<'_>, git2::Error> {
+    let (size, _) = repository.odb()?.read_header(id)?;
+    if size > MAX_TREE_BYTES {
+        let why = format!("the entries of a folder have more than {} MiB", MAX_TREE_BYTES >> 20);
+        return Err(git2::Error::new(ErrorCode::GenericError, git2::ErrorClass::Tree, why));
+    }
+    repository.find_tree(id)
+}
+
 /// The tree of a folder in a commit.
 fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2::Error> {
     let root = repository.find_commit(commit)?.tree()?;
@@ -193,15 +208,14 @@ fn tree(repository: &Repository, commit: Oid, prefix: &str) -> Result<Oid, git2:
     let entry = root.get_path(Path::new(prefix))?;
     match entry.kind() {
         Some(ObjectType::Tree) => Ok(entry.id()),
-        _ => Err(git2::Error::new(ErrorCode::NotFound, git2::ErrorClass::Tree, "it is no folder")),
+        _ => Err(git2::Error::new(ErrorCode::NotFound, git2::ErrorClass::Tree, "it is not a folder")),
     }
 }
 
 impl Source for Revision {
     fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
         self.with(|repository| {
-            let tree = repository.find_tree(self.object(repository, folder)?)?;
-            let root = repository.find_tree(self.root)?;
+            let tree = find_tree(repository, self.object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
             let mut known = Vec::with_capacity(tree.len());
             for entry in &tree {
@@ -209,10 +223,10 @@ impl Source for Revision {
                 let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
                 let kind = match entry.filemode() {
                     _ if std::str::from_utf8(entry.name_bytes()).is_err() => {
-                        EntryKind::Unreadable("its name is not UTF-8".to_owned())
+                        EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
                     TREE => EntryKind::Folder,
-                    LINK => link::kind(repository, &root, &path),
+                    LINK => self.links.kind(repository, self.root, &path, entry.id()),
                     SUBMODULE => {
                         EntryKind::Unreadable("it is a submodule, kept in another repository".to_owned())
                     }
@@ -244,7 +258,7 @@ const TREE: i32 = 0o040_000;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
-/// The contents of one file of a revision. The path is from the repository's root.
+/// The content of a file in a revision. The path is relative to the repository's root.
 pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
     let repository = place.open()?;
     let read = || {
@@ -259,7 +273,7 @@ pub fn blob(place: &Place, resolved: &Resolved, path: &str) -> Result<Vec<u8>, E
     })
 }
 
-/// Whether files below the folder differ from the last commit, or are not in it.
+/// Whether files below the folder differ from the last commit, or are untracked.
 pub fn is_modified(place: &Place) -> Result<bool, Error> {
     let repository = place.open()?;
     let mut options = git2::StatusOptions::new();
@@ -269,13 +283,4 @@ pub fn is_modified(place: &Place) -> Result<bool, Error> {
     }
     let statuses = repository.statuses(Some(&mut options)).map_err(|e| place.unreadable(&e))?;
     Ok(!statuses.is_empty())
-}
-
-/// The entry's target in a tree, by path.
-fn lookup<'r>(repository: &'r Repository, root: &Tree<'r>, path: &str) -> Option<(Oid, i32)> {
-    if path.is_empty() {
-        return Some((root.id(), TREE));
-    }
-    let entry = root.get_path(Path::new(path)).ok()?;
-    repository.odb().ok()?.exists(entry.id()).then(|| (entry.id(), entry.filemode()))
 }

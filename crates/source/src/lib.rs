@@ -1,4 +1,4 @@
-//! Where a repo's files come from: a folder ([`WorkTree`]), or a revision of a git repository ([`git`]).
+//! Reads a repo's files from a folder ([`WorkTree`]) or from a revision of a git repository ([`git`]).
 
 pub mod git;
 mod work_tree;

@@ -1,4 +1,4 @@
-//! A folder of the file system as a [`Source`], and how IO errors are put into words.
+//! A folder of the file system as a [`Source`], and the text of IO errors.
 
 use std::fs;
 use std::io::{self, Read};
@@ -29,18 +29,16 @@ impl WorkTree {
         };
         let canonical = fs::canonicalize(root).map_err(|e| error(reason(&e)))?;
         if !canonical.is_dir() {
-            return Err(
-                error("it is not a folder".to_owned()).help("name the folder that holds the manifests")
-            );
+            return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
         }
         Ok(Self { root: canonical })
     }
 
-    /// The path of a place of the file system within this tree, whether or not it exists; `None`
-    /// when it lies outside, or is the root itself.
+    /// A file system path relative to this tree, whether or not it exists; `None` if it is outside or is the
+    /// root itself.
     pub fn relative(&self, path: &Path) -> Option<String> {
         let absolute = std::path::absolute(path).ok()?;
-        // What exists is resolved, so that links on the way are no difference; what does not, is kept.
+        // The existing part is resolved, so that links make no difference; the rest is kept.
         let (existing, rest) = absolute
             .ancestors()
             .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)))?;
@@ -54,7 +52,7 @@ impl WorkTree {
         self.within(&resolved).filter(|path| !path.is_empty())
     }
 
-    /// A canonical path as a path of the tree, unless it is outside.
+    /// A canonical path relative to the tree, unless it is outside.
     fn within(&self, canonical: &Path) -> Option<String> {
         let below = canonical.strip_prefix(&self.root).ok()?;
         let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
@@ -77,7 +75,7 @@ impl WorkTree {
             Ok(canonical) => canonical,
             Err(e) => return EntryKind::Unreadable(format!("it links to `{target}`: {}", reason(&e))),
         };
-        // `.git` is no part of the work tree: what it holds (credentials, say) is not to be read.
+        // `.git` is not part of the work tree, and its content, such as credentials, must not be read.
         let inside = self.within(&canonical).filter(|path| path.split('/').next() != Some(".git"));
         match (inside, fs::metadata(&canonical)) {
             (None, _) => EntryKind::LinkOutside(target),
@@ -96,7 +94,7 @@ impl Source for WorkTree {
             let entry = entry.map_err(|e| reason(&e))?;
             let name = entry.file_name();
             let kind = match (name.to_str(), entry.file_type()) {
-                (None, _) => EntryKind::Unreadable("its name is not UTF-8".to_owned()),
+                (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
                 (_, Ok(kind)) if kind.is_file() => EntryKind::File,
                 (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
                 _ => self.kind(&entry.path()),
@@ -117,7 +115,7 @@ impl Source for WorkTree {
     }
 }
 
-/// An IO error without the system's number.
+/// An IO error without the number of the system.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or folder".to_owned(),

@@ -1,4 +1,4 @@
-//! A repo as its keeper sees it: files in, objects and findings out.
+//! Loading a repo: files in, objects and findings out.
 
 #![allow(
     clippy::unwrap_used,
@@ -116,7 +116,7 @@ fn an_object_in_two_files_is_an_error_that_names_both() {
     let files = vec![file("b.yaml", &pod), file("a.yaml", &format!("\n\n---\n{pod}"))];
     let repo = load_bytes(files, Config::default(), &claims).repo;
     assert_eq!(repo.templates.len(), 1);
-    assert_eq!(repo.findings[0].message, "Pod default/a is written twice: in a.yaml:4 and in b.yaml:1");
+    assert_eq!(repo.findings[0].message, "Pod default/a is defined twice: in a.yaml:4 and in b.yaml:1");
 }
 
 #[test]

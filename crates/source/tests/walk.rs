@@ -18,7 +18,7 @@ use federate_repo::Config;
 use federate_repo::walk::{Selection, read};
 use federate_source::WorkTree;
 
-/// A folder with these files; parents are made as needed.
+/// A folder with these files; parents are created as needed.
 fn tree(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (path, text) in files {
@@ -36,7 +36,7 @@ fn walk(dir: &Path, config: &Config, output: Option<&str>) -> (Vec<String>, Vec<
     (files.iter().map(|f| f.path.to_string()).collect(), findings)
 }
 
-/// The paths read, where nothing is wrong.
+/// The paths that are read, if there are no findings.
 fn paths(dir: &Path) -> Vec<String> {
     let (files, findings) = walk(dir, &Config::default(), None);
     assert_eq!(findings, []);

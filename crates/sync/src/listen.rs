@@ -157,13 +157,13 @@ impl Listener {
         let Ok(Ok(body)) = body else {
             return respond(StatusCode::PAYLOAD_TOO_LARGE, "too large, or too slow\n");
         };
-        if !is_genuine(&head.headers, &body.to_bytes(), token) {
+        let webhook = Webhook { path: head.uri.path(), headers: &head.headers, body: &body.to_bytes() };
+        if !webhook.is_genuine(token) {
             return respond(StatusCode::UNAUTHORIZED, "no good signature\n");
         }
         let known = self.metrics.names().into_iter().find(|name| {
             let (namespace, name) = name.split_once('/').unwrap_or_default();
-            head.uri.path()
-                == hook_path(token, &Metadata { name: name.to_owned(), namespace: namespace.to_owned() })
+            webhook.names(&Metadata { name: name.to_owned(), namespace: namespace.to_owned() }, token)
         });
         let Some(name) = known else { return respond(StatusCode::NOT_FOUND, "not found\n") };
         tracing::info!(sync = name, "a webhook asks for a round");
@@ -179,20 +179,38 @@ pub fn hook_path(token: &str, sync: &Metadata) -> String {
     digest.iter().fold("/hook/".to_owned(), |path, byte| path + &format!("{byte:02x}"))
 }
 
-/// Whether the sender knows the token. Digests are compared in constant time.
-fn is_genuine(headers: &HeaderMap, body: &[u8], token: &str) -> bool {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let signed = |signature: &str| {
-        let digest = signature.strip_prefix("sha256=").and_then(from_hex);
-        mac(token, body).zip(digest).is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
-    };
-    if let Some(signature) = header("x-hub-signature-256").or_else(|| header("x-signature")) {
-        return signed(signature);
+/// A webhook as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Webhook<'r> {
+    /// The path of the request.
+    pub path: &'r str,
+    /// The headers, one of which has the signature.
+    pub headers: &'r HeaderMap,
+    /// The body, which is signed and not read.
+    pub body: &'r [u8],
+}
+
+impl Webhook<'_> {
+    /// Whether the sender knows the token. Digests are compared, in constant time.
+    pub fn is_genuine(&self, token: &str) -> bool {
+        let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
+        let signed = |signature: &str| {
+            let digest = signature.strip_prefix("sha256=").and_then(from_hex);
+            mac(token, self.body).zip(digest).is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
+        };
+        if let Some(signature) = header("x-hub-signature-256").or_else(|| header("x-signature")) {
+            return signed(signature);
+        }
+        header("x-gitlab-token").is_some_and(|sent| {
+            let sent = mac(token, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
+            mac(token, token.as_bytes()).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
+        })
     }
-    header("x-gitlab-token").is_some_and(|sent| {
-        let sent = mac(token, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
-        mac(token, token.as_bytes()).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
-    })
+
+    /// Whether the path is that of a Sync.
+    pub fn names(&self, sync: &Metadata, token: &str) -> bool {
+        self.path == hook_path(token, sync)
+    }
 }
 
 fn mac(token: &str, text: &[u8]) -> Option<Hmac<Sha256>> {
@@ -216,7 +234,7 @@ mod tests {
     fn genuine(name: &'static str, value: &str, body: &[u8]) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().unwrap());
-        is_genuine(&headers, body, "It's a Secret to Everybody")
+        Webhook { path: "/", headers: &headers, body }.is_genuine("It's a Secret to Everybody")
     }
 
     /// The example in GitHub's documentation.
@@ -233,6 +251,6 @@ mod tests {
         assert!(genuine("x-gitlab-token", "It's a Secret to Everybody", b""));
         assert!(!genuine("x-gitlab-token", "It's a Secret to Everybod", b""));
         assert!(!genuine("x-other", "It's a Secret to Everybody", b""));
-        assert!(!is_genuine(&HeaderMap::new(), b"", ""));
+        assert!(!Webhook { path: "/", headers: &HeaderMap::new(), body: b"" }.is_genuine(""));
     }
 }

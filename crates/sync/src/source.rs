@@ -294,7 +294,7 @@ impl Remote<'_> {
     }
 
     fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
-        let git = Git::new(repository, what).patience(self.patience);
+        let git = Git::new(repository, what).timeout(self.patience);
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 

@@ -1,25 +1,26 @@
-//! Anchors of a document, and how much of it aliases may repeat.
+//! The anchors of a document, and limits for aliases.
 //!
-//! The share of a document that may come by aliases is `kubectl`'s; the bound on bytes is our own.
+//! The limit for the share of a document that comes from aliases is that of `kubectl`; the limit in bytes is
+//! our own.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes that anchors and aliases of one document may copy in all.
+/// The largest number of bytes that anchors and aliases of a document copy.
 const MAX_COPIED: usize = 64 << 20;
-const TOO_MUCH: &str = "aliases repeat too much of this document: write the values out";
+const TOO_MUCH: &str = "aliases repeat too much of this document: write the values in full";
 
-/// The anchors of a document so far.
+/// The anchors of a document.
 #[derive(Default)]
 pub(super) struct Aliases {
     anchors: BTreeMap<usize, Anchor>,
-    /// Nodes so far, those that came by aliases included.
+    /// The number of nodes so far, including those from aliases.
     pub(super) nodes: usize,
     aliased: usize,
     copied: usize,
 }
 
-/// What an alias repeats; `None` while its node is still open.
+/// The value of an anchor; `None` until its node is complete.
 struct Anchor {
     value: Option<Value>,
     nodes: usize,
@@ -27,20 +28,20 @@ struct Anchor {
 }
 
 impl Aliases {
-    /// A collection with an anchor begins.
+    /// Starts a collection with an anchor.
     pub(super) fn open(&mut self, anchor: usize) {
         self.anchors.insert(anchor, Anchor { value: None, nodes: 0, bytes: 0 });
     }
 
-    /// Keeps a value of `nodes` nodes for the aliases of `anchor`.
+    /// Stores a value of `nodes` nodes for the aliases of `anchor`.
     pub(super) fn keep(&mut self, anchor: usize, value: &Value, nodes: usize) -> Result<(), &'static str> {
         let bytes = weight(value);
-        self.spend(bytes)?;
+        self.charge(bytes)?;
         self.anchors.insert(anchor, Anchor { value: Some(value.clone()), nodes, bytes });
         Ok(())
     }
 
-    /// The value that an alias repeats.
+    /// The value of an alias.
     pub(super) fn repeat(&mut self, anchor: usize) -> Result<Value, &'static str> {
         let found = self.anchors.get(&anchor).ok_or("this alias has no anchor before it")?;
         let (nodes, bytes) = (found.nodes, found.bytes);
@@ -49,18 +50,18 @@ impl Aliases {
         if self.excessive() {
             return Err(TOO_MUCH);
         }
-        self.spend(bytes)?;
+        self.charge(bytes)?;
         let value = self.anchors.get(&anchor).and_then(|found| found.value.clone());
-        value.ok_or("this alias stands inside the value that it repeats")
+        value.ok_or("this alias is inside the value that it repeats")
     }
 
-    /// Counts bytes copied, or other work that the length of the text does not bound.
-    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), &'static str> {
+    /// Counts copied bytes, and other work that the length of the text does not limit.
+    pub(super) fn charge(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
     }
 
-    /// Nearly all of a small document may come by aliases, a tenth of a large one.
+    /// Nearly all of a small document may come from aliases, and a tenth of a large one.
     #[allow(clippy::cast_precision_loss)] // counts stay far below 2^52
     fn excessive(&self) -> bool {
         const SMALL: f64 = 400_000.0;
@@ -74,7 +75,7 @@ impl Aliases {
     }
 }
 
-/// Bytes that a copy of `value` takes, roughly.
+/// The approximate number of bytes in a copy of `value`.
 fn weight(value: &Value) -> usize {
     size_of::<Value>()
         + match value {

@@ -1,7 +1,7 @@
 //! Builds JSON values from parser events: anchors and aliases, merge keys, duplicate keys, limits.
 //!
-//! A merge key takes effect where it stands, as with `kubectl`: it overrides what came before it in the
-//! mapping, and what comes after it overrides it.
+//! As in `kubectl`, the position of a merge key matters: it overrides earlier keys of the mapping, and later
+//! keys override it.
 
 use super::alias::Aliases;
 use super::events::{MAX_DEPTH, is_merge, parser, position};
@@ -12,32 +12,32 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Duplicate keys that are reported of one document.
+/// The largest number of duplicate keys that are reported for a document.
 const MAX_DUPLICATES: usize = 100;
-/// Nodes that one document may have, aliases written out; an API server takes far fewer.
+/// The largest number of nodes of a document, including aliases; an API server accepts far fewer.
 const MAX_NODES: usize = 1_000_000;
 
 /// Builds the documents of one text.
 pub(super) struct Builder<'a> {
     text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
-    /// Lines of the file before `text`.
+    /// The number of lines of the file before `text`.
     first_line: u32,
     aliases: Aliases,
-    /// For every mapping that is open, the line of each of its keys (0: came by a merge).
+    /// The line of each key in every open mapping (0 if it came from a merge key).
     key_lines: Vec<u32>,
-    /// Duplicate keys of the document so far.
+    /// The duplicate keys of the document.
     duplicates: Vec<Error>,
     depth: usize,
-    /// The last error could be mended with blanks.
-    lacks_blanks: bool,
+    /// Whether the last error can be repaired with spaces.
+    lacks_spaces: bool,
 }
 
-/// What the text holds next.
+/// The next item of a text.
 pub(super) enum Next {
-    /// A document: line of its first node, and its value or the reasons why it has none.
+    /// A document: the line of its first node, and its value or the errors.
     Document(u32, Result<Value, Vec<Error>>),
-    /// Nothing more.
+    /// The end of the text.
     End,
 }
 
@@ -53,11 +53,11 @@ impl<'a> Builder<'a> {
             key_lines: Vec::new(),
             duplicates: Vec::new(),
             depth: 0,
-            lacks_blanks: false,
+            lacks_spaces: false,
         }
     }
 
-    /// The next document. After an error there is nothing more to read from this text.
+    /// The next document. After an error, the rest of the text is not read.
     pub(super) fn next(&mut self) -> Next {
         loop {
             match self.event() {
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
     }
 
     fn syntax(&mut self, error: &ScanError) -> Error {
-        self.lacks_blanks = repair::blanks(error).is_some();
+        self.lacks_spaces = repair::blanks(error).is_some();
         let at = position(self.first_line, error.marker().line(), error.marker().col());
         Error { at, message: syntax::message(error) }
     }
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Builds a collection one level deeper and keeps it if it has an anchor.
+    /// Builds a collection one level deeper and stores it if it has an anchor.
     fn anchored(
         &mut self,
         anchor: usize,
@@ -222,12 +222,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A key was already there: by a merge, which it overrides, or by itself.
+    /// The key already exists: from a merge key, which it overrides, or as a duplicate.
     fn again(&mut self, map: &Map<String, Value>, base: usize, key: &str, span: &Span) -> Result<(), Error> {
         let at = self.position(span);
         let slot = map.keys().position(|other| other == key).unwrap_or_default();
-        // The search above is work that the text's length does not bound.
-        self.aliases.spend(slot).or_else(|message| self.error(span, message))?;
+        // The search above is work that the length of the text does not limit.
+        self.aliases.charge(slot).or_else(|message| self.error(span, message))?;
         let Some(line) = self.key_lines.get_mut(base + slot) else { return Ok(()) };
         let first = std::mem::replace(line, at.line);
         if first == 0 {
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
             Value::Array(sources) if sequence => sources,
             _ => vec![Value::Null],
         };
-        // The first of several sources wins.
+        // The first of several sources takes precedence.
         for source in sources.into_iter().rev() {
             let Value::Object(source) = source else {
                 return self.error(&span, "a merge key (`<<`) takes a mapping or a list of mappings");
@@ -296,9 +296,9 @@ impl<'a> Builder<'a> {
         self.aliases.repeat(anchor).or_else(|message| self.error(span, message))
     }
 
-    /// Whether the text could be read with more blanks in it; to be asked after an error.
-    pub(super) fn lacks_blanks(&self) -> bool {
-        self.lacks_blanks
+    /// After an error: whether the text could be read with additional spaces.
+    pub(super) fn lacks_spaces(&self) -> bool {
+        self.lacks_spaces
     }
 
     fn scalar(
@@ -326,14 +326,14 @@ impl<'a> Builder<'a> {
         tag: Option<&Tag>,
         span: &Span,
     ) -> Result<(Plain, Cow<'a, str>), Error> {
-        // Only these characters can come from the escapes that YAML 1.1 does not have.
+        // Only these characters can come from escapes that YAML 1.1 does not have.
         if style == ScalarStyle::DoubleQuoted
             && text.bytes().any(|byte| byte == b'/' || byte >= 0xF0)
             && let Some(escape) = foreign_escape(self.text, span)
         {
             return self.error(
                 span,
-                format!("`{escape}` is an escape of JSON, not of YAML: write the character itself"),
+                format!("`{escape}` is an escape in JSON but not in YAML: write the character itself"),
             );
         }
         match tag {
@@ -345,10 +345,10 @@ impl<'a> Builder<'a> {
 }
 
 fn duplicate(key: &str, first: u32, again: u32) -> String {
-    format!("key `{key}` is given twice in this mapping: first on line {first}, again on line {again}")
+    format!("key `{key}` is defined twice in this mapping: first on line {first}, again on line {again}")
 }
 
-/// An escape of a double-quoted scalar that JSON has and YAML 1.1 has not: `\/` or half a character.
+/// An escape in a double-quoted scalar that JSON has but YAML 1.1 does not: `\/` or half of a surrogate pair.
 fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
     let source = span.slice(text)?;
     let mut from = 0;
@@ -367,8 +367,8 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
     None
 }
 
-/// The same map without room to grow: a map that grew has room for up to twice as many keys, which a large repo
-/// would hold as long as it is read.
+/// The same map without spare capacity: a map that grew can have room for twice as many keys, which would add
+/// up in a large repo.
 fn exact(map: Map<String, Value>) -> Map<String, Value> {
     let mut exact = Map::with_capacity(map.len());
     exact.extend(map);

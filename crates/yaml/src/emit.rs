@@ -1,5 +1,5 @@
-//! Writing YAML that `kubectl` reads back as the same value: block style, two spaces, list items under
-//! their key without indentation, literal blocks for multi-line text, quotes only where needed.
+//! Writes YAML that `kubectl` parses to the same value: block style, two spaces, list items under their key
+//! without indentation, literal blocks for multi-line text, quotes only if needed.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::scalar::{self, Plain};
 
-/// Keys longer than this are written in the explicit form, since parsers bound how far they look for
-/// the `:` of a simple key.
+/// Longer keys are written in the explicit form, because parsers limit the length of simple keys.
 const SIMPLE_KEY: usize = 500;
 
 /// Appends a document.
@@ -33,7 +32,7 @@ fn indent(depth: usize, out: &mut String) {
     }
 }
 
-/// The entries of a mapping, each on its own line, `depth` spaces in.
+/// The entries of a mapping, each on its own line, indented by `depth` spaces.
 fn mapping(map: &Map<String, Value>, depth: usize, out: &mut String) {
     for (position, (name, value)) in map.iter().enumerate() {
         if position > 0 {
@@ -61,7 +60,7 @@ fn key(name: &str, depth: usize, out: &mut String) {
     out.push(':');
 }
 
-/// What follows a key.
+/// The text after a key.
 fn entry(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -82,7 +81,7 @@ fn entry(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// The items of a list, each begun by `- `, `depth` spaces in.
+/// The items of a list, each starting with `- `, indented by `depth` spaces.
 fn list(items: &[Value], depth: usize, out: &mut String) {
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
@@ -100,7 +99,7 @@ fn list(items: &[Value], depth: usize, out: &mut String) {
     }
 }
 
-/// A value that needs no lines of its own, or a literal block.
+/// A value on one line, or a literal block.
 fn inline(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -133,17 +132,17 @@ fn string(text: &str, depth: usize, out: &mut String) {
     if plain(text) { out.push_str(text) } else { quoted(text, out) }
 }
 
-/// Whether the text can stand without quotes and is read as that text.
+/// Whether the text can be written without quotes.
 pub(super) fn plain(text: &str) -> bool {
-    unquotable(text) && !reads_otherwise(text)
+    unquotable(text) && !is_ambiguous(text)
 }
 
-/// Whether a reader would take the bare text for something else than that text.
-fn reads_otherwise(text: &str) -> bool {
+/// Whether a parser would interpret the unquoted text as another value.
+fn is_ambiguous(text: &str) -> bool {
     text == "<<" || is_date(text) || scalar::plain(text) != Plain::Text
 }
 
-/// Whether nothing in the text has a meaning in YAML's block style.
+/// Whether no part of the text has a meaning in YAML's block style.
 fn unquotable(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
@@ -169,13 +168,13 @@ fn inner_plain(text: &str) -> bool {
     ascii_ok && (text.is_ascii() || text.chars().all(printable))
 }
 
-/// Characters that YAML readers take as they stand.
+/// Characters that YAML parsers accept unescaped.
 fn printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// A literal block cannot end in a space, nor have one before a line break.
+/// A literal block cannot end in a space or have one before a line break.
 fn literal_fits(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '\n' | '\t') || printable(c))
         && text.bytes().any(|b| !matches!(b, b'\n' | b' ' | b'\t'))
@@ -201,16 +200,16 @@ fn literal(text: &str, depth: usize, out: &mut String) {
             out.push_str(line);
         }
     }
-    // The line break after the last line is the caller's.
+    // The caller writes the line break after the last line.
     for _ in 1..text.len() - body.len() {
         out.push('\n');
     }
 }
 
-/// In single quotes where they do, in double quotes when the text would read as something else or
-/// needs escapes.
+/// In single quotes if possible; in double quotes if the text needs escapes or would be interpreted as
+/// another value.
 fn quoted(text: &str, out: &mut String) {
-    if !text.is_empty() && !reads_otherwise(text) && text.chars().all(printable) {
+    if !text.is_empty() && !is_ambiguous(text) && text.chars().all(printable) {
         out.push('\'');
         for (at, part) in text.split('\'').enumerate() {
             out.push_str(if at > 0 { "''" } else { "" });
@@ -242,7 +241,7 @@ fn escape(code: u32, out: &mut String) {
     debug_assert!(written.is_ok(), "a String takes everything");
 }
 
-/// Whether the text begins as an ISO date does, which other readers take for one.
+/// Whether the text starts like an ISO date, which other parsers interpret as a date.
 fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 8
@@ -251,7 +250,7 @@ fn is_date(text: &str) -> bool {
         && bytes[5].is_ascii_digit()
 }
 
-/// A float as Go's `%g` writes it: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
+/// A float like Go's `%g`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 fn float_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -1,10 +1,10 @@
-//! The parser's events: with which limits they are read, where they stand, which of them is a merge key.
+//! The parser's events: limits, positions, and merge keys.
 
 use granit_parser::{Parser, ScalarStyle, StrInput, Tag};
 
 use super::{Position, tag};
 
-/// Collections nested deeper than this are refused.
+/// The deepest allowed nesting of collections.
 pub(super) const MAX_DEPTH: usize = 512;
 
 /// The events of a text.
@@ -21,13 +21,13 @@ fn options() -> granit_parser::Options {
     }
 }
 
-/// Turns the parser's place (line from 1, column from 0) into one of the whole file.
+/// Converts the parser's position (line from 1, column from 0) to one in the whole file.
 pub(super) fn position(first_line: u32, line: usize, column: usize) -> Position {
     let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
 }
 
-/// Whether a scalar is the key that merges what its value holds.
+/// Whether a scalar is a merge key.
 pub(super) fn is_merge(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
     text == "<<"
         && match tag {

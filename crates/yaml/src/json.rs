@@ -1,7 +1,7 @@
-//! Reads text that is JSON: one value or several in a row, as `kubectl` takes them.
+//! Parses JSON: one value or several in a row, as `kubectl` does.
 //!
-//! Numbers come out as they would from YAML. Text that is not JSON after all, or that gives a key twice,
-//! is left to the YAML reader, which accepts nearly all JSON and has the better messages.
+//! Numbers become what they would from YAML. Text that is not valid JSON, or that has duplicate keys, is left
+//! to the YAML parser, which accepts nearly all JSON and has better messages.
 
 use super::scalar;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -9,10 +9,10 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Longer text is left to the YAML reader, which counts what it builds.
+/// Longer text is left to the YAML parser, which limits what it builds.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The values of `text` and where in it they begin, in bytes, if it is JSON.
+/// The values of `text` and their positions in bytes, if it is JSON.
 pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     if text.len() > MAX_BYTES || !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Option<Vec<(usize, Value)>> {
     Some(values)
 }
 
-/// A JSON value with the numbers that `kubectl` would print, and no key twice.
+/// A JSON value with numbers as `kubectl` prints them, and without duplicate keys.
 struct Exact(Value);
 
 impl<'de> serde::Deserialize<'de> for Exact {
@@ -70,11 +70,11 @@ impl<'de> Visitor<'de> for Seed {
         if let Ok(value) = i64::try_from(value) {
             return self.visit_i64(value);
         }
-        scalar::wide(value).map(Value::Number).ok_or_else(|| E::custom("no such number"))
+        scalar::wide(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        scalar::float(value).map(Value::Number).ok_or_else(|| E::custom("no such number"))
+        scalar::float(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {

@@ -1,13 +1,13 @@
 //! YAML as `kubectl` reads and writes it.
 //!
-//! `kubectl` reads YAML 1.1 with a Go library and turns it into JSON before anything else looks at it; the
-//! rules here are that pair's, and recorded cases hold them in place (`tests/conformance/yaml`).
-//! The syntax is left to an event parser; what scalars, tags, keys, anchors and merge keys mean is ours.
+//! `kubectl` parses YAML 1.1 with a Go library and converts it to JSON first. This crate follows the rules of
+//! both, and recorded cases verify them (`tests/conformance/yaml`). An event parser handles the syntax; the
+//! interpretation of scalars, tags, keys, anchors and merge keys is implemented here.
 //!
-//! Deliberate differences, each on the side of caution: a key given twice is an error, further documents
-//! after `...` or after a `---` with content on its line are read instead of dropped, `%` directives may
-//! precede `---`, and files, nesting, aliases and values are limited. Not taken, though `kubectl` takes
-//! them: NEL, LS and PS as line breaks, `"\'"`, and a block of text that is not indented at all.
+//! Deliberate differences: duplicate keys are errors; documents after `...`, or after a `---` with content on
+//! its line, are read instead of dropped; `%` directives may precede `---`; files, nesting, aliases and
+//! values are limited. Not supported, although `kubectl` accepts them: NEL, LS and PS as line breaks, `"\'"`,
+//! and a block scalar that is not indented.
 
 mod alias;
 mod build;
@@ -25,42 +25,42 @@ mod tag;
 
 use serde_json::Value;
 
-/// One document of a YAML stream, as the JSON value that `kubectl` makes of it.
+/// One document of a YAML stream, as the JSON value that `kubectl` gets.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Which document of the stream, from 0; empty documents count, but are not returned.
+    /// The index in the stream, from 0; empty documents count, but are not returned.
     pub index: u32,
-    /// Line of its first node, from 1.
+    /// The line of its first node, from 1.
     pub line: u32,
-    /// What it says.
+    /// The value.
     pub value: Value,
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// The column in characters, from 1.
     pub column: u32,
 }
 
-/// Why a document cannot be read.
+/// Why a document cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Where.
+    /// The position.
     pub at: Position,
-    /// What is wrong.
+    /// The reason.
     pub message: String,
 }
 
-/// What a stream holds: the documents that could be read, and an error for each that could not.
+/// The content of a stream: the valid documents, and an error for each invalid one.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// In order; empty documents are left out.
+    /// The documents in order, without empty ones.
     pub documents: Vec<Document>,
-    /// In order.
+    /// The errors in order.
     pub errors: Vec<Error>,
 }
 
@@ -69,29 +69,29 @@ pub fn read(bytes: &[u8]) -> Stream {
     stream::read(bytes)
 }
 
-/// Where the value at `pointer` (a JSON pointer) of document `index` stands: its key if it is a
-/// mapping's entry. `None` when there is no such value.
+/// The position of the value at `pointer` (a JSON pointer) in document `index`: that of its key for the entry
+/// of a mapping. `None` if the value does not exist.
 pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     locate::locate(bytes, index, pointer, false)
 }
 
-/// The same, or the place of the closest parent that there is.
+/// Like `locate`, or the position of the closest existing parent.
 pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     locate::locate(bytes, index, pointer, true)
 }
 
-/// Whether [`write()`] puts a text down as it is, without quotes; it is read back as that text then.
+/// Whether [`write()`] writes a text without quotes.
 pub fn is_plain(text: &str) -> bool {
     emit::plain(text)
 }
 
-/// Appends `value` as one block-style document that `kubectl` reads back as the same value.
+/// Appends `value` as one block-style document that `kubectl` parses to the same value.
 pub fn write(value: &Value, out: &mut String) {
     emit::document(value, out);
 }
 
-/// The value with the keys of all mappings in the order in which `kubectl` writes them: letters by
-/// code, runs of digits by number.
+/// The value with the keys of all mappings in the order of `kubectl`: letters by code point, runs of digits
+/// by number.
 pub fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {

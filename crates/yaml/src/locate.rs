@@ -1,7 +1,7 @@
-//! Finds where in a file the value at a JSON pointer is written, for messages about it.
+//! Finds the position of the value at a JSON pointer, for messages.
 //!
-//! The document is parsed again into a tree of places. Aliases and merge keys are followed, so that the
-//! place is the one where the value is written, not where it is repeated.
+//! The document is parsed again into a tree of positions. Aliases and merge keys are followed, so that the
+//! position is where the value is written, not where it is repeated.
 
 use super::events::{self, MAX_DEPTH};
 use super::stream::{self, Chunk};
@@ -9,7 +9,7 @@ use super::{Position, Stream, json, repair, scalar, tag};
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::collections::BTreeMap;
 
-/// Merge keys that one search may look into.
+/// The largest number of merge keys that one search follows.
 const MAX_MERGES: u32 = 10_000;
 
 /// See [`super::locate`] and, with `nearest`, [`super::locate_nearest`].
@@ -46,12 +46,12 @@ fn locate_in(chunk: &Chunk<'_>, nth: u32, pointer: &str, nearest: bool) -> Optio
     tree.follow(root, pointer, nearest)
 }
 
-/// The nodes of a document, by number.
+/// The nodes of a document, by index.
 struct Tree<'a> {
     parser: Parser<'a, StrInput<'a>>,
     first_line: u32,
     nodes: Vec<Node>,
-    /// Node of each anchor.
+    /// The node of each anchor.
     anchors: BTreeMap<usize, usize>,
     depth: usize,
     merges: u32,
@@ -148,7 +148,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The place of the value at `pointer` below `root`, or with `nearest` of its closest parent.
+    /// The position of the value at `pointer` below `root`, or with `nearest` that of its closest parent.
     fn follow(&mut self, root: usize, pointer: &str, nearest: bool) -> Option<Position> {
         let mut at = self.nodes.get(root)?.at;
         let mut node = root;
@@ -173,7 +173,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The node that an alias stands for, or the node itself.
+    /// The node that an alias refers to, or the node itself.
     fn target(&self, node: usize) -> Option<usize> {
         match self.nodes.get(node)?.kind {
             Kind::Alias(target) => Some(target),
@@ -181,7 +181,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The entry of a mapping that has the last word on a key: of two, the later one.
+    /// The effective entry for a key in a mapping: the last one.
     fn entry(&mut self, mapping: usize, wanted: &str, depth: usize) -> Option<(Position, usize)> {
         self.merges += 1;
         if depth > MAX_DEPTH || self.merges > MAX_MERGES {
@@ -212,7 +212,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that has none.
+/// The JSON key of a mapping key; the inner `None` is a merge key, the outer one a key that JSON cannot
+/// represent.
 #[allow(clippy::option_option)] // three outcomes
 pub(super) fn key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Option<String>> {
     if events::is_merge(text, style, tag) {

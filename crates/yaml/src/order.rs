@@ -1,8 +1,8 @@
-//! The order in which `kubectl` writes keys.
+//! The order of keys in the output of `kubectl`.
 //!
-//! Facts: at the first difference two letters compare by code; a letter comes after anything else,
-//! but before it when both keys have a digit just before; otherwise runs of digits compare by number,
-//! then by length, then by code.
+//! Facts: at the first difference, two letters compare by code point. A letter comes after any other
+//! character, but before it if both keys have a digit directly before. Otherwise, runs of digits compare by
+//! number, then by length, then by code point.
 
 use std::cmp::Ordering;
 
@@ -22,8 +22,8 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Compares the runs of digits that begin at `at`. A zero there is not a leading one if the digits
-/// before it are not all zero.
+/// Compares the runs of digits that start at `at`. A zero there is not a leading zero if the digits before it
+/// are not all zero.
 fn numbers(a: &[char], b: &[char], at: usize) -> Ordering {
     let zero = a[at] == '0' || b[at] == '0';
     let before = a[..at].iter().rev().take_while(|c| c.is_numeric());

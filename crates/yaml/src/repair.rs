@@ -1,17 +1,18 @@
-//! Puts blanks where the parser wants them and `kubectl` does not.
+//! Inserts spaces that the parser requires but `kubectl` does not.
 //!
-//! YAML 1.1 readers let the lines of a quoted text begin at any column and a comment follow a value at
-//! once. There blanks change nothing, so a text that the parser refuses for want of them gets them.
+//! YAML 1.1 parsers accept lines of a quoted text at any column, and a comment directly after a value.
+//! Additional spaces do not change the meaning there, so they are inserted into a text that the parser
+//! refuses without them.
 
 use super::events;
 use granit_parser::{ErrorKind, ScanError};
 
-/// Places that one text may need repaired; each costs reading the text once more.
+/// The largest number of repairs in a text; each parses the text again.
 const MAX_REPAIRS: usize = 100;
-/// Bytes that may be read again for repairs.
+/// The largest number of bytes that are parsed again for repairs.
 const MAX_BYTES: usize = 32 << 20;
 
-/// How many blanks would mend an error, if blanks would.
+/// The number of spaces that would repair an error, if spaces would.
 pub(super) fn blanks(error: &ScanError) -> Option<usize> {
     match error.kind() {
         ErrorKind::InvalidQuotedScalarIndent => Some(40),
@@ -20,11 +21,11 @@ pub(super) fn blanks(error: &ScanError) -> Option<usize> {
     }
 }
 
-/// The text with all the blanks it lacks; `None` if there is no end to them.
+/// The text with all missing spaces; `None` if there are too many.
 pub(super) fn repaired(text: &str) -> Option<String> {
     let mut text = text.to_owned();
     for _ in 0..MAX_REPAIRS.min(1 + MAX_BYTES / text.len().max(1)) {
-        let Some((at, blanks)) = first_lack(&text) else { return Some(text) };
+        let Some((at, blanks)) = missing_spaces(&text) else { return Some(text) };
         if !text.is_char_boundary(at) {
             return None;
         }
@@ -33,7 +34,7 @@ pub(super) fn repaired(text: &str) -> Option<String> {
     None
 }
 
-fn first_lack(text: &str) -> Option<(usize, usize)> {
+fn missing_spaces(text: &str) -> Option<(usize, usize)> {
     let mut parser = events::parser(text);
     loop {
         if let Err(error) = parser.next_event()? {

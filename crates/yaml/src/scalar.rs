@@ -1,26 +1,26 @@
-//! What a scalar means: `kubectl`'s reading of plain text, of tags, and of mapping keys.
+//! The meaning of scalars: how `kubectl` interprets plain text, tags, and mapping keys.
 //!
-//! The rules are those of a YAML 1.1 reader written in Go, followed by a conversion to JSON: `yes`, `on`
-//! and `y` are booleans, a leading `0` means octal, `_` may stand in numbers, sexagesimal numbers and
-//! timestamps stay text, integers beyond 64 bits become floats, and floats are printed the way Go prints
-//! JSON and then read again as an integer where they look like one.
+//! The rules are those of a YAML 1.1 parser in Go, followed by a conversion to JSON: `yes`, `on` and `y` are
+//! booleans, a leading `0` means octal, `_` may be part of numbers, sexagesimal numbers and timestamps are
+//! text, integers beyond 64 bits become floats, and floats are printed as Go prints JSON and then parsed
+//! again as an integer if they look like one.
 
 use serde_json::{Number, Value};
 
 /// What plain text resolves to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Plain {
-    /// `null`, `~` or nothing.
+    /// `null`, `~` or empty.
     Null,
     /// `true`, `yes`, `on`, `y` and their opposites.
     Bool(bool),
-    /// An integer of 64 bits with sign.
+    /// A signed 64-bit integer.
     Int(i64),
     /// An integer above [`i64::MAX`].
     Uint(u64),
-    /// Any other number, infinities and not-a-number included.
+    /// Any other number, including infinities and NaN.
     Float(f64),
-    /// Nothing but text.
+    /// A string.
     Text,
 }
 
@@ -65,7 +65,8 @@ fn number(text: &str) -> Plain {
     if text.contains('_') { digits(&text.replace('_', "")) } else { digits(text) }
 }
 
-/// A number that begins with a point takes underscores only between two digits, other numbers anywhere.
+/// A number that starts with a point allows underscores only between two digits; other numbers allow them
+/// anywhere.
 fn underscores_between_digits(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -96,7 +97,7 @@ fn digits(text: &str) -> Plain {
     signed_binary(text).map_or(Plain::Text, Plain::Int)
 }
 
-/// The digits of an integer in the base that its prefix names: `0x`, `0b`, `0o`, `0` (octal) or none.
+/// The digits of an integer in the base of its prefix: `0x`, `0b`, `0o`, `0` (octal) or none.
 fn magnitude(text: &str) -> Option<u64> {
     let (base, digits) = match text.as_bytes() {
         [b'0', b'x' | b'X', _, ..] => (16, &text[2..]),
@@ -122,7 +123,7 @@ fn signed_binary(text: &str) -> Option<i64> {
     i64::from_str_radix(digits, 2).ok()
 }
 
-/// `1`, `1.`, `1.5` or `.5`, then perhaps an exponent; the sign is already gone.
+/// `1`, `1.`, `1.5` or `.5`, with an optional exponent, without a sign.
 fn is_decimal_float(text: &str) -> bool {
     let bytes = text.as_bytes();
     let run = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
@@ -148,9 +149,9 @@ fn is_decimal_float(text: &str) -> bool {
     at == bytes.len()
 }
 
-/// The JSON number that `kubectl` makes of a float: whole numbers below 1e21 are printed without a
-/// point, with the shortest digits that name the float, and are integers from then on if they fit.
-/// `None` for infinities and not-a-number, which JSON does not have.
+/// The JSON number for a float in `kubectl`: whole numbers below 1e21 are printed without a point, with the
+/// shortest digits that identify the float, and become integers if they fit. `None` for infinities and NaN,
+/// which JSON does not have.
 pub(super) fn float(value: f64) -> Option<Number> {
     if value.fract() == 0.0 && value.abs() < 1e21 {
         let text = value.to_string();
@@ -164,7 +165,7 @@ pub(super) fn float(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// The JSON value of what plain text resolved to.
+/// The JSON value for resolved plain text.
 pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
     Ok(match plain {
         Plain::Null => Value::Null,
@@ -172,19 +173,19 @@ pub(super) fn value(plain: Plain, text: &str) -> Result<Value, String> {
         Plain::Int(value) => Value::Number(value.into()),
         Plain::Uint(value) => wide(value).map_or(Value::Null, Value::Number),
         Plain::Float(value) => Value::Number(float(value).ok_or_else(|| {
-            format!("`{text}` is not a number that JSON can hold; quote it to keep it as text")
+            format!("`{text}` cannot be represented as a JSON number; quote it to keep it as text")
         })?),
         Plain::Text => Value::String(text.to_owned()),
     })
 }
 
-/// Integers above [`i64::MAX`] lose digits: `kubectl` holds them as floats.
+/// Integers above [`i64::MAX`] lose digits, because `kubectl` converts them to floats.
 #[allow(clippy::cast_precision_loss)] // the loss is the rule
 pub(super) fn wide(value: u64) -> Option<Number> {
     float(value as f64)
 }
 
-/// The JSON key that `kubectl` makes of a mapping key. `None` stands for the text itself.
+/// The JSON key for a mapping key in `kubectl`. `None` stands for the text itself.
 pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
     Ok(Some(match plain {
         Plain::Text => return Ok(None),
@@ -200,8 +201,8 @@ pub(super) fn key(plain: Plain, text: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// A float key is rounded to 32 bits and printed the shortest way, with an exponent of at least two digits
-/// below 1e-4 and from 1e6 on.
+/// A float key is rounded to 32 bits and printed in the shortest form, with an exponent of at least two
+/// digits below 1e-4 and from 1e6 on.
 #[allow(clippy::cast_possible_truncation)] // the loss is the rule
 fn float_key(value: f64) -> String {
     let value = value as f32;

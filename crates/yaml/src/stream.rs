@@ -1,24 +1,24 @@
-//! Splits a file into documents the way `kubectl` does, and reads each by itself.
+//! Splits a file into documents like `kubectl`, and parses each separately.
 //!
-//! A line that begins with `---` and has nothing else on it but blanks or a comment ends the text of one
-//! document before any of it is parsed, so that an error in one document does not touch the others. Text
-//! that begins like JSON is read as JSON if it is; otherwise as YAML.
+//! A line that starts with `---`, followed only by spaces or a comment, ends the text of a document before it
+//! is parsed, so that an error in one document does not affect the others. Text that starts like JSON is
+//! parsed as JSON if it is valid, otherwise as YAML.
 
 use super::build::{Builder, Next};
 use super::{Document, Error, Position, Stream, json, repair};
 
-/// Files larger than this are refused.
+/// The largest file, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// After more errors than this the rest of a file is not read.
+/// The number of errors after which the rest of a file is not read.
 const MAX_ERRORS: usize = 1000;
 
 /// The text between two separator lines.
 pub(super) struct Chunk<'a> {
-    /// Its bytes, without a byte order mark.
+    /// The text, without a byte order mark.
     pub(super) bytes: &'a [u8],
-    /// Where they begin in the file.
+    /// The position in the file.
     pub(super) start: usize,
-    /// How many lines of the file stand before it.
+    /// The number of lines of the file before it.
     pub(super) first_line: u32,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Stream {
 pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream) {
     let first = *index;
     if chunk.bytes.trim_ascii().is_empty() {
-        // Files may have millions of these.
+        // A file may have millions of these.
         *index += 1;
         return;
     }
@@ -88,7 +88,7 @@ fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) 
         match result {
             Ok(value) => push(stream, index, line, value),
             Err(mut errors) => {
-                if builder.lacks_blanks()
+                if builder.lacks_spaces()
                     && let Some(text) = repair::repaired(text)
                 {
                     *index = first;
@@ -104,7 +104,7 @@ fn read_yaml(text: &str, first_line: u32, index: &mut u32, stream: &mut Stream) 
     }
 }
 
-/// The text of a chunk: UTF-8 without the characters that YAML refuses.
+/// The text of a chunk: UTF-8 without the characters that YAML does not allow.
 pub(super) fn text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
     let refuse = |at: usize, message: String| {
         let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
@@ -164,8 +164,8 @@ pub(super) fn chunks(bytes: &[u8]) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// The next separator line at or after `from`, which is the beginning of a line: where it begins, and where
-/// the next line begins.
+/// The next separator line at or after `from`, which is the start of a line: its start, and the start of the
+/// next line.
 fn separator(bytes: &[u8], mut from: usize) -> Option<(usize, usize)> {
     loop {
         let rest = bytes.get(from..)?;
@@ -193,7 +193,7 @@ fn find_dashes(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a text has directives (`%YAML 1.1`) and nothing else: they belong to the document after them.
+/// Whether a text contains only directives (`%YAML 1.1`), which belong to the next document.
 fn only_directives(body: &[u8]) -> bool {
     let mut found = false;
     for line in without_mark(body).split(|&byte| byte == b'\n') {

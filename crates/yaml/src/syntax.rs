@@ -1,9 +1,9 @@
-//! Says what is wrong with the form of a document, in words for the person who wrote it.
+//! Readable messages for syntax errors.
 
 use super::events::MAX_DEPTH;
 use granit_parser::{ErrorKind, ScanError};
 
-/// The message for a syntax error; kinds without one here speak for themselves.
+/// The message for a syntax error; other errors keep the parser's message.
 pub(super) fn message(error: &ScanError) -> String {
     let text = match error.kind() {
         ErrorKind::RecursionLimitExceeded => {
@@ -16,7 +16,7 @@ pub(super) fn message(error: &ScanError) -> String {
             return format!("`{close}` closes a collection that `{open}` opened");
         }
         ErrorKind::UnexpectedCharacter { character } => {
-            return format!("a value cannot begin with `{character}`: quote it");
+            return format!("a value cannot start with `{character}`: quote it");
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             "`:` cannot stand here: quote the value if it is text, or check the indentation"

@@ -1,21 +1,21 @@
-//! What a tag makes of a scalar.
+//! The effect of a tag on a scalar.
 //!
-//! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` demand that the text resolves to that type,
-//! quoted or not; `!!str` keeps the text; `!!binary` is base64; every other tag keeps the text too.
+//! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` require that the text resolves to that type,
+//! quoted or not; `!!str` keeps the text; `!!binary` is base64; any other tag keeps the text too.
 
 use super::scalar::{self, Plain};
 use granit_parser::Tag;
 use std::borrow::Cow;
 
-/// A scalar whose tag has been obeyed: what it is and its text.
+/// A scalar after its tag is applied: its type and its text.
 pub(super) type Tagged<'a> = (Plain, Cow<'a, str>);
 
-/// The name of a tag among YAML's own types, such as `int` of `!!int`; `None` for any other tag.
+/// The name of one of YAML's own tags, such as `int` for `!!int`; `None` for other tags.
 pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
     tag.suffix_in_namespace("tag:yaml.org,2002:")
 }
 
-/// Resolves `text` under `tag`. The error says what the tag wanted.
+/// Resolves `text` with `tag`. The error says what the tag requires.
 pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
     let Some(name) = core_name(tag) else { return Ok((Plain::Text, text)) };
     let plain = match &*name {
@@ -39,10 +39,10 @@ pub(super) fn resolve<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, S
 
 fn mismatch(text: &str, name: &str) -> String {
     let shown: String = text.chars().take(40).collect();
-    format!("`{shown}` is not what its tag `!!{name}` asks for")
+    format!("`{shown}` does not match its tag `!!{name}`")
 }
 
-/// Decodes base64 with padding; bytes that are no text become U+FFFD, one for each.
+/// Decodes base64 with padding; each byte that is not part of valid UTF-8 becomes U+FFFD.
 fn binary(text: &str) -> Result<String, String> {
     let bytes = base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
     let mut out = String::with_capacity(bytes.len());
@@ -90,17 +90,17 @@ fn sextet(symbol: u8) -> Option<u32> {
 fn is_timestamp(text: &str) -> bool {
     let mut rest = text;
     let date = digits(&mut rest, 4, 4).is_some_and(|year| {
-        eat(&mut rest, '-')
+        skip(&mut rest, '-')
             && digits(&mut rest, 1, 2).is_some_and(|month| {
-                eat(&mut rest, '-')
+                skip(&mut rest, '-')
                     && digits(&mut rest, 1, 2).is_some_and(|day| (1..=days(year, month)).contains(&day))
             })
     });
     if !date || rest.is_empty() {
         return date;
     }
-    let zoned = eat(&mut rest, 'T') || eat(&mut rest, 't');
-    if !(zoned || eat(&mut rest, ' ')) || !time(&mut rest) {
+    let zoned = skip(&mut rest, 'T') || skip(&mut rest, 't');
+    if !(zoned || skip(&mut rest, ' ')) || !time(&mut rest) {
         return false;
     }
     if zoned { zone(rest) } else { rest.is_empty() }
@@ -108,20 +108,20 @@ fn is_timestamp(text: &str) -> bool {
 
 fn time(rest: &mut &str) -> bool {
     let whole = digits(rest, 1, 2).is_some_and(|hour| hour < 24)
-        && eat(rest, ':')
+        && skip(rest, ':')
         && digits(rest, 1, 2).is_some_and(|minute| minute < 60)
-        && eat(rest, ':')
+        && skip(rest, ':')
         && digits(rest, 1, 2).is_some_and(|second| second < 60);
-    whole && (!(eat(rest, '.') || eat(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
+    whole && (!(skip(rest, '.') || skip(rest, ',')) || digits(rest, 1, usize::MAX).is_some())
 }
 
 fn zone(mut rest: &str) -> bool {
     if rest == "Z" {
         return true;
     }
-    (eat(&mut rest, '+') || eat(&mut rest, '-'))
+    (skip(&mut rest, '+') || skip(&mut rest, '-'))
         && digits(&mut rest, 2, 2).is_some_and(|hours| hours <= 24)
-        && eat(&mut rest, ':')
+        && skip(&mut rest, ':')
         && digits(&mut rest, 2, 2).is_some_and(|minutes| minutes < 60)
         && rest.is_empty()
 }
@@ -136,11 +136,11 @@ fn days(year: u64, month: u64) -> u64 {
     }
 }
 
-fn eat(rest: &mut &str, wanted: char) -> bool {
+fn skip(rest: &mut &str, wanted: char) -> bool {
     rest.strip_prefix(wanted).map(|tail| *rest = tail).is_some()
 }
 
-/// Takes between `least` and `most` digits; their value is meaningless beyond 18 of them.
+/// Parses between `least` and `most` digits; the value is meaningless beyond 18 of them.
 fn digits(rest: &mut &str, least: usize, most: usize) -> Option<u64> {
     let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if count < least {

@@ -1,4 +1,4 @@
-//! Reading, locating and writing at the level a caller sees.
+//! Parsing, locating and writing through the public interface.
 
 use super::*;
 use proptest::prelude::*;
@@ -85,9 +85,9 @@ fn duplicate_keys_name_both_lines() {
     assert_eq!(
         found,
         [
-            (4, "key `image` is given twice in this mapping: first on line 2, again on line 4"),
-            (5, "key `a` is given twice in this mapping: first on line 1, again on line 5"),
-            (7, "key `1` is given twice in this mapping: first on line 6, again on line 7"),
+            (4, "key `image` is defined twice in this mapping: first on line 2, again on line 4"),
+            (5, "key `a` is defined twice in this mapping: first on line 1, again on line 5"),
+            (7, "key `1` is defined twice in this mapping: first on line 6, again on line 7"),
         ]
     );
     assert!(stream.documents.is_empty());
@@ -105,7 +105,7 @@ fn merge_keys_take_effect_where_they_stand() {
     assert_eq!(t("{\"<<\": 1}"), json!({"<<": 1}));
     assert_eq!(t("{x: 1, <<: *b, <<: *o}"), json!({"x": 1, "w": 2, "z": 2}));
     assert!(error("a: &a 1\nb: {<<: *a}\n").message.contains("merge key"));
-    assert!(error("a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n").message.contains("given twice"));
+    assert!(error("a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n").message.contains("defined twice"));
 }
 
 #[test]

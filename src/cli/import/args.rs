@@ -1,34 +1,36 @@
-//! The arguments of `federate import --context`: which objects of which cluster, and where they go.
+//! The arguments of `federate import --context`: which objects to read from which cluster, and where to write
+//! them.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::members::Inventoried;
+use crate::cli::members::ApplySetArgs;
 
-/// Which objects of which cluster, and where they go.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no cluster is reached"))]
+/// Which objects to read from which cluster, and where to write them.
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options for reading from a cluster")]
 pub(super) struct LiveArgs {
     /// The objects to read from --context: KIND/NAME, KIND NAME…, or KINDS for all of them
     ///
-    /// Kinds are named as for kubectl (deploy, deployments.apps, …), several with commas: deploy,svc/web.
-    #[arg(value_name = "KIND/NAME", requires = "context")]
+    /// Kinds are named as in kubectl (deploy, deployments.apps, …), several with commas: deploy,svc/web.
+    #[arg(value_name = "KIND/NAME", requires = "context", help_heading = None::<&str>)]
     pub(super) objects: Vec<String>,
 
     /// The kubeconfig context of the cluster to read from
     #[arg(long, value_name = "CTX", conflicts_with = "files", requires = "objects")]
     pub(super) context: Option<String>,
 
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own cluster]
     #[arg(long, value_name = "FILE", requires = "context")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Read as this user
+    /// Impersonate this user
     #[arg(long, value_name = "USER", requires = "context")]
     pub(super) as_user: Option<String>,
 
-    /// Read as a member of this group
+    /// Impersonate a member of this group
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     pub(super) as_groups: Vec<String>,
 
@@ -40,7 +42,7 @@ pub(super) struct LiveArgs {
     #[arg(long, short = 'A', requires = "context")]
     pub(super) all_namespaces: bool,
 
-    /// Only objects with such labels, as for kubectl: app=web,tier!=db
+    /// Only read objects with these labels, as in kubectl: app=web,tier!=db
     #[arg(long, short = 'l', value_name = "SELECTOR", requires = "context")]
     pub(super) selector: Option<String>,
 
@@ -48,23 +50,24 @@ pub(super) struct LiveArgs {
     #[arg(long, value_name = "DIR", default_value = ".", requires = "context")]
     pub(super) repo: PathBuf,
 
-    /// Leave out what an API server fills in again (but not replicas)
+    /// Leave out fields that an API server sets again, except replicas
     #[arg(long, requires = "context")]
     pub(super) minimal: bool,
 
-    /// Make objects that the repo has already what runs; their other labels and annotations of control
-    /// planes stay
+    /// Set objects that are already in the repo to their live state
+    ///
+    /// Their other labels, and the annotations of control planes, stay unchanged.
     #[arg(long, requires = "context")]
     pub(super) update: bool,
 
-    /// Take objects of other tools (Helm, Argo CD, Flux, apply sets), too
+    /// Also import objects that other tools manage (Helm, Argo CD, Flux, ApplySets)
     #[arg(long, requires = "context")]
     pub(super) force: bool,
 
-    /// Write nothing; print the objects as YAML, each with the file that it would go to
+    /// Write nothing; print each object as YAML with the path of its file
     #[arg(long, requires = "context")]
     pub(super) dry_run: bool,
 
     #[command(flatten)]
-    pub(super) inventory: Inventoried,
+    pub(super) inventory: ApplySetArgs,
 }

@@ -1,4 +1,5 @@
-//! `federate import --context`: objects of a cluster, read, judged, taken in, and written into the repo.
+//! `federate import --context`: reads objects from a cluster, selects those that can be imported, and writes
+//! them into the repo.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use super::args::LiveArgs;
 use super::{Import, Show, changes};
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{Format, outcome};
-use crate::cli::{Exit, Fault, print, print_value, say, styled};
+use crate::cli::{Exit, Fault, print, print_value, say, use_color};
 use federate_apiserver::Kind;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{Rules, judge};
@@ -25,34 +26,34 @@ use federate_source::git::Place;
 impl Import {
     pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
         let args = &self.live;
-        let asked = asked(&args.objects)?;
-        args.fits(&asked)?;
+        let scopes = parse_scopes(&args.objects)?;
+        args.validate(&scopes)?;
         let session = args.session()?;
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         let mut import = self.options();
         if importer.unnamed.is_none() && import.clusters.is_empty() {
             match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
-                None => told.push(nowhere(context)),
+                None => found.push(nowhere(context)),
             }
         }
-        let fetched = fetch(&args.access(), &args.place(context), &asked)
+        let fetched = fetch(&args.access(), &args.place(context), &scopes)
             .map_err(|error| Fault::Failed(format!("{context}: {error}")))?;
-        let objects = args.judged(context, fetched, &mut told);
+        let objects = args.importable(context, fetched, &mut found);
         let options = ImportOptions { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
         let mut taken = live::take(&objects, importer, &options, session.repo(), &exists);
-        told.append(&mut taken.findings);
-        findings::sort(&mut told);
-        if !self.quiet || any_error(&told) {
-            say(&findings::text(session.repo(), &told, DIALECTS, styled(&std::io::stderr())));
+        found.append(&mut taken.findings);
+        findings::sort(&mut found);
+        if !self.quiet || any_error(&found) {
+            say(&findings::text(session.repo(), &found, DIALECTS, use_color(&std::io::stderr())));
         }
-        if any_error(&told) {
-            say("nothing was written, because of these errors\n");
+        if any_error(&found) {
+            say("nothing was written because of these errors\n");
             return Ok(Exit::Error);
         }
         if taken.objects.is_empty() {
-            say("there is nothing to take in\n");
+            say("no objects to import\n");
         }
         if !args.dry_run && self.output != Some(Show::Yaml) {
             args.write(&taken)?;
@@ -65,26 +66,28 @@ impl Import {
         if !taken.objects.is_empty() {
             self.note(importer);
         }
-        Ok(outcome(&told))
+        Ok(outcome(&found))
     }
 }
 
 impl LiveArgs {
-    fn fits(&self, asked: &[ImportScope]) -> Result<(), Fault> {
-        let named = asked.iter().any(|asked| matches!(asked, ImportScope::One { .. }));
+    fn validate(&self, scopes: &[ImportScope]) -> Result<(), Fault> {
+        let named = scopes.iter().any(|scopes| matches!(scopes, ImportScope::One { .. }));
         if named && self.selector.is_some() {
-            return Err(Fault::Failed("objects are chosen by name or by -l, not by both".to_owned()));
+            return Err(Fault::Failed("select objects by name or with -l, not both".to_owned()));
         }
         if named && self.all_namespaces {
-            return Err(Fault::Failed("a name is one of a namespace: leave out --all-namespaces".to_owned()));
+            return Err(Fault::Failed(
+                "objects selected by name are in one namespace: leave out --all-namespaces".to_owned(),
+            ));
         }
         Ok(())
     }
 
-    /// The repo with its inventory. What is wrong in it is for other commands to tell.
+    /// Opens the repo with its inventory. Its findings are left to other commands.
     fn session(&self) -> Result<Session, Fault> {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
-            Fault::Failed(format!("--repo: {} is no folder that can be read", self.repo.display()))
+            Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
         Ok(Session::open(&tree, Options::default()))
     }
@@ -107,24 +110,24 @@ impl LiveArgs {
         }
     }
 
-    /// What is to be taken in of what was found.
-    fn judged(&self, context: &str, fetched: Fetched, told: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
-        told.extend(fetched.absent.iter().map(|id| {
-            let message = format!("{id} is not there");
+    /// The fetched objects that can be imported; adds a finding for each one that cannot.
+    fn importable(&self, context: &str, fetched: Fetched, found: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
+        found.extend(fetched.absent.iter().map(|id| {
+            let message = format!("{id} does not exist in the cluster");
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
-            finding.help("the namespace is that of -n, or else of the context")
+            finding.help("federate looks in the namespace given with -n, or else in the context's")
         }));
         let repo = Place::of(&self.repo).ok().and_then(|place| Provenance::default().repo(&place));
         let inventory = self.inventory.inventory(repo.as_ref());
         let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
-        for found in fetched.found {
-            match judge(&found.object, found.named, rules) {
+        for live in fetched.found {
+            match judge(&live.object, live.named, rules) {
                 Ok(warning) => {
-                    told.extend(warning);
-                    objects.push((found.object, found.kind));
+                    found.extend(warning);
+                    objects.push((live.object, live.kind));
                 }
-                Err(left) => told.push(left),
+                Err(left) => found.push(left),
             }
         }
         objects
@@ -141,13 +144,13 @@ impl LiveArgs {
     }
 }
 
-/// What is asked for: `KINDS/NAME…`, or `KINDS` and then names.
-fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
-    let mut asked = Vec::new();
+/// Parses `KINDS/NAME…`, or `KINDS` followed by names.
+fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
+    let mut scopes = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
         for kind in kinds.split(',') {
             let kind = kind.to_owned();
-            asked.push(match name {
+            scopes.push(match name {
                 Some(name) => ImportScope::One { kind, name: name.to_owned() },
                 None => ImportScope::All { kind },
             });
@@ -163,25 +166,27 @@ fn asked(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
         all => {
             for object in all {
                 let Some((kinds, name)) = object.split_once('/') else {
-                    return Err(Fault::Failed(format!("`{object}` is no KIND/NAME, as the others are")));
+                    return Err(Fault::Failed(format!(
+                        "`{object}` is not KIND/NAME, although other arguments are"
+                    )));
                 };
                 add(kinds, Some(name));
             }
         }
     }
-    let empty = |asked: &ImportScope| match asked {
+    let empty = |scope: &ImportScope| match scope {
         ImportScope::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
         ImportScope::All { kind } => kind.is_empty(),
     };
-    if asked.iter().any(empty) {
+    if scopes.iter().any(empty) {
         return Err(Fault::Failed(
             "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
         ));
     }
-    Ok(asked)
+    Ok(scopes)
 }
 
-/// The cluster of the inventory that a context leads to.
+/// The inventory cluster that a context leads to.
 fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String> {
     let leads = |name: &str| repo.config.contexts.get(name).map_or(name, String::as_str) == context;
     clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
@@ -189,8 +194,8 @@ fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String
 
 fn nowhere(context: &str) -> Finding {
     let message = format!(
-        "no cluster of the repo's inventory is reached by the context `{context}`, so the objects are adopted in \
-         every cluster that has them"
+        "no cluster in the repo's inventory uses the context `{context}`, so the objects will be adopted in \
+         every cluster that runs them"
     );
     Finding {
         severity: Severity::Warning,
@@ -202,12 +207,13 @@ fn nowhere(context: &str) -> Finding {
         object: None,
         message,
         help: Some(
-            "name the clusters with --cluster, or the context below `contexts` in federate.yaml".to_owned(),
+            "name the clusters with --cluster, or map the context under `contexts` in federate.yaml"
+                .to_owned(),
         ),
     }
 }
 
-/// A line for each object.
+/// One line per written object.
 fn table(taken: &Taken) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
     let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
@@ -216,23 +222,23 @@ fn table(taken: &Taken) -> String {
     lines.fold(String::new(), |all, line| all + &line)
 }
 
-/// The objects as they are or would be written, without values of Secrets.
+/// The objects in the form in which they are written, without values of Secrets.
 fn text(taken: &Taken) -> Result<String, Fault> {
     let key = digest_key()?;
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
         let mut body = made.body.clone();
         if federate_engine::change::hide(&mut [&mut body], &key) {
-            say(&format!("note: the values of {} are not shown; a file has them\n", made.id));
+            say(&format!("note: the values of {} are not shown; a written file contains them\n", made.id));
         }
-        let what = if made.change == FileChange::Created { "" } else { ", which has it already" };
+        let what = if made.change == FileChange::Created { "" } else { ", which already contains it" };
         out += &format!("---\n# {}{what}\n", made.file);
         federate_yaml::write(&body, &mut out);
     }
     Ok(out.strip_prefix("---\n").map(str::to_owned).unwrap_or(out))
 }
 
-/// What was done, for machines.
+/// The machine-readable summary.
 fn summary(taken: &Taken) -> Result<Value, Fault> {
     let key = digest_key()?;
     let row = |taken: &TakenObject| {
@@ -257,10 +263,10 @@ mod tests {
 
     fn shown(line: &str) -> String {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        match asked(&words) {
-            Ok(asked) => asked
+        match parse_scopes(&words) {
+            Ok(scopes) => scopes
                 .iter()
-                .map(|asked| match asked {
+                .map(|scopes| match scopes {
                     ImportScope::One { kind, name } => format!("{kind}/{name}"),
                     ImportScope::All { kind } => kind.clone(),
                 })
@@ -277,7 +283,7 @@ mod tests {
         assert_eq!(shown("deploy,svc/web"), "deploy/web svc/web");
         assert_eq!(shown("deploy,svc"), "deploy svc");
         assert_eq!(shown("deploy,svc web api"), "deploy/web svc/web deploy/api svc/api");
-        assert!(shown("deploy/web api").contains("`api` is no KIND/NAME"));
+        assert!(shown("deploy/web api").contains("`api` is not KIND/NAME"));
         for wrong in ["deploy/", "/web", "deploy,,svc", "deploy/a/b", ""] {
             assert!(shown(wrong).contains("write objects as KIND/NAME"), "{wrong}: {}", shown(wrong));
         }

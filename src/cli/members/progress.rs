@@ -1,4 +1,4 @@
-//! How far clusters are: a line each on a terminal, redrawn in place, and gone in the end.
+//! Progress per cluster: one line each on a terminal, redrawn in place and removed at the end.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,11 +9,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use federate_kubernetes::ClusterName;
 use federate_live::{Progress, Step};
 
-/// How many lines there are at most: those of clusters that are done make room. More than are worked on at a
-/// time.
+/// The largest number of lines. Lines of finished clusters make room for others; more fit than clusters are
+/// processed at a time.
 const MOST: usize = 20;
 
-/// The lines; none where standard error is no terminal, or nobody wants them.
+/// The progress lines; hidden with `--quiet` and if standard error is not a terminal.
 pub(super) struct ProgressLines {
     all: MultiProgress,
     bars: Mutex<BTreeMap<ClusterName, ProgressBar>>,
@@ -27,9 +27,9 @@ impl ProgressLines {
         Self { all: MultiProgress::with_draw_target(target), bars: Mutex::default(), shown }
     }
 
-    /// Takes the lines away: what follows stands in their place.
+    /// Removes the lines, so that later output takes their place.
     pub(super) fn clear(&self) {
-        // A terminal that is gone is nobody's fault.
+        // A closed terminal is not an error here.
         let _ = self.all.clear();
     }
 

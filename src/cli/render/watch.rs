@@ -1,4 +1,4 @@
-//! `render --watch`: waits for the repo's files to change, and renders again.
+//! `render --watch`: waits for changes of the repo's files, then renders again.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,38 +9,39 @@ use notify::{Event, RecursiveMode, Watcher};
 
 use crate::cli::{Fault, say};
 
-/// Editors write a file in several steps: nothing happens for this long before we look.
+/// Editors write a file in several steps, so rendering waits until nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// We look after this long even if files go on changing.
+/// The longest time to wait while files keep changing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often files are looked at where the operating system does not tell of changes.
+/// How often to poll where the operating system does not report changes.
 const POLL: Duration = Duration::from_secs(1);
 
-/// What is watched.
+/// The watched folders.
 pub(super) struct Watched {
-    /// The folders read.
+    /// The folders that are read.
     pub(super) folders: Vec<PathBuf>,
-    /// The folder written, whose changes are our own.
+    /// The output folder, whose changes are ignored.
     pub(super) out: PathBuf,
 }
 
 type Events = Receiver<notify::Result<Event>>;
 
 impl Watched {
-    /// Calls `changed` whenever files have changed, with their paths where these are known, until it fails.
+    /// Calls `changed` whenever files have changed, with their paths if these are known, until it returns an
+    /// error.
     pub(super) fn run(
         &self,
         mut changed: impl FnMut(Option<BTreeSet<PathBuf>>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let (_watcher, events) = self.start().map_err(|e| Fault::Failed(format!("cannot watch: {e}")))?;
-        // What changed before the watch began would go unseen.
+        // Changes made before the watch began would be missed.
         changed(None)?;
         while let Ok(event) = events.recv() {
             if self.matters(&event) {
                 let mut all = vec![event];
-                settle(&events, &mut all);
+                collect_until_quiet(&events, &mut all);
                 changed(self.paths(&all))?;
             }
         }
@@ -49,12 +50,12 @@ impl Watched {
 
     fn start(&self) -> notify::Result<(Box<dyn Watcher>, Events)> {
         let (sender, events) = mpsc::channel();
-        let told = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
-        let why = match told {
+        let watching = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
+        let why = match watching {
             Ok(watcher) => return Ok((watcher, events)),
             Err(why) => why,
         };
-        say(&format!("the operating system does not tell of changes ({why}): looking every second\n"));
+        say(&format!("the operating system does not report file changes ({why}): polling every second\n"));
         let (sender, events) = mpsc::channel();
         let often = notify::Config::default().with_poll_interval(POLL);
         let watcher = notify::PollWatcher::new(sender, often)?;
@@ -68,7 +69,7 @@ impl Watched {
         Ok(watcher)
     }
 
-    /// The files that events are about; `None` where events were lost.
+    /// The changed files; `None` if events were lost.
     fn paths(&self, events: &[notify::Result<Event>]) -> Option<BTreeSet<PathBuf>> {
         let mut paths = BTreeSet::new();
         for event in events {
@@ -80,10 +81,10 @@ impl Watched {
         Some(paths)
     }
 
-    /// Whether an event can change what is rendered. Reading is no change; what is hidden, companions of
-    /// the output among it, is not read, nor is the output.
+    /// Whether an event can change the result. Reads do not; changes of hidden files and of the output folder
+    /// do not either, because neither is an input.
     fn matters(&self, event: &notify::Result<Event>) -> bool {
-        // Events that were lost may have mattered.
+        // Lost events may have mattered.
         let Ok(event) = event else { return true };
         let written = !event.kind.is_access();
         written && (event.need_rescan() || event.paths.iter().any(|path| self.is_input(path)))
@@ -98,8 +99,8 @@ impl Watched {
     }
 }
 
-/// Waits until files have stopped changing, and collects the events.
-fn settle(events: &Events, all: &mut Vec<notify::Result<Event>>) {
+/// Waits until files stop changing, and collects the events.
+fn collect_until_quiet(events: &Events, all: &mut Vec<notify::Result<Event>>) {
     let first = Instant::now();
     while first.elapsed() < PATIENCE {
         match events.recv_timeout(QUIET) {

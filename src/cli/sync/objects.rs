@@ -19,20 +19,21 @@ use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// Arguments about Sync objects.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options for Sync objects in an API server")]
 pub(super) struct ObjectArgs {
-    /// Run the Sync objects of this context's API server [default: the cluster that this runs in]
+    /// Run the Sync objects in this context's API server [default: the cluster federate runs in]
     #[arg(long, value_name = "CONTEXT", conflicts_with = "files")]
     context: Option<String>,
 
-    /// Run the Sync objects of these namespaces only
+    /// Only run the Sync objects in these namespaces
     #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', conflicts_with = "files")]
     namespace: Vec<String>,
 
-    /// The namespace of the Lease by which processes elect a leader [default: that of the pod or context]
+    /// The namespace of the leader election Lease [default: that of the pod or context]
     #[arg(long, value_name = "NAMESPACE", conflicts_with = "files")]
     leader_election_namespace: Option<String>,
 
-    /// Act in member clusters as this `ServiceAccount` where a Sync names none
+    /// Impersonate this `ServiceAccount` in member clusters if a Sync names none
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     default_service_account: Option<String>,
 
@@ -49,7 +50,7 @@ impl ObjectArgs {
     }
 }
 
-/// The context of Sync objects: Secrets beside them, and the Lease.
+/// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
 struct ObjectWorld<'s> {
     hub: Arc<Hub>,
     access: &'s AccessArgs,
@@ -109,8 +110,8 @@ impl Sync {
     }
 }
 
-/// Waits until this process leads; `false` if it is to end before that. A process that no longer leads exits at once:
-/// another one is at work.
+/// Waits until this process is the leader; returns `false` if it must end before that. A process that loses
+/// the lease exits at once, because another one has taken over.
 fn elect(world: &ObjectWorld<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
     let end = || matches!(happens.try_recv(), Ok(Event::End));
     let lost = || std::process::exit(Exit::Error as i32);

@@ -1,4 +1,4 @@
-//! Kills and races: the branch is at the old commit or at the new one, and the next run goes on.
+//! Kills and races: the branch is at the old or the new commit, and the next run succeeds.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn a_kill_at_any_moment_loses_nothing() {
         std::thread::sleep(whole * (round + 1) / rounds);
         child.kill().unwrap();
         child.wait().unwrap();
-        // Git's push may outlive us, so the remote can still move: it is read last.
+        // git's push may outlive this process, so the remote can still move: it is read last.
         let local = sandbox.git("rev-parse rendered");
         let remote = sandbox.git("-C .remote.git rev-parse rendered");
         let parent = |at: &str| sandbox.git(&format!("-C .remote.git rev-parse {}^", at.trim()));
@@ -45,14 +45,14 @@ fn a_kill_at_any_moment_loses_nothing() {
 fn a_lock_that_a_killed_run_left_is_cleared_away() {
     let sandbox = web();
     sandbox.run("commit --branch rendered").code(0);
-    // As the operating system leaves them, when it kills between locking and moving.
+    // The state after a kill between locking and moving.
     sandbox.write(".git/federate.lock", "rendered");
     sandbox.write(".git/refs/heads/rendered.lock", "");
     replicas(&sandbox, 6);
     sandbox.run("commit --branch rendered").code(0);
     assert_eq!(count(&sandbox, "rendered"), "2");
     assert!(!sandbox.path(".git/federate.lock").exists());
-    // A lock of somebody else's stays.
+    // The lock of another process stays.
     sandbox.write(".git/refs/heads/rendered.lock", "");
     replicas(&sandbox, 8);
     let said = sandbox.run("commit --branch rendered").code(2).err;

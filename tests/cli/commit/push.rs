@@ -1,4 +1,4 @@
-//! `--push`: to a bare repository over `file://`, also when it moved meanwhile.
+//! `--push` to a bare repository over `file://`, also if the branch has moved.
 
 use super::{count, replicas, sound, web};
 use crate::sandbox::Sandbox;
@@ -39,7 +39,7 @@ fn another_clone_goes_on_from_what_was_pushed() {
     sandbox.git("commit -q -a -m six");
     sandbox.git("push -q origin main");
     sandbox.run("commit --branch rendered --push").code(0);
-    // The other clone has neither the branch nor the second commit: both are fetched.
+    // The other clone lacks the branch and the second commit: both are fetched.
     sandbox.git("-C .other pull -q");
     let second = sandbox.run("commit .other --branch rendered --push -o json").code(0).json();
     assert_eq!(second["changed"], false, "{second:#}");
@@ -48,7 +48,7 @@ fn another_clone_goes_on_from_what_was_pushed() {
     sandbox.run("commit .other --branch rendered --push").code(0);
     assert_eq!(remote_count(&sandbox, "rendered"), "3");
     sandbox.git("-C .remote.git fsck --full --strict");
-    // And the first one lags behind now.
+    // The first clone is behind now.
     let address = format!("file://{}", sandbox.path(".remote.git").display());
     replicas(&sandbox, 8);
     let json = sandbox.run(&format!("commit --branch rendered --push {address} -o json")).code(0).json();
@@ -75,7 +75,7 @@ fn a_remote_that_moves_while_we_push_is_built_upon() {
     let sandbox = with_remote();
     sandbox.run("commit --branch rendered --push").code(0);
     sandbox.git("clone -q .remote.git .other");
-    // Just before our push arrives, another one is through, by a hook of the user's.
+    // A hook of the user pushes another commit just before ours arrives.
     let text = sandbox.read(".other/web.yaml").replace("replicas: 4", "replicas: 12");
     sandbox.write(".other/web.yaml", text);
     let hook = format!(
@@ -105,7 +105,7 @@ fn branches_a_cluster_are_pushed_together() {
     sandbox.run("commit --branch rendered/{cluster} --push").code(0);
     let listed = sandbox.git("-C .remote.git branch --list rendered/*");
     assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["rendered/hub", "rendered/m1", "rendered/m2"]);
-    // One of them cannot move: none does.
+    // One of the branches cannot move, so none does.
     let at = sandbox.git("-C .remote.git rev-parse rendered/m1");
     sandbox.git("-C .remote.git config receive.denyDeletes true");
     sandbox.write(".remote.git/hooks/update", "#!/bin/sh\ntest \"$1\" != refs/heads/rendered/m2\n");

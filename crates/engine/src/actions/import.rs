@@ -121,8 +121,7 @@ mod tests {
     fn an_owners_objects_are_left() {
         let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
         let set = json!({"metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": owner}});
-        let why =
-            "ReplicaSet shop/web-1 is made by Deployment web, which would make it again beside the template";
+        let why = "ReplicaSet shop/web-1 is created by Deployment web, which would create it again in addition to the template";
         assert_eq!(judged("apps/v1", "ReplicaSet", set.clone(), true, true), format!("left, Error: {why}"));
         assert_eq!(judged("apps/v1", "ReplicaSet", set, false, false), format!("left, Warning: {why}"));
     }

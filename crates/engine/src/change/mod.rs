@@ -1,15 +1,14 @@
-//! What a change of the repo changes in the clusters: the difference of two renderings.
+//! The effect of a change of the repo on the clusters: the difference between two renderings.
 //!
 //! ```text
 //! plan, manifests ─┐
-//!                  ├─► placements: who moved, how many replicas ─┐
+//!                  ├─► placements: clusters and replicas ────────┐
 //! plan, manifests ─┘   objects: field by field, once per change  ├─► Changes ─► report::diff
-//!                      pruned: what is no longer sent            ┘
+//!                      pruned: objects that are no longer sent   ┘
 //! ```
 //!
-//! Texts that clusters share are compared once; only those that differ are read again, and Secrets' values
-//! are replaced by keyed digests before anything else is done with them ([`DigestKey`]). Nothing here
-//! depends on what was asked for: a report chooses what it shows.
+//! A text that several clusters share is compared once, and parsed only if it differs. The values of Secrets are
+//! replaced by keyed digests first ([`DigestKey`]). The result is complete; a report chooses what it shows.
 
 use std::collections::BTreeSet;
 
@@ -40,58 +39,58 @@ pub use secret::{DigestKey, hide};
 pub struct Side<'a> {
     /// The inventory.
     pub clusters: &'a [Cluster],
-    /// Where everything goes.
+    /// The plan.
     pub plan: &'a Plan,
-    /// What the clusters hold by it.
+    /// The manifests that the clusters have.
     pub manifests: &'a [Manifest],
 }
 
-/// Everything that differs.
+/// All differences between two renderings.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
-    /// Both sides in numbers.
+    /// The totals of both sides.
     pub totals: Totals,
-    /// Clusters of the inventory.
+    /// The clusters that only one inventory has.
     pub clusters: Difference<ClusterName>,
-    /// Objects whose placement differs, sorted by object.
+    /// The objects whose placement differs, sorted by object.
     pub placements: Vec<PlacementChange>,
-    /// Manifests that differ, sorted by object; clusters with the same change stand together.
+    /// The manifests that differ, sorted by object. Clusters with the same change are in one entry.
     pub objects: Vec<ObjectChange>,
-    /// What a cluster had and is no longer sent, so that it would be deleted there.
+    /// The objects that clusters no longer receive, so that they would be deleted there.
     pub pruned: Vec<Pruned>,
-    /// Templates that no policy places.
+    /// The templates that no policy places on one side only.
     pub unmatched: Difference<ObjectRef>,
 }
 
-/// Numbers of both sides.
+/// The totals of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     /// The earlier side.
     pub from: Total,
-    /// The later one.
+    /// The later side.
     pub to: Total,
 }
 
-/// One side in numbers.
+/// The totals of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Total {
-    /// Clusters of the inventory.
+    /// The number of clusters in the inventory.
     pub clusters: usize,
-    /// Objects that are placed somewhere.
+    /// The number of objects that are placed on at least one cluster.
     pub placed: usize,
-    /// Replicas of all objects together.
+    /// The number of replicas of all objects.
     pub replicas: i64,
-    /// Manifests, one for each object and cluster.
+    /// The number of manifests, one per object and cluster.
     pub manifests: usize,
 }
 
-/// What only one side has; sorted.
+/// The items that only one side has, sorted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference<T> {
-    /// Only the later side.
+    /// The items of the later side only.
     pub added: Vec<T>,
-    /// Only the earlier side.
+    /// The items of the earlier side only.
     pub removed: Vec<T>,
 }
 
@@ -107,14 +106,14 @@ impl<T: Ord + Clone> Difference<T> {
         Self { added: only(&to, &from), removed: only(&from, &to) }
     }
 
-    /// Whether both sides have the same.
+    /// Whether both sides have the same items.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
 }
 
 impl Changes {
-    /// Whether both sides render the same.
+    /// Whether both sides are equal.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.placements.is_empty()
@@ -123,7 +122,7 @@ impl Changes {
     }
 }
 
-/// Compares two renderings. `key` makes the digests that stand for Secrets' values.
+/// Compares two renderings. `key` is the key of the digests that replace the values of Secrets.
 pub fn compare(from: &Side<'_>, to: &Side<'_>, key: &DigestKey) -> Changes {
     let clusters = Difference::of(from.clusters.iter().map(|c| &c.name), to.clusters.iter().map(|c| &c.name));
     let unmatched = Difference::of(from.plan.unmatched.iter(), to.plan.unmatched.iter());

@@ -1,7 +1,7 @@
-//! What clusters are sent, on one side and on the other.
+//! Compares the manifests of both sides.
 //!
-//! Most manifests are the same on both sides, and most that are not are the same in many clusters: texts are
-//! compared once per pair, and read once per pair that differs.
+//! Most manifests are the same on both sides, and most others are the same in many clusters. Texts are therefore
+//! compared once per pair, and parsed once per pair that differs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,46 +18,47 @@ use super::{PathChange, paths};
 use crate::Manifest;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// One change of an object, with all the clusters where it is the same.
+/// One change of an object, with all clusters that have the same change.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
     /// The object.
     pub object: ObjectRef,
-    /// What happened to it.
+    /// The kind of change.
     pub kind: ObjectChangeKind,
     /// The clusters, sorted by name.
     #[schemars(with = "Vec<String>")]
     pub clusters: Vec<ClusterName>,
-    /// Whether other clusters had it before (of what was added), or still have it (of what was removed).
+    /// For an added object, whether other clusters had it before. For a removed one, whether other clusters still
+    /// have it.
     pub elsewhere: bool,
-    /// The field that holds the replicas of which the placement's change tells, if it differs.
+    /// The path of the replicas field, if it differs exactly as the change of the placement says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas_at: Option<String>,
-    /// The fields that differ; none for what is new or gone, nor where only the order of items or the
-    /// way of writing differs. What further clusters receive is compared with what is most like it of all
-    /// that clusters had before.
+    /// The fields that differ. Empty for an object that was added or removed, and if only the order of items or the
+    /// formatting differs. The manifest of an additional cluster is compared with the most similar manifest that any
+    /// cluster had before.
     pub paths: Vec<PathChange>,
-    /// The difference of the manifests in the first of the clusters, as a unified diff without head.
+    /// The unified diff of the manifests in the first cluster, without file headers.
     pub diff: String,
 }
 
-/// What happened to an object in some clusters.
+/// The kind of change of an object in some clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectChangeKind {
-    /// They had none.
+    /// The clusters did not have the object.
     Added,
-    /// They had another.
+    /// The clusters had another manifest of the object.
     Changed,
-    /// They have none.
+    /// The clusters no longer have the object.
     Removed,
 }
 
-/// Unchanged lines around a change.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// Compares what is sent.
+/// Compares the manifests of both sides.
 pub(super) fn compare(
     from: &[Manifest],
     to: &[Manifest],
@@ -79,7 +80,7 @@ pub(super) fn compare(
     differing.par_iter().flat_map_iter(one).collect()
 }
 
-/// Whether the same clusters receive the same; told without looking at single clusters.
+/// Whether the same clusters receive the same manifests. This check does not look at single clusters.
 fn is_same([from, to]: &[Vec<&Manifest>; 2]) -> bool {
     let same = |a: &Manifest, b: &Manifest| {
         a.clusters == b.clusters && (Arc::ptr_eq(&a.text, &b.text) || a.text == b.text)
@@ -87,7 +88,7 @@ fn is_same([from, to]: &[Vec<&Manifest>; 2]) -> bool {
     from.len() == to.len() && from.iter().zip(to).all(|(a, b)| same(a, b))
 }
 
-/// The texts that some clusters had and have.
+/// The earlier and the later text of some clusters.
 type Texts<'m> = (Option<&'m str>, Option<&'m str>);
 
 fn changes(
@@ -96,20 +97,20 @@ fn changes(
     placement: Option<&PlacementChange>,
     key: &DigestKey,
 ) -> Vec<ObjectChange> {
-    // By which change it is: fields and values, or else the texts themselves.
-    let mut groups: BTreeMap<(ObjectChangeKind, String), (Both, ObjectChange)> = BTreeMap::new();
+    // The key identifies the change: its fields and values or, if there are none, the texts.
+    let mut groups: BTreeMap<(ObjectChangeKind, String), (ManifestPair, ObjectChange)> = BTreeMap::new();
     for (texts, clusters) in pairs(sides) {
         let kind = match texts {
             (None, _) => ObjectChangeKind::Added,
             (_, None) => ObjectChangeKind::Removed,
             _ => ObjectChangeKind::Changed,
         };
-        let both = match texts {
+        let pair = match texts {
             (None, Some(to)) => nearest(&sides[0], to, key),
-            texts => Both::read(texts, key),
+            texts => ManifestPair::read(texts, key),
         };
-        let paths = both.paths();
-        let same = if paths.is_empty() { both.diff() } else { format!("{paths:?}") };
+        let paths = pair.paths();
+        let identity = if paths.is_empty() { pair.diff() } else { format!("{paths:?}") };
         let elsewhere = match kind {
             ObjectChangeKind::Added => !sides[0].is_empty(),
             ObjectChangeKind::Changed => true,
@@ -118,9 +119,9 @@ fn changes(
         let replicas_at = replicas_at(&paths, &clusters, placement);
         let (object, diff) = (object.clone(), String::new());
         let change = ObjectChange { object, kind, clusters, elsewhere, replicas_at, paths, diff };
-        match groups.entry((kind, same)) {
+        match groups.entry((kind, identity)) {
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert((both, change));
+                entry.insert((pair, change));
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let (_, known) = entry.get_mut();
@@ -132,9 +133,9 @@ fn changes(
     }
     let mut changes: Vec<ObjectChange> = groups
         .into_values()
-        .map(|(both, mut change)| {
+        .map(|(pair, mut change)| {
             change.clusters.sort_unstable();
-            change.diff = both.diff();
+            change.diff = pair.diff();
             change
         })
         .collect();
@@ -142,7 +143,7 @@ fn changes(
     changes
 }
 
-/// The pairs of texts that differ, with the clusters of each.
+/// Returns the pairs of texts that differ, with the clusters of each pair.
 fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>)> {
     let mut by_cluster: BTreeMap<&ClusterName, [Option<usize>; 2]> = BTreeMap::new();
     for (side, manifests) in sides.iter().enumerate() {
@@ -164,32 +165,35 @@ fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>
         .collect()
 }
 
-/// Manifests of the earlier side that are looked at for the one most like a new one.
-const LIKELY: usize = 8;
+/// The number of earlier manifests that are compared with the manifest of an additional cluster.
+const MAX_CANDIDATES: usize = 8;
 
-/// What a further cluster receives, with what is most like it of all that clusters had before.
-fn nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> Both {
+/// Pairs the manifest of an additional cluster with the most similar earlier manifest.
+fn nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestPair {
     if from.iter().any(|manifest| *manifest.text == *to) {
-        return Both::read((Some(to), Some(to)), key);
+        return ManifestPair::read((Some(to), Some(to)), key);
     }
-    let had = from.iter().take(LIKELY).map(|manifest| Both::read((Some(&manifest.text), Some(to)), key));
-    had.min_by_key(|both| unlike(&both.paths())).unwrap_or_else(|| Both::read((None, Some(to)), key))
+    let pair = |manifest: &&Manifest| ManifestPair::read((Some(&manifest.text), Some(to)), key);
+    let nearest = from.iter().take(MAX_CANDIDATES).map(pair).min_by_key(|pair| distance(&pair.paths()));
+    nearest.unwrap_or_else(|| ManifestPair::read((None, Some(to)), key))
 }
 
-/// How unlike two manifests are: fields first, then characters besides those that values begin and end with.
-fn unlike(paths: &[PathChange]) -> (usize, usize) {
+/// Returns the distance between two manifests: the number of fields that differ, then the number of characters
+/// without the common prefix and suffix of the values.
+fn distance(paths: &[PathChange]) -> (usize, usize) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
-    let apart = |path: &PathChange| {
+    let characters = |path: &PathChange| {
         let (from, to) = (text(&path.from), text(&path.to));
-        let head = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
-        let shorter = from.len().min(to.len()) - head;
-        let tail = from.bytes().rev().zip(to.bytes().rev()).take(shorter).take_while(|(a, b)| a == b).count();
-        from.len() + to.len() - 2 * (head + tail)
+        let prefix = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
+        let shorter = from.len().min(to.len()) - prefix;
+        let suffix =
+            from.bytes().rev().zip(to.bytes().rev()).take(shorter).take_while(|(a, b)| a == b).count();
+        from.len() + to.len() - 2 * (prefix + suffix)
     };
-    (paths.len(), paths.iter().map(apart).sum())
+    (paths.len(), paths.iter().map(characters).sum())
 }
 
-/// The field that differs by just the replicas that the placement gives each of the clusters.
+/// Returns the path of the field that differs exactly by the replicas of the placement, in each of the clusters.
 fn replicas_at(
     paths: &[PathChange],
     clusters: &[ClusterName],
@@ -198,27 +202,27 @@ fn replicas_at(
     let placement = placement?;
     let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64);
     let share = |share: Option<Share>| share.and_then(|share| share.replicas);
-    let told = |path: &&PathChange| {
+    let is_replicas = |path: &&PathChange| {
         let (from, to) = (number(&path.from), number(&path.to));
-        let by = |name: &ClusterName| {
+        let agrees = |name: &ClusterName| {
             let shift = placement.clusters.iter().find(|shift| shift.name == *name);
-            // What a further cluster is compared with is another one's, with that one's replicas.
+            // An additional cluster is compared with the manifest of another cluster, which has other replicas.
             shift.is_some_and(|shift| {
                 (shift.from.is_none() || share(shift.from) == from) && share(shift.to) == to
             })
         };
-        from.is_some() && to.is_some() && clusters.iter().all(by)
+        from.is_some() && to.is_some() && clusters.iter().all(agrees)
     };
-    paths.iter().find(told).map(|path| path.path.clone())
+    paths.iter().find(is_replicas).map(|path| path.path.clone())
 }
 
-/// A manifest before and after, without secret values.
-struct Both {
+/// An earlier and a later manifest, without secret values.
+struct ManifestPair {
     values: [Option<Value>; 2],
     texts: [String; 2],
 }
 
-impl Both {
+impl ManifestPair {
     fn read((from, to): Texts<'_>, key: &DigestKey) -> Self {
         let mut values = [from, to].map(|text| text.map(value));
         let mut sides: Vec<&mut Value> = values.iter_mut().flatten().collect();
@@ -257,8 +261,8 @@ impl Both {
     }
 }
 
-/// What a manifest says. What an earlier run left behind may have been changed by hand until it is no YAML;
-/// then nothing of it is shown.
+/// Parses a manifest. The output of an earlier run may have been edited by hand until it is not valid YAML; such text
+/// is never shown.
 fn value(text: &str) -> Value {
     let mut stream = federate_yaml::read(text.as_bytes());
     match stream.documents.pop() {

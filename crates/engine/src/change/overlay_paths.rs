@@ -1,7 +1,6 @@
-//! One value with some of the differences of another: what a path of [`paths`](super::paths) names is taken
-//! over, everything else stays.
+//! Copies selected fields, identified by their [paths](fn@super::paths), from one value to another.
 //!
-//! The walk is that of `paths.rs`, so that both call the same things by the same names.
+//! The walk is the same as in `paths.rs`, so that both use the same paths.
 
 use serde_json::{Map, Value};
 use similar::{Algorithm, DiffOp};
@@ -9,25 +8,25 @@ use similar::{Algorithm, DiffOp};
 use super::keys::{Key, Matching, identity, matching, plain};
 use federate_kubernetes::patch;
 
-/// `from` with those differences to `to` whose path is `taken`.
+/// Returns `from` with the values of `to` at all paths that differ and for which `selects` returns true.
 ///
 /// ```
 /// use serde_json::json;
 /// let (live, wanted) = (json!({"spec": {"replicas": 7, "paused": true}}), json!({"spec": {"replicas": 2}}));
-/// let some = federate_engine::change::partly(&live, &wanted, &|path| path == "/spec/replicas");
-/// assert_eq!(some, json!({"spec": {"replicas": 2, "paused": true}}));
+/// let merged = federate_engine::change::overlay_paths(&live, &wanted, &|path| path == "/spec/replicas");
+/// assert_eq!(merged, json!({"spec": {"replicas": 2, "paused": true}}));
 /// ```
-pub fn overlay_paths(from: &Value, to: &Value, taken: &dyn Fn(&str) -> bool) -> Value {
-    let mut walk = Walk { path: String::new(), fields: Vec::new(), taken };
+pub fn overlay_paths(from: &Value, to: &Value, selects: &dyn Fn(&str) -> bool) -> Value {
+    let mut walk = Walk { path: String::new(), fields: Vec::new(), selects };
     walk.values(from, to)
 }
 
-/// A walk down two values at once.
+/// The state of a walk through two values.
 struct Walk<'v, 't> {
     path: String,
-    /// The names of the fields on the way; lists' items add none.
+    /// The names of the enclosing fields. Items of lists add no name.
     fields: Vec<&'v str>,
-    taken: &'t dyn Fn(&str) -> bool,
+    selects: &'t dyn Fn(&str) -> bool,
 }
 
 impl<'v> Walk<'v, '_> {
@@ -35,34 +34,34 @@ impl<'v> Walk<'v, '_> {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.maps(from, to),
             (Value::Array(from), Value::Array(to)) => self.lists(from, to),
-            _ if from != to && (self.taken)(&self.path) => to.clone(),
+            _ if from != to && (self.selects)(&self.path) => to.clone(),
             _ => from.clone(),
         }
     }
 
-    /// Goes one step down; `None` where nothing is to be there.
+    /// Descends one step. `None` if the result has no value there.
     fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) -> Option<Value> {
         let length = self.path.len();
         self.path.push_str(step);
-        let made = match (from, to) {
+        let merged = match (from, to) {
             (Some(from), Some(to)) => Some(self.values(from, to)),
-            (from, to) => if (self.taken)(&self.path) { to } else { from }.cloned(),
+            (from, to) => if (self.selects)(&self.path) { to } else { from }.cloned(),
         };
         self.path.truncate(length);
-        made
+        merged
     }
 
     fn maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) -> Value {
-        let mut made = Map::new();
+        let mut merged = Map::new();
         for key in from.keys().chain(to.keys().filter(|key| !from.contains_key(*key))) {
             self.fields.push(key);
             let step = format!("/{}", patch::escape(key).replace('[', "~2"));
             if let Some(value) = self.step(&step, from.get(key), to.get(key)) {
-                made.insert(key.clone(), value);
+                merged.insert(key.clone(), value);
             }
             self.fields.pop();
         }
-        Value::Object(made)
+        Value::Object(merged)
     }
 
     fn lists(&mut self, from: &'v [Value], to: &'v [Value]) -> Value {
@@ -71,18 +70,18 @@ impl<'v> Walk<'v, '_> {
             [field] => (*field, ""),
             [] => ("", ""),
         };
-        let made = match matching(field, around, [from, to]) {
+        let merged = match matching(field, around, [from, to]) {
             Matching::Keys(keys) => self.keyed(from, to, &|item| identity_step(item, keys)),
             Matching::Set => {
                 self.keyed(from, to, &|item| Some(format!("[={}]", plain(item.as_str().unwrap_or_default()))))
             }
             Matching::Order => self.ordered(from, to),
         };
-        Value::Array(made)
+        Value::Array(merged)
     }
 
-    /// Items in the order of `to`, then those that only `from` has. Where nothing is taken, not even its
-    /// order is.
+    /// Merges items in the order of `to`, then those that only `from` has. If no item changes, the order of `from`
+    /// stays, too.
     fn keyed(
         &mut self,
         from: &'v [Value],
@@ -96,39 +95,39 @@ impl<'v> Walk<'v, '_> {
         let find = |items: &[(String, &'v Value)], name: &str| {
             items.iter().find(|(known, _)| known == name).map(|(_, item)| *item)
         };
-        let gone = old.iter().filter(|(name, _)| find(&new, name).is_none());
-        let mut made = Vec::new();
+        let removed = old.iter().filter(|(name, _)| find(&new, name).is_none());
+        let mut merged = Vec::new();
         let mut changed = false;
-        for (name, _) in new.iter().chain(gone) {
+        for (name, _) in new.iter().chain(removed) {
             let before = find(&old, name);
             let after = self.step(name, before, find(&new, name));
             changed |= before != after.as_ref();
-            made.extend(after);
+            merged.extend(after);
         }
-        if changed { made } else { from.to_vec() }
+        if changed { merged } else { from.to_vec() }
     }
 
     fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) -> Vec<Value> {
         let text = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
-        let mut made = Vec::new();
+        let mut merged = Vec::new();
         for op in similar::capture_diff_slices(Algorithm::Myers, &text(from), &text(to)) {
             let (old, new) = (op.old_range(), op.new_range());
             if let DiffOp::Equal { .. } = op {
-                made.extend(from[old].iter().cloned());
+                merged.extend(from[old].iter().cloned());
                 continue;
             }
             let both = old.len().min(new.len());
             for (item, at) in from[old.clone()].iter().zip(new.clone()) {
-                made.extend(self.step(&format!("/{at}"), Some(item), to.get(at)));
+                merged.extend(self.step(&format!("/{at}"), Some(item), to.get(at)));
             }
             for at in old.skip(both) {
-                made.extend(self.step(&format!("/{at}"), from.get(at), None));
+                merged.extend(self.step(&format!("/{at}"), from.get(at), None));
             }
             for at in new.skip(both) {
-                made.extend(self.step(&format!("/{at}"), None, to.get(at)));
+                merged.extend(self.step(&format!("/{at}"), None, to.get(at)));
             }
         }
-        made
+        merged
     }
 }
 
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn all_or_nothing() {
+    fn all_none_or_single_paths() {
         let pairs = [
             (json!({"a": 1, "b": [1, 2, 3]}), json!({"b": [1, 3, 4], "c": {"d": null}})),
             (
@@ -173,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn an_item_among_those_of_others() {
+    fn one_field_of_one_item() {
         let live = pod(&json!([{"name": "side"}, {"name": "web", "image": "2", "tty": true}]));
         let wanted = pod(&json!([{"name": "web", "image": "1"}, {"name": "side"}]));
-        let made = overlay_paths(&live, &wanted, &|path| path == "/spec/containers[name=web]/image");
-        assert_eq!(made, pod(&json!([{"name": "web", "image": "1", "tty": true}, {"name": "side"}])));
+        let merged = overlay_paths(&live, &wanted, &|path| path == "/spec/containers[name=web]/image");
+        assert_eq!(merged, pod(&json!([{"name": "web", "image": "1", "tty": true}, {"name": "side"}])));
     }
 }

@@ -1,6 +1,6 @@
-//! Where two values differ, field by field, with the items of lists matched as Kubernetes matches them.
+//! Compares two values field by field, and matches the items of lists as Kubernetes matches them.
 //!
-//! A path names a field as a person would point at it, and names it alone:
+//! A path identifies exactly one field, in a readable notation:
 //!
 //! ```text
 //! /spec/template/spec/containers[name=web]/env[name=LOG]/value
@@ -10,13 +10,13 @@
 //! /metadata/annotations/example.com~1owner
 //! ```
 //!
-//! A step `/key` goes into a mapping; in the key `~` is written `~0`, `/` is `~1` (as in a JSON pointer)
-//! and `[` is `~2`. A step `/0` goes into a list by place. A step in brackets picks the item of a list
-//! with these values (or, for a set, the value itself); within brackets a `/` is no separator, and what is
-//! not plain is written as a JSON string. Lists without keys are matched by the shortest edit; the
-//! place of what is removed counts in the old list, any other in the new one.
+//! A step `/key` selects a key of a mapping; in the key, `~` is written as `~0`, `/` as `~1` (as in a JSON pointer)
+//! and `[` as `~2`. A step `/0` selects an item of a list by index. A step in brackets selects the item of a list
+//! with these values (or, for a set, the value itself). Within brackets, `/` is not a separator, and a value with
+//! special characters is written as a JSON string. Lists without keys are matched by the shortest edit; the index of
+//! a removed item counts in the old list, any other index in the new list.
 //!
-//! The difference of what is wanted and what runs is told in the same words.
+//! The differences between desired and live objects use the same paths.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,18 +29,18 @@ use federate_kubernetes::patch;
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct PathChange {
-    /// The field.
+    /// The path of the field.
     pub path: String,
-    /// What it was; left out where there was none.
+    /// The earlier value; left out if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// What it is; left out where there is none.
+    /// The later value; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// The fields that differ, in the order of their paths. What only stands in another order, where order
-/// does not tell items apart, is no difference.
+/// Returns the fields that differ, in the order of their paths. The order of items is not a difference in a list
+/// whose items are matched by keys.
 ///
 /// ```
 /// use serde_json::json;
@@ -52,16 +52,16 @@ pub struct PathChange {
 pub fn paths(from: &Value, to: &Value) -> Vec<PathChange> {
     let mut walk = Walk::default();
     walk.values(from, to);
-    walk.found
+    walk.changes
 }
 
-/// A walk down two values at once.
+/// The state of a walk through two values.
 #[derive(Default)]
 struct Walk<'v> {
     path: String,
-    /// The names of the fields on the way; lists' items add none.
+    /// The names of the enclosing fields. Items of lists add no name.
     fields: Vec<&'v str>,
-    found: Vec<PathChange>,
+    changes: Vec<PathChange>,
 }
 
 impl<'v> Walk<'v> {
@@ -69,22 +69,22 @@ impl<'v> Walk<'v> {
         match (from, to) {
             (Value::Object(from), Value::Object(to)) => self.maps(from, to),
             (Value::Array(from), Value::Array(to)) => self.lists(from, to),
-            _ if from != to => self.tell(Some(from), Some(to)),
+            _ if from != to => self.report(Some(from), Some(to)),
             _ => {}
         }
     }
 
-    fn tell(&mut self, from: Option<&Value>, to: Option<&Value>) {
-        self.found.push(PathChange { path: self.path.clone(), from: from.cloned(), to: to.cloned() });
+    fn report(&mut self, from: Option<&Value>, to: Option<&Value>) {
+        self.changes.push(PathChange { path: self.path.clone(), from: from.cloned(), to: to.cloned() });
     }
 
-    /// Goes one step down: into what both have, or telling what only one has.
+    /// Descends one step: compares a value that both sides have, or reports one that only one side has.
     fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) {
         let length = self.path.len();
         self.path.push_str(step);
         match (from, to) {
             (Some(from), Some(to)) => self.values(from, to),
-            _ => self.tell(from, to),
+            _ => self.report(from, to),
         }
         self.path.truncate(length);
     }
@@ -114,7 +114,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// Items in the order of the new list, then those that are gone.
+    /// Compares items in the order of the new list, then reports the removed ones.
     fn keyed(&mut self, keys: &[Key], from: &'v [Value], to: &'v [Value]) {
         let ids = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
             items.iter().filter_map(|item| Some((identity(item, keys)?, item))).collect()

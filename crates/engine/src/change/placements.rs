@@ -1,4 +1,4 @@
-//! Where objects go, on one side and on the other.
+//! Compares the placements of both sides.
 
 use std::collections::BTreeMap;
 
@@ -14,62 +14,62 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 pub struct PlacementChange {
     /// The object.
     pub object: ObjectRef,
-    /// The dialect that decides, or that did.
+    /// The dialect that decides on the later side; on the earlier side if the placement disappeared.
     pub dialect: String,
-    /// What happened to it.
+    /// The kind of change.
     pub kind: PlacementChangeKind,
-    /// The policies that decide.
+    /// The policies that decide on each side.
     pub policy: Pair<ObjectRef>,
-    /// The objects that need it where it is, or that did; they decide where no policy does.
+    /// The objects that depend on this object. They decide its placement if no policy does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<ObjectRef>,
-    /// All replicas together, where the dialect decides them.
+    /// The total replicas on each side, if the dialect decides them.
     pub replicas: Pair<i64>,
-    /// The clusters where something differs, sorted by name.
+    /// The clusters that differ, sorted by name.
     pub clusters: Vec<ReplicaShift>,
-    /// Why it cannot be (newly) scheduled.
+    /// The reason why the object cannot be scheduled, on each side.
     pub unschedulable: Pair<Unschedulable>,
-    /// Clusters to which nothing new may be sent from now on, though it might before.
+    /// The clusters to which updates are suspended on the later side only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub suspended: Vec<ClusterName>,
-    /// Clusters to which something may be sent again.
+    /// The clusters to which updates are suspended on the earlier side only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub resumed: Vec<ClusterName>,
 }
 
-/// What happened to a placement; the first that is true.
+/// The kind of change of a placement. If several apply, the first one is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlacementChangeKind {
-    /// It was nowhere.
+    /// The object was on no cluster, and now is.
     Appeared,
-    /// It is nowhere.
+    /// The object is no longer on any cluster.
     Disappeared,
-    /// It goes to other clusters.
+    /// The object is placed on other clusters.
     Moved,
-    /// It goes to the same clusters, with other replicas.
+    /// The object is placed on the same clusters, with other replicas.
     Scaled,
-    /// Another policy decides the same.
+    /// Another policy decides the same placement.
     Policy,
-    /// Only whether or why it cannot be scheduled, or where it is held back, differs.
+    /// Only the reason why the object cannot be scheduled, or the clusters with suspended updates, differ.
     Status,
 }
 
-/// What it was and what it is; left out where there was none.
+/// An earlier and a later value, each left out if there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair<T> {
-    /// What it was.
+    /// The earlier value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<T>,
-    /// What it is.
+    /// The later value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<T>,
 }
 
 impl<T: PartialEq> Pair<T> {
-    /// Whether both are the same.
+    /// Whether both values are equal.
     pub fn is_same(&self) -> bool {
         self.from == self.to
     }
@@ -81,18 +81,18 @@ pub struct ReplicaShift {
     /// The cluster.
     #[schemars(with = "String")]
     pub name: ClusterName,
-    /// What it had; left out where it had nothing.
+    /// Its earlier share; left out if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Share>,
-    /// What it has; left out where it has nothing.
+    /// Its later share; left out if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Share>,
 }
 
-/// What a cluster has of an object.
+/// The share of one cluster in a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Share {
-    /// Its replicas; `null` where the dialect places without deciding replicas.
+    /// The replicas of the cluster; `null` if the dialect does not decide replicas.
     pub replicas: Option<i64>,
 }
 
@@ -123,12 +123,13 @@ fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>)
         from: from.and_then(|p| p.unschedulable.clone()),
         to: to.and_then(|p| p.unschedulable.clone()),
     };
-    let held = |row: Option<&Placement>| row.map(|p| p.suspended.clone()).unwrap_or_default();
-    let (was_held, is_held) = (held(from), held(to));
+    let suspended_in = |row: Option<&Placement>| row.map(|p| p.suspended.clone()).unwrap_or_default();
+    let (was_suspended, is_suspended) = (suspended_in(from), suspended_in(to));
     let only = |these: &[ClusterName], those: &[ClusterName]| -> Vec<ClusterName> {
         these.iter().filter(|name| !those.contains(name)).cloned().collect()
     };
-    let (suspended, resumed) = (only(&is_held, &was_held), only(&was_held, &is_held));
+    let suspended = only(&is_suspended, &was_suspended);
+    let resumed = only(&was_suspended, &is_suspended);
     let dialect = |row: Option<&Placement>| row.map(|p| p.dialect.clone()).filter(|name| !name.is_empty());
     let other_dialect = from.is_some() && to.is_some() && dialect(from) != dialect(to);
     let kind = if had.is_empty() && !has.is_empty() {
@@ -164,7 +165,7 @@ fn differs(object: &ObjectRef, from: Option<&Placement>, to: Option<&Placement>)
     })
 }
 
-/// What each cluster has. One that it is withdrawn from still has it, scaled to nothing.
+/// Returns the share of each cluster. A cluster from which the object is being withdrawn still has it, with 0 replicas.
 fn shares(row: &Placement) -> BTreeMap<&ClusterName, Share> {
     let withdrawn = row.withdrawn.iter().map(|name| (name, Share { replicas: Some(0) }));
     withdrawn.chain(row.clusters.iter().map(|c| (&c.name, Share { replicas: c.replicas }))).collect()

@@ -1,4 +1,4 @@
-//! What clusters would lose: what they were sent before and are sent no longer.
+//! The objects that clusters would lose because they no longer receive them.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub struct Pruned {
     /// The clusters, sorted by name.
     #[schemars(with = "Vec<String>")]
     pub clusters: Vec<ClusterName>,
-    /// Whether these clusters have left the inventory, so that nobody would delete anything there.
+    /// Whether these clusters have left the inventory, so that no objects would be deleted there.
     pub unreachable: bool,
-    /// Sorted.
+    /// The objects, sorted.
     pub objects: Vec<ObjectRef>,
 }
 
-/// What is no longer sent, by the clusters concerned; `gone` have left the inventory.
-pub(super) fn group(objects: &[ObjectChange], gone: &[ClusterName]) -> Vec<Pruned> {
+/// Groups the removed objects by the affected clusters. The clusters of `removed` have left the inventory.
+pub(super) fn group(objects: &[ObjectChange], removed: &[ClusterName]) -> Vec<Pruned> {
     let mut lost: BTreeMap<&ObjectRef, Vec<&ClusterName>> = BTreeMap::new();
     for change in objects.iter().filter(|change| change.kind == ObjectChangeKind::Removed) {
         lost.entry(&change.object).or_default().extend(&change.clusters);
@@ -30,7 +30,7 @@ pub(super) fn group(objects: &[ObjectChange], gone: &[ClusterName]) -> Vec<Prune
     let mut groups: BTreeMap<(bool, Vec<&ClusterName>), Vec<ObjectRef>> = BTreeMap::new();
     for (object, mut clusters) in lost {
         clusters.sort_unstable();
-        let (left, pruned): (Vec<_>, Vec<_>) = clusters.into_iter().partition(|c| gone.contains(c));
+        let (left, pruned): (Vec<_>, Vec<_>) = clusters.into_iter().partition(|c| removed.contains(c));
         for (unreachable, clusters) in [(false, pruned), (true, left)] {
             if !clusters.is_empty() {
                 groups.entry((unreachable, clusters)).or_default().push(object.clone());

@@ -1,13 +1,12 @@
-//! Secret values are replaced by short keyed digests before anything is compared or shown.
+//! Replaces secret values with short keyed digests before they are compared or shown.
 //!
-//! A digest tells whether a value changed, and whether two are equal, within what one key made; without
-//! the key it cannot be found out by trying values. Facts: RFC 2104 and FIPS 198-1 (HMAC), here over
-//! SHA-256; the Secret of Kubernetes' core group keeps values below `data` and `stringData`, and `kubectl
-//! apply` keeps a copy of all that in an annotation.
+//! Digests with the same key show whether a value has changed and whether two values are equal. Without the key, the
+//! value cannot be found by guessing. Facts: RFC 2104 and FIPS 198-1 (HMAC), here with SHA-256. The Secret of the core
+//! API group has its values below `data` and `stringData`, and `kubectl apply` stores a copy of them in an annotation.
 //!
-//! Any kind that has `Secret` in its name is treated like one (federated ones wrap it below
-//! `spec.template`), wherever it stands in an object; so are texts that hold a manifest of one. A value that
-//! also stands elsewhere in the same object, because an override copied it there, is replaced there too.
+//! Any kind with `Secret` in its name is treated as a Secret (federated kinds wrap it below `spec.template`), at any
+//! depth of an object; so is text that contains the manifest of one. Copies of the value elsewhere in the same object,
+//! such as those that an override made, are replaced, too.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,11 +18,11 @@ use sha2::{Digest, Sha256};
 #[derive(Clone)]
 pub struct DigestKey([u8; BLOCK]);
 
-/// Bytes in a block of SHA-256.
+/// The number of bytes in a block of SHA-256.
 const BLOCK: usize = 64;
 
 impl DigestKey {
-    /// A key of any length; the longer, the harder to guess.
+    /// Creates a key from bytes of any length. A longer key is harder to guess.
     pub fn new(bytes: &[u8]) -> Self {
         let mut key = [0; BLOCK];
         if bytes.len() > BLOCK {
@@ -41,7 +40,7 @@ impl DigestKey {
         Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
     }
 
-    /// What stands for a value.
+    /// Returns the text that replaces a value.
     fn hidden(&self, text: &str) -> String {
         let [a, b, c, d, ..] = self.hmac(text.as_bytes());
         format!("<secret {:08x}>", u32::from_be_bytes([a, b, c, d]))
@@ -54,22 +53,22 @@ impl fmt::Debug for DigestKey {
     }
 }
 
-/// The annotation in which `kubectl apply` keeps the whole object.
+/// The annotation in which `kubectl apply` stores the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Where the values are.
+/// The fields with the values of a Secret.
 const VALUES: [&str; 2] = ["data", "stringData"];
 
-/// A shorter value says too little to be looked for elsewhere, and stands in every other word.
+/// The length of the shortest value whose copies are replaced. Shorter values are part of many ordinary words.
 const SHORTEST: usize = 4;
 
-/// Replaces the secret values of both sides of one object; whether there were any.
+/// Replaces the secret values in all versions of one object. Returns whether there were any.
 pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     let mut hiding = Hiding { key, values: BTreeSet::new(), any: false };
     for side in &mut *sides {
         hiding.object(side);
     }
-    // The longest first: one value may be a part of another.
+    // Replace the longest first, because one value may contain another.
     let mut values: Vec<String> =
         std::mem::take(&mut hiding.values).into_iter().filter(|v| v.chars().count() >= SHORTEST).collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
@@ -83,13 +82,13 @@ pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
 
 struct Hiding<'k> {
     key: &'k DigestKey,
-    /// What was found, as it was.
+    /// The values that were replaced.
     values: BTreeSet<String>,
     any: bool,
 }
 
 impl Hiding<'_> {
-    /// Looks for Secrets in a value, at any depth.
+    /// Finds Secrets in a value, at any depth.
     fn object(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) if is_secret(map) => self.secret(map),
@@ -110,21 +109,21 @@ impl Hiding<'_> {
                         self.all(text);
                     }
                 }
-                // What a wrapper holds below `spec`, at any depth: templates with or without a kind.
+                // A wrapper has templates below `spec` at any depth, with or without a kind.
                 value if field == "spec" => self.wrapped(value),
                 value => self.object(value),
             }
         }
     }
 
-    /// Fields named as those of a Secret that are mappings of texts, below the `template`s of a wrapper.
+    /// Replaces values in the templates and overrides of a wrapper.
     fn wrapped(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (field, value) in map.iter_mut() {
                     match value {
                         Value::Object(inner) if field == "template" => self.secret(inner),
-                        // An override's value may be a secret one.
+                        // The value of an override may be secret.
                         value if field == "value" => self.all(value),
                         value => self.wrapped(value),
                     }
@@ -160,12 +159,12 @@ fn is_secret(map: &Map<String, Value>) -> bool {
     map.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.contains("Secret"))
 }
 
-/// Whether a text may be a manifest, or hold one, of a Secret.
+/// Whether a text may contain the manifest of a Secret.
 fn holds_manifest(text: &str) -> bool {
     text.contains("kind") && text.contains("Secret") && text.contains(['\n', '{'])
 }
 
-/// Replaces what `values` are copied to; what an object is called stays as it is.
+/// Replaces copies of `values`, except in the identity of the object.
 fn copies(value: &mut Value, values: &[String], key: &DigestKey) {
     fn below(value: &mut Value, values: &[String], key: &DigestKey) {
         match value {

@@ -1,4 +1,4 @@
-//! Two renderings, compared.
+//! Tests of comparing two renderings.
 
 use std::sync::Arc;
 
@@ -54,14 +54,14 @@ fn names(clusters: &[ClusterName]) -> Vec<&str> {
 }
 
 #[test]
-fn the_same_is_no_difference_however_clusters_stand_together() {
+fn regrouped_clusters_are_not_a_difference() {
     let from = [web(&["m1", "m2", "m3"], "a", 1)];
     let to = [web(&["m1", "m3"], "a", 1), web(&["m2"], "a", 1)];
     assert_eq!(objects(&from, &to), []);
 }
 
 #[test]
-fn one_change_is_told_once_even_where_manifests_differ_otherwise() {
+fn one_change_is_one_entry_even_if_manifests_have_other_differences() {
     let with = |registry: &str, clusters: &[&str], label: Value| {
         let fields = json!({"spec": {"image": format!("{registry}/web"), "labels": label}});
         manifest("Deployment", "web", clusters, &fields)
@@ -76,7 +76,7 @@ fn one_change_is_told_once_even_where_manifests_differ_otherwise() {
 }
 
 #[test]
-fn different_changes_stand_apart() {
+fn different_changes_are_different_entries() {
     let from = [web(&["m1", "m2"], "a", 1)];
     let to = [web(&["m1"], "b", 1), web(&["m2"], "c", 1)];
     let changes = objects(&from, &to);
@@ -84,14 +84,14 @@ fn different_changes_stand_apart() {
 }
 
 #[test]
-fn what_comes_and_goes_is_told_with_its_clusters() {
+fn added_and_removed_objects_have_their_clusters() {
     let from = [web(&["m1", "m2"], "a", 1)];
     let to = [web(&["m2", "m3"], "a", 1), manifest("ConfigMap", "new", &["m2"], &json!({"data": {}}))];
     let none = Plan::default();
     let changes = between((&none, &from), (&none, &to));
-    let told: Vec<_> = changes.objects.iter().map(|c| (c.kind, names(&c.clusters), c.elsewhere)).collect();
+    let entries: Vec<_> = changes.objects.iter().map(|c| (c.kind, names(&c.clusters), c.elsewhere)).collect();
     assert_eq!(
-        told,
+        entries,
         [
             (ObjectChangeKind::Added, vec!["m3"], true),
             (ObjectChangeKind::Removed, vec!["m1"], true),
@@ -103,7 +103,7 @@ fn what_comes_and_goes_is_told_with_its_clusters() {
 }
 
 #[test]
-fn replicas_told_of_as_placement_are_marked() {
+fn replicas_of_a_placement_change_are_marked() {
     let before = plan(&row(&json!([{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 1}])));
     let after = plan(&row(&json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 1}])));
     let from = [web(&["m1", "m2"], "a", 1)];
@@ -122,15 +122,15 @@ fn replicas_told_of_as_placement_are_marked() {
 }
 
 #[test]
-fn what_moves_is_compared_with_what_it_was_elsewhere() {
+fn moved_objects_are_compared_with_those_of_other_clusters() {
     let from = [web(&["m1"], "eu/a", 1), web(&["m2"], "us/a", 1)];
     let to = [web(&["m3"], "us/a", 1), web(&["m4"], "us/b", 1)];
     let changes = objects(&from, &to);
-    let told = |name: &str| changes.iter().find(|c| names(&c.clusters) == [name]).unwrap().paths.clone();
-    assert_eq!(told("m3"), []);
+    let paths = |name: &str| changes.iter().find(|c| names(&c.clusters) == [name]).unwrap().paths.clone();
+    assert_eq!(paths("m3"), []);
     let changed =
         PathChange { path: "/spec/image".to_owned(), from: Some(json!("us/a")), to: Some(json!("us/b")) };
-    assert_eq!(told("m4"), [changed]);
+    assert_eq!(paths("m4"), [changed]);
 }
 
 #[test]
@@ -156,18 +156,18 @@ fn placements_appear_move_and_disappear() {
 }
 
 #[test]
-fn secrets_differ_by_digest_alone() {
+fn secrets_are_compared_by_digest() {
     let secret =
         |value: &str| manifest("Secret", "s", &["m1"], &json!({"data": {"k": value}, "type": "Opaque"}));
     let changes = objects(&[secret("b2xkIG9uZQ==")], &[secret("bmV3IG9uZQ==")]);
-    let told = format!("{changes:?}");
+    let text = format!("{changes:?}");
     assert_eq!(changes[0].paths[0].path, "/data/k");
-    assert!(!told.contains("b2xkIG9uZQ") && !told.contains("bmV3IG9uZQ"), "{told}");
+    assert!(!text.contains("b2xkIG9uZQ") && !text.contains("bmV3IG9uZQ"), "{text}");
     assert!(changes[0].diff.contains("-  k: <secret "), "{}", changes[0].diff);
 }
 
 #[test]
-fn what_cannot_be_read_is_not_shown() {
+fn unreadable_manifests_are_not_shown() {
     let mut broken = web(&["m1"], "a", 1);
     broken.text = "data: [hunter2\n".into();
     let changes = objects(&[broken], &[web(&["m1"], "b", 1)]);

@@ -1,4 +1,4 @@
-//! What import removes, over every field of every built-in kind: nothing that a user can have written.
+//! Tests which fields of every built-in kind an import removes: none that a user can have written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use federate_apiserver::schema::Type;
 use federate_dialect::clean::bare;
 use federate_kubernetes::Object;
 
-/// What is removed of every object: its identity, what is noted about it, its status.
+/// Fields that are removed from every object: metadata that the server maintains, and the status.
 const OF_ALL: [&str; 12] = [
     "/status",
     "/metadata/creationTimestamp",
@@ -26,7 +26,7 @@ const OF_ALL: [&str; 12] = [
     "/metadata/uid",
 ];
 
-/// What is removed of one kind, and who wrote it.
+/// Fields that are removed from one kind, and who writes them.
 const OF_KINDS: [(&str, &str, &str); 11] = [
     ("Namespace", "/spec", "the API server adds the finalizer"),
     ("PersistentVolume", "/spec/claimRef/resourceVersion", "the volume binder"),
@@ -41,7 +41,7 @@ const OF_KINDS: [(&str, &str, &str); 11] = [
     ("StatefulSet", "/spec/volumeClaimTemplates/0/status", "the API server adds the phase of claims"),
 ];
 
-/// A value with every field that a type declares.
+/// Returns a value with every field that a type declares.
 fn filled(ty: &Type, around: &mut Vec<&'static str>) -> Value {
     match ty {
         Type::Named(name) if around.contains(name) => json!({}),
@@ -94,7 +94,7 @@ fn import_removes_what_servers_and_controllers_wrote_and_nothing_else() {
 }
 
 #[test]
-fn the_time_to_live_of_a_job_stays_in_whatever_form_it_is_taken_in() {
+fn the_time_to_live_of_a_job_stays() {
     let body = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"}, "spec": {
         "ttlSecondsAfterFinished": 60, "backoffLimit": 6, "template": {"spec": {"restartPolicy": "Never", "containers":
             [{"name": "a", "image": "b:1"}]}}}});

@@ -1,7 +1,8 @@
-//! Taking live objects in: cleaned, marked by the dialect's rules, each with its place in the repo.
+//! Imports live objects into a repo: removes server-side fields, adds the dialect's labels and annotations, and
+//! chooses a file for each object.
 //!
-//! Nothing that the repo has is changed unless that is asked for; then what runs goes into the text that
-//! is there, with as little change as possible.
+//! Objects that the repo already has are changed only on request. Their files are then edited in place, with as few
+//! changes as possible.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,76 +18,76 @@ use federate_kubernetes::patch::escape;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::{File, Repo};
 
-/// How live objects are to be taken in.
+/// The options for importing live objects.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// By what, and where.
+    /// The policy and the clusters for the objects.
     pub import: Import,
-    /// Whether what a server would fill in again is left out.
+    /// Whether fields are left out that a server would set to the same defaults again.
     pub minimal: bool,
-    /// Whether objects that the repo has become what runs.
+    /// Whether objects that the repo already has are updated to the live objects.
     pub update: bool,
 }
 
-/// What became of live objects.
+/// The result of importing live objects.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// In the order in which they were given.
+    /// The imported objects, in the given order.
     pub objects: Vec<TakenObject>,
-    /// The files to be written, by their paths.
+    /// The files to write, by path.
     pub files: BTreeMap<String, NewFile>,
-    /// What went wrong or is worth knowing.
+    /// Errors and warnings.
     pub findings: Vec<Finding>,
 }
 
-/// What a file is to say.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// All of it.
+    /// The whole text.
     pub text: Vec<u8>,
-    /// Whether there must be no such file yet.
+    /// Whether the file must not exist yet.
     pub is_new: bool,
 }
 
-/// What became of one object.
+/// The result of importing one object.
 #[derive(Clone, Debug)]
 pub struct TakenObject {
-    /// As it is called in its cluster.
+    /// The object's identity in its cluster.
     pub live: ObjectRef,
-    /// What of the live object was left out, and what was added to it.
+    /// The edits that were made to the live object.
     pub edits: Vec<Edit>,
-    /// What it became: itself, or what holds it.
+    /// The objects for the repo: the object itself, or the objects that wrap it.
     pub made: Vec<NewObject>,
 }
 
 /// An object for the repo.
 #[derive(Clone, Debug)]
 pub struct NewObject {
-    /// What it is called.
+    /// The identity of the object.
     pub id: ObjectRef,
-    /// All of it.
+    /// The whole manifest.
     pub body: Value,
-    /// Where it is written.
+    /// The path of its file in the repo.
     pub file: String,
-    /// What is done there.
+    /// The change to that file.
     pub change: FileChange,
 }
 
-/// What is done about an object in the repo.
+/// The change that an import makes to an object in the repo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// It gets a file of its own.
+    /// The object gets a new file.
     Created,
-    /// It is changed where it stands.
+    /// The object is edited in its file.
     Updated,
-    /// It says the same already.
+    /// The repo has the object with the same values.
     Unchanged,
-    /// It says something else, and is left so.
+    /// The repo has the object with other values, and keeps them.
     Kept,
 }
 
 impl FileChange {
-    /// As it is shown.
+    /// The name of the change in output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -97,120 +98,131 @@ impl FileChange {
     }
 }
 
-/// Takes live objects into a repo. `exists` tells whether there is a file, whatever it holds.
+/// Imports live objects into a repo. `exists` returns whether a file exists, whatever it contains.
 pub fn take(
     live: &[(Object, Kind)],
     importer: &Importer,
-    wish: &ImportOptions,
+    options: &ImportOptions,
     repo: &Repo,
     exists: &dyn Fn(&str) -> bool,
 ) -> Taken {
-    let mut taking = Taking { repo, places: RepoLayout::of(repo, exists), wish, taken: Taken::default() };
+    let layout = RepoLayout::of(repo, exists);
+    let mut import = LiveImport { repo, importer, layout, options, result: Taken::default() };
     for (object, kind) in live {
-        taking.take(object, kind, importer);
+        import.object(object, kind);
     }
-    taking.taken
+    import.result
 }
 
-struct Taking<'t> {
+struct LiveImport<'t> {
     repo: &'t Repo,
-    places: RepoLayout<'t>,
-    wish: &'t ImportOptions,
-    taken: Taken,
+    importer: &'t Importer,
+    layout: RepoLayout<'t>,
+    options: &'t ImportOptions,
+    result: Taken,
 }
 
-impl Taking<'_> {
-    fn take(&mut self, live: &Object, kind: &Kind, importer: &Importer) {
+impl LiveImport<'_> {
+    fn object(&mut self, live: &Object, kind: &Kind) {
         let (mut object, mut edits) = clean::bare(live);
-        if self.wish.minimal {
+        if self.options.minimal {
             let defaults = minimal(kind, &object.body);
             apply(&defaults, &mut object.body);
             edits.extend(defaults);
         }
-        let bodies = match (importer.take)(&object, &self.wish.import) {
+        let bodies = match (self.importer.take)(&object, &self.options.import) {
             Ok(Imported::Edits(marks)) => {
                 apply(&marks, &mut object.body);
                 edits.extend(marks);
                 vec![object.body]
             }
             Ok(Imported::Objects(made)) => made,
-            Err(findings) => return self.taken.findings.extend(findings),
+            Err(findings) => return self.result.findings.extend(findings),
         };
         if live.id.group().is_empty() && live.id.kind == "Secret" {
-            let message = format!("the values of {} will lie in the repo in clear", live.id);
-            let help = "whoever reads the repo, now or in its history, has them; a Secret that an operator makes \
-                        from encrypted values does not have to be in git";
-            self.taken.findings.push(Finding::warning("secret-in-clear", live, message).help(help));
+            let message = format!("the values of {} will be stored in the repo in plain text", live.id);
+            let help = "everybody who can read the repo or its history can read them; consider an operator that \
+                        creates the Secret from encrypted values";
+            self.result.findings.push(Finding::warning("secret-in-clear", live, message).help(help));
         }
         let made = bodies
             .into_iter()
             .filter_map(|body| self.place(live, kind, federate_yaml::sorted(body)))
             .collect();
-        self.taken.objects.push(TakenObject { live: live.id.clone(), edits, made });
+        self.result.objects.push(TakenObject { live: live.id.clone(), edits, made });
     }
 
     fn place(&mut self, live: &Object, kind: &Kind, body: Value) -> Option<NewObject> {
         let mut text = String::new();
         federate_yaml::write(&body, &mut text);
-        // What is written is what the loader will read; names that it refuses are refused here.
+        // Read the manifest as the loader will: a name that the loader refuses is refused here.
         let written = File { path: live.origin.file.clone(), bytes: text.as_bytes().into() };
         let (mut objects, refused) = federate_repo::objects(&written);
         let object = objects.pop().filter(|object| refused.is_empty() && object.body == body);
         let Some(id) = object.map(|object| object.id) else {
-            let why = refused.into_iter().next().map_or_else(|| "it is no object".to_owned(), |f| f.message);
+            let why =
+                refused.into_iter().next().map_or_else(|| "it is not an object".to_owned(), |f| f.message);
             let message = format!("{} cannot be written: {why}", live.id);
-            self.taken.findings.push(Finding::error("not-written", live, message));
+            self.result.findings.push(Finding::error("not-written", live, message));
             return None;
         };
-        if let Some(known) = self.places.known(&id) {
-            return Some(self.known(known, kind, id, body));
+        if let Some(known) = self.layout.known(&id) {
+            return Some(self.existing(known, live, kind, id, body));
         }
-        match self.places.choose(&id) {
+        match self.layout.choose(&id) {
             Ok(file) => {
-                self.taken.files.insert(file.clone(), NewFile { text: text.into_bytes(), is_new: true });
+                self.result.files.insert(file.clone(), NewFile { text: text.into_bytes(), is_new: true });
                 Some(NewObject { id, body, file, change: FileChange::Created })
             }
             Err(file) => {
-                let message = format!("{id} would be written to {file}, where something else is");
-                let help = "move that file away, or take the object in by hand with -f";
-                self.taken.findings.push(Finding::error("file-exists", live, message).help(help));
+                let message =
+                    format!("{id} would be written to {file}, but this file contains something else");
+                let help = "move that file, or import the object from a file with -f";
+                self.result.findings.push(Finding::error("file-exists", live, message).help(help));
                 None
             }
         }
     }
 
-    /// Whether an object of the repo differs from what runs only by what the server fills in.
-    fn agree(&self, kind: &Kind, known: &Object, id: &ObjectRef, body: &Value) -> bool {
+    /// Whether an object of the repo equals the live one, except for defaults that the server sets.
+    fn equal_when_stored(&self, kind: &Kind, known: &Object, id: &ObjectRef, body: &Value) -> bool {
         if *id != known.id || id.kind != kind.kind {
             return false;
         }
         let (Some(known), Some(body)) = (stored(kind, &known.body), stored(kind, body)) else { return false };
         let mut edits = Vec::new();
-        differences(&known, &body, "", self.wish.import.dialects, &mut edits);
+        differences(&known, &body, "", self.options.import.dialects, &mut edits);
         edits.is_empty()
     }
 
-    /// The repo has the object already.
-    fn known(&mut self, known: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
+    /// Handles an object that the repo already has. Fields that the control plane retains in the cluster are not
+    /// differences.
+    fn existing(&mut self, known: &Object, live: &Object, kind: &Kind, id: ObjectRef, body: Value) -> NewObject {
         let file = known.origin.file.to_string();
         let mut edits = Vec::new();
-        differences(&known.body, &body, "", self.wish.import.dialects, &mut edits);
-        let change = if edits.is_empty() || self.agree(kind, known, &id, &body) {
+        differences(&known.body, &body, "", self.options.import.dialects, &mut edits);
+        if !edits.is_empty()
+            && known.id == live.id
+            && let Some(retained) = self.importer.retain.and_then(|retain| retain(self.repo, known, live))
+        {
+            edits.retain(|edit| retained.pointer(&edit.pointer) != edit.value.as_ref());
+        }
+        let change = if edits.is_empty() || self.equal_when_stored(kind, known, &id, &body) {
             FileChange::Unchanged
-        } else if self.wish.update && self.edit(known, edits) {
+        } else if self.options.update && self.edit(known, edits) {
             FileChange::Updated
         } else {
             FileChange::Kept
         };
-        if change == FileChange::Kept && !self.wish.update {
-            let message = format!("{id} is in the repo already, and says something else than what runs");
-            let help = "it stays as it is; --update makes it what runs";
-            self.taken.findings.push(Finding::warning("in-the-repo", known, message).help(help));
+        if change == FileChange::Kept && !self.options.update {
+            let message = format!("{id} is already in the repo, and differs from the live object");
+            let help = "it stays unchanged in the repo; --update changes it to the live object";
+            self.result.findings.push(Finding::warning("in-the-repo", known, message).help(help));
         }
         NewObject { id, body, file, change }
     }
 
-    /// Changes an object where it stands.
+    /// Edits an object in its file. Returns whether this is possible.
     fn edit(&mut self, known: &Object, edits: Vec<Edit>) -> bool {
         let file = known.origin.file.as_ref();
         let item = known.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
@@ -220,35 +232,35 @@ impl Taking<'_> {
             value: edit.value,
         };
         let edits: Vec<_> = edits.into_iter().map(edit).collect();
-        let before = self.taken.files.get(file).map(|new| new.text.as_slice());
+        let before = self.result.files.get(file).map(|new| new.text.as_slice());
         let before = before.or_else(|| self.repo.texts.get(file).map(AsRef::as_ref)).unwrap_or_default();
         let edited = if Path::new(file).extension().is_some_and(|e| e == "j2") {
-            Err("it is made by a template, which only a person can change".to_owned())
+            Err("a `.j2` template renders it, and federate does not edit templates".to_owned())
         } else {
             federate_yaml::edit::edit(before, &edits).map_err(|error| error.to_string())
         };
         match edited {
             Ok(edited) => {
                 if !edited.rewritten.is_empty() {
-                    let message = format!("{} was written anew, without its comments", known.id);
-                    self.taken.findings.push(Finding::warning("rewritten", known, message));
+                    let message = format!("the document of {} was rewritten without its comments", known.id);
+                    self.result.findings.push(Finding::warning("rewritten", known, message));
                 }
-                self.taken.files.insert(file.to_owned(), NewFile { text: edited.text, is_new: false });
+                self.result.files.insert(file.to_owned(), NewFile { text: edited.text, is_new: false });
                 true
             }
             Err(why) => {
-                let message = format!("{} cannot be changed in {file}: {why}", known.id);
+                let message = format!("{} cannot be edited in {file}: {why}", known.id);
                 let finding =
                     Finding::in_file(Severity::Error, "not-changed", &known.origin.file, None, message);
-                self.taken.findings.push(finding);
+                self.result.findings.push(finding);
                 false
             }
         }
     }
 }
 
-/// What makes the object of the repo what runs. What the repo alone says to control planes, in labels and
-/// annotations, stays.
+/// Collects the edits that change the object of the repo to the live one. Labels and annotations for control planes
+/// that only the repo has stay.
 fn differences(known: &Value, live: &Value, pointer: &str, dialects: Dialects, edits: &mut Vec<Edit>) {
     let (Value::Object(before), Value::Object(after)) = (known, live) else {
         if known != live {
@@ -256,14 +268,14 @@ fn differences(known: &Value, live: &Value, pointer: &str, dialects: Dialects, e
         }
         return;
     };
-    let marks = matches!(pointer, "/metadata/labels" | "/metadata/annotations");
-    let stays = |key: &str| marks && key.split_once('/').is_some_and(|(domain, _)| dialects.own(domain));
+    let is_marks = matches!(pointer, "/metadata/labels" | "/metadata/annotations");
+    let stays = |key: &str| is_marks && key.split_once('/').is_some_and(|(domain, _)| dialects.own(domain));
     for (key, value) in before {
         let place = format!("{pointer}/{}", escape(key));
         match after.get(key) {
             Some(after) => differences(value, after, &place, dialects, edits),
             None if stays(key) => {}
-            // A mapping may hold such marks.
+            // The mapping may contain labels or annotations that stay.
             None if value.is_object() && pointer == "/metadata" => {
                 differences(value, &Value::Object(serde_json::Map::new()), &place, dialects, edits);
             }

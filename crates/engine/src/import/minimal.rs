@@ -1,7 +1,7 @@
-//! An object without what an API server would fill in again.
+//! Removes the fields of an object that an API server would set to the same defaults again.
 //!
-//! The server's own rules decide, field by field: what the object is completed to with and without a
-//! field. What those rules do not know stays.
+//! The rules of the API server decide: a field is removed if the server completes the object to the same result
+//! without it. Fields that those rules do not know stay.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use federate_apiserver::{Kind, Write, complete, strategy};
 use federate_dialect::import::Edit;
 use federate_kubernetes::patch::escape;
 
-/// What stays though it would be filled in: what the object is called, and the numbers that schedulers
+/// Fields that stay although the server would set them: the identity of the object, and the numbers that schedulers
 /// divide.
 const KEPT: [&str; 7] = [
     "/apiVersion",
@@ -21,42 +21,42 @@ const KEPT: [&str; 7] = [
     "/spec/replicas",
 ];
 
-/// The defaults that are removed, in that order.
+/// Returns the removals of defaulted fields, in order.
 pub(super) fn minimal(kind: &Kind, body: &Value) -> Vec<Edit> {
-    let Some(whole) = stored(kind, body) else { return Vec::new() };
-    let mut stripping = Stripping { kind, whole, body: body.clone(), removed: Vec::new() };
+    let Some(completed) = stored(kind, body) else { return Vec::new() };
+    let mut stripping = Stripping { kind, completed, body: body.clone(), removed: Vec::new() };
     stripping.below("");
     stripping.removed
 }
 
-/// The object as it would be stored anew; `None` where the server would refuse it.
+/// Returns the object as the server would store it on creation. `None` if the server would reject it.
 pub(super) fn stored(kind: &Kind, body: &Value) -> Option<Value> {
     let write = Write { kind, manager: "", subresource: None, force: false, now: "" };
     strategy::create(complete(kind, body.clone()), &write).ok()
 }
 
-/// A volume without a source is an empty folder, but reads like a mistake.
-fn is_kept(place: &str) -> bool {
-    KEPT.contains(&place) || place.ends_with("/emptyDir")
+/// Whether a field stays. A volume without a source means `emptyDir`, but looks like a mistake.
+fn is_kept(pointer: &str) -> bool {
+    KEPT.contains(&pointer) || pointer.ends_with("/emptyDir")
 }
 
 struct Stripping<'k> {
     kind: &'k Kind,
-    /// What the server makes of the object as it was given.
-    whole: Value,
+    /// The given object as the server would store it.
+    completed: Value,
     body: Value,
     removed: Vec<Edit>,
 }
 
 impl Stripping<'_> {
-    /// Removes what can be removed below a place; the largest parts first.
-    fn below(&mut self, place: &str) {
-        let parts: Vec<String> = match self.body.pointer(place) {
-            Some(Value::Object(map)) => map.keys().map(|key| format!("{place}/{}", escape(key))).collect(),
-            Some(Value::Array(items)) => (0..items.len()).map(|at| format!("{place}/{at}")).collect(),
+    /// Removes the defaults below a JSON pointer, the largest values first.
+    fn below(&mut self, pointer: &str) {
+        let parts: Vec<String> = match self.body.pointer(pointer) {
+            Some(Value::Object(map)) => map.keys().map(|key| format!("{pointer}/{}", escape(key))).collect(),
+            Some(Value::Array(items)) => (0..items.len()).map(|at| format!("{pointer}/{at}")).collect(),
             _ => return,
         };
-        let is_list = self.body.pointer(place).is_some_and(Value::is_array);
+        let is_list = self.body.pointer(pointer).is_some_and(Value::is_array);
         for part in parts {
             if is_list || is_kept(&part) || !self.removes(&part) {
                 self.below(&part);
@@ -64,16 +64,16 @@ impl Stripping<'_> {
         }
     }
 
-    /// Removes a value if that makes no difference to the server.
-    fn removes(&mut self, place: &str) -> bool {
-        let Some(value) = self.body.pointer(place) else { return true };
-        if !self.whole.pointer(place).is_some_and(|stored| knows(stored, value)) {
+    /// Removes a value if the server would store the same object without it. Returns whether it was removed.
+    fn removes(&mut self, pointer: &str) -> bool {
+        let Some(value) = self.body.pointer(pointer) else { return true };
+        if !self.completed.pointer(pointer).is_some_and(|stored| contains(stored, value)) {
             return false;
         }
-        let edit = Edit { pointer: place.to_owned(), value: None };
+        let edit = Edit { pointer: pointer.to_owned(), value: None };
         let mut body = self.body.clone();
         edit.apply(&mut body);
-        let same = stored(self.kind, &body).is_some_and(|stored| stored == self.whole);
+        let same = stored(self.kind, &body).is_some_and(|stored| stored == self.completed);
         if same {
             self.body = body;
             self.removed.push(edit);
@@ -82,15 +82,16 @@ impl Stripping<'_> {
     }
 }
 
-/// Whether what is stored has all that was given: fields of a newer version are not lost.
-fn knows(stored: &Value, given: &Value) -> bool {
+/// Whether the stored value has all fields of the given one. The server drops fields that it does not know, such as
+/// those of a newer version; they must not be removed.
+fn contains(stored: &Value, given: &Value) -> bool {
     match (stored, given) {
         (Value::Object(stored), Value::Object(given)) => {
-            given.iter().all(|(key, given)| stored.get(key).is_some_and(|stored| knows(stored, given)))
+            given.iter().all(|(key, given)| stored.get(key).is_some_and(|stored| contains(stored, given)))
         }
         (Value::Array(stored), Value::Array(given)) => {
             stored.len() == given.len()
-                && stored.iter().zip(given).all(|(stored, given)| knows(stored, given))
+                && stored.iter().zip(given).all(|(stored, given)| contains(stored, given))
         }
         _ => true,
     }
@@ -112,9 +113,9 @@ mod tests {
         stripped
     }
 
-    /// What was written comes out again of what the server made of it, whatever it filled in.
+    /// Stripping the stored object gives the written one, whatever the server has added.
     #[test]
-    fn what_was_written_is_left() {
+    fn written_fields_stay() {
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
             "spec": {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apply_of_what_is_left_changes_nothing() {
+    fn applying_the_stripped_object_changes_nothing() {
         let kind = Kind::builtin("apps/v1", "Deployment").unwrap();
         let body = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
@@ -165,20 +166,20 @@ mod tests {
         });
         let write = Write { kind: &kind, manager: "kubectl", subresource: None, force: true, now: "t" };
         let live = applied(None, &body, &write).unwrap();
-        let mut taken = live.clone();
+        let mut imported = live.clone();
         for key in ["managedFields", "generation"] {
-            taken["metadata"].as_object_mut().unwrap().shift_remove(key);
+            imported["metadata"].as_object_mut().unwrap().shift_remove(key);
         }
-        taken.as_object_mut().unwrap().shift_remove("status");
-        let taken = stripped(&taken);
-        assert_eq!(taken["spec"]["template"], body["spec"]["template"]);
-        let mut again = applied(Some(&live), &taken, &Write { manager: "federate", ..write }).unwrap();
+        imported.as_object_mut().unwrap().shift_remove("status");
+        let imported = stripped(&imported);
+        assert_eq!(imported["spec"]["template"], body["spec"]["template"]);
+        let mut again = applied(Some(&live), &imported, &Write { manager: "federate", ..write }).unwrap();
         again["metadata"]["managedFields"] = live["metadata"]["managedFields"].clone();
         assert_eq!(again, live);
     }
 
     #[test]
-    fn what_the_rules_do_not_know_stays() {
+    fn unknown_fields_stay() {
         let body = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"ports": [{"port": 80, "protocol": "TCP", "novelty": {}}], "type": "ClusterIP", "newer": null},

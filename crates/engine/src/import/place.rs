@@ -1,26 +1,27 @@
-//! Where in a repo a new object is written: a file of its own, in the folder where objects like it lie.
+//! Chooses the file for a new object: a file of its own, in the folder with similar objects.
 //!
-//! Like are those of the same kind in the same namespace, then any of that namespace; of several folders
-//! the one with most of them, then the first by name. Where there are none it is the folder of the
-//! namespace's name, `_cluster` for what has none.
+//! Similar objects have the same kind and namespace; if there are none, the same namespace. Of several folders, the
+//! one with the most similar objects is chosen, and of those the first by name. Without similar objects, the folder
+//! has the name of the namespace, or `_cluster` for a cluster-scoped object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
-/// The folder of objects without a namespace, where none like them lie anywhere.
+/// The folder of cluster-scoped objects, if the repo has no similar objects.
 const CLUSTER_SCOPED: &str = "_cluster";
 
-/// The places of a repo.
+/// The objects of a repo, and the files that exist or were chosen.
 pub(super) struct RepoLayout<'r> {
     objects: Vec<&'r Object>,
-    /// Whether there is a file, whatever it holds.
+    /// Whether a file exists, whatever it contains.
     exists: &'r dyn Fn(&str) -> bool,
-    given: BTreeSet<String>,
+    /// The files that were chosen.
+    chosen: BTreeSet<String>,
 }
 
-/// What an object is called whatever its version.
+/// Whether two identities are equal except for the version.
 fn same(a: &ObjectRef, b: &ObjectRef) -> bool {
     (a.group(), &a.kind, &a.namespace, &a.name) == (b.group(), &b.kind, &b.namespace, &b.name)
 }
@@ -29,49 +30,49 @@ impl<'r> RepoLayout<'r> {
     pub(super) fn of(repo: &'r Repo, exists: &'r dyn Fn(&str) -> bool) -> Self {
         let templates = repo.templates.iter().map(|template| &template.object);
         let bundles = repo.claimed.iter().filter(|c| c.role == Role::Bundle).map(|c| &c.object);
-        Self { objects: templates.chain(bundles).collect(), exists, given: BTreeSet::new() }
+        Self { objects: templates.chain(bundles).collect(), exists, chosen: BTreeSet::new() }
     }
 
-    /// The object of that identity that the repo has.
+    /// Returns the object of the repo with this identity, in any version.
     pub(super) fn known(&self, id: &ObjectRef) -> Option<&'r Object> {
         self.objects.iter().find(|object| same(&object.id, id)).copied()
     }
 
-    /// A file for a new object. `Err` names the one that is taken.
+    /// Chooses a file for a new object. `Err` is the path of the file that exists already.
     pub(super) fn choose(&mut self, id: &ObjectRef) -> Result<String, String> {
         let folder = self.folder(id);
         let at = |file: String| if folder.is_empty() { file } else { format!("{folder}/{file}") };
         let kind = id.kind.to_lowercase();
         let plain = at(format!("{kind}_{}.yaml", id.name));
         let precise = at(format!("{kind}.{}_{}.yaml", id.group(), id.name));
-        let free = |path: &String| !self.given.contains(path) && !(self.exists)(path);
+        let free = |path: &String| !self.chosen.contains(path) && !(self.exists)(path);
         let other = Some(precise).filter(|_| !id.group().is_empty());
         let chosen = [Some(plain.clone()), other].into_iter().flatten().find(free).ok_or(plain)?;
-        self.given.insert(chosen.clone());
+        self.chosen.insert(chosen.clone());
         Ok(chosen)
     }
 
     fn folder(&self, id: &ObjectRef) -> String {
-        let beside = |object: &&&Object| object.id.namespace == id.namespace;
+        let in_namespace = |object: &&&Object| object.id.namespace == id.namespace;
         let of_kind = |object: &&&Object| {
-            beside(object) && (object.id.group(), &object.id.kind) == (id.group(), &id.kind)
+            in_namespace(object) && (object.id.group(), &object.id.kind) == (id.group(), &id.kind)
         };
         let own = || id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
         most(self.objects.iter().filter(of_kind))
-            // What has no namespace has nothing in common but that.
-            .or_else(|| most(self.objects.iter().filter(beside).filter(|_| id.namespace.is_some())))
+            // Cluster-scoped objects of different kinds are not similar.
+            .or_else(|| most(self.objects.iter().filter(in_namespace).filter(|_| id.namespace.is_some())))
             .unwrap_or_else(own)
     }
 }
 
-/// The folder that holds most of some objects.
+/// Returns the folder that contains the most of some objects.
 fn most<'o>(objects: impl Iterator<Item = &'o &'o Object>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for object in objects {
         let folder = object.origin.file.rsplit_once('/').map_or("", |(folder, _)| folder);
         *counts.entry(folder).or_default() += 1;
     }
-    // The last of the greatest is the first by name.
+    // `max_by_key` returns the last maximum, which is the first by name in reverse order.
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(folder, _)| folder.to_owned())
 }
 
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_its_like() {
+    fn new_objects_go_to_the_folder_of_similar_ones() {
         let (a, b, c) = (
             object("Service", "shop", "a"),
             object("ConfigMap", "shop", "b"),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_taken_twice() {
+    fn no_file_is_chosen_twice() {
         let repo = Repo::default();
         let exists = |path: &str| path == "shop/service_a.yaml" || path.starts_with("shop/secret");
         let mut places = RepoLayout::of(&repo, &exists);

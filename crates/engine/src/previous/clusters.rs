@@ -1,6 +1,5 @@
-//! The lists of clusters in a plan's text. They are nearly all of a large plan, so they are written and
-//! read as the lines they are, without a detour over YAML values; whatever looks otherwise than we
-//! write it is left to the YAML reader.
+//! The cluster lists in the text of a plan. They make up nearly all of a large plan, so they are written and read
+//! line by line, without YAML values. The YAML reader reads lists in any other format.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -14,7 +13,7 @@ const NAMED: &str = "  clusters: ";
 const NAME: &str = "  - name: ";
 const REPLICAS: &str = "    replicas: ";
 
-/// The clusters of a row; `None` where a name needs more than itself to be written.
+/// Writes the clusters of a row. `None` if a name must be quoted.
 pub(super) fn write(clusters: &[Placed]) -> Option<String> {
     if clusters.is_empty() {
         return Some("  clusters: []\n".to_owned());
@@ -22,7 +21,7 @@ pub(super) fn write(clusters: &[Placed]) -> Option<String> {
     Some(format!("{KEY}{}", lines(clusters)?))
 }
 
-/// The lines of a list of clusters; `None` where a name needs more than itself to be written.
+/// Writes the lines of a cluster list. `None` if a name must be quoted.
 pub(super) fn lines(clusters: &[Placed]) -> Option<String> {
     let mut text = String::with_capacity(clusters.len() * 40);
     for placed in clusters {
@@ -42,47 +41,47 @@ pub(super) fn lines(clusters: &[Placed]) -> Option<String> {
     Some(text)
 }
 
-/// What stands in the lines of a row about its clusters.
+/// The clusters of a row, as they are written in its lines.
 #[derive(Debug, PartialEq)]
 pub(super) enum Clusters<'t> {
-    /// Nothing that was taken.
-    Elsewhere,
+    /// They were not taken: the rest of the text has them.
+    InRest,
     /// The list itself.
     Listed(Vec<Placed>),
-    /// The name of a list that stands below `clusterLists`.
+    /// The name of a list below `clusterLists`.
     Named(&'t str),
 }
 
-/// Takes the clusters out of a list of placements: what is left of the text, and the clusters of each item.
-/// `None` where any are not as we write them.
-pub(super) fn take(text: &str) -> Option<(String, Vec<Clusters<'_>>)> {
+/// Removes the clusters from the text of a list of placements. Returns the rest of the text, and the clusters of
+/// each item. `None` if any clusters are in another format than [`write`] uses.
+pub(super) fn take_clusters(text: &str) -> Option<(String, Vec<Clusters<'_>>)> {
     let mut names = Names::new();
-    let mut left = String::with_capacity(text.len() / 4);
+    let mut rest = String::with_capacity(text.len() / 4);
     let mut all: Vec<Clusters<'_>> = Vec::new();
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         if line.starts_with('-') {
-            all.push(Clusters::Elsewhere);
+            all.push(Clusters::InRest);
         }
         let clusters = if line == KEY {
             Clusters::Listed(entries(&mut lines, &mut names)?)
         } else if let Some(name) = line.strip_prefix(NAMED).filter(|name| *name != "[]\n") {
             Clusters::Named(name.strip_suffix('\n').filter(|name| federate_yaml::is_plain(name))?)
         } else {
-            left.push_str(line);
+            rest.push_str(line);
             continue;
         };
-        *all.last_mut().filter(|known| **known == Clusters::Elsewhere)? = clusters;
-        if lines.peek().is_some_and(|line| goes_on(line)) {
+        *all.last_mut().filter(|known| **known == Clusters::InRest)? = clusters;
+        if lines.peek().is_some_and(|line| is_continuation(line)) {
             return None;
         }
     }
-    Some((left, all))
+    Some((rest, all))
 }
 
-/// Takes the lists below `clusterLists`, with which the text begins if it has any, by name; and what is left
-/// of the text.
-pub(super) fn lists(text: &str) -> Option<(BTreeMap<&str, PlacedClusters>, &str)> {
+/// Reads the lists below `clusterLists`, with which the text may begin. Returns them by name, and the rest of the
+/// text.
+pub(super) fn take_lists(text: &str) -> Option<(BTreeMap<&str, PlacedClusters>, &str)> {
     let mut all = BTreeMap::new();
     let key = text.strip_prefix(CLUSTER_LISTS).and_then(|rest| rest.strip_prefix(":\n"));
     let Some(rest) = key else { return Some((all, text)) };
@@ -99,14 +98,14 @@ pub(super) fn lists(text: &str) -> Option<(BTreeMap<&str, PlacedClusters>, &str)
     Some((all, rest))
 }
 
-/// Where the lines end that begin with a space.
+/// The length of the leading lines that begin with a space.
 fn end_of_indented(text: &str) -> usize {
     text.split_inclusive('\n').take_while(|line| line.starts_with(' ')).map(str::len).sum()
 }
 
 type Names<'t> = BTreeMap<&'t str, ClusterName>;
 
-/// The entries of one list, which must have some and end where the next key begins.
+/// Reads the entries of one list, which must not be empty and must end where the next key begins.
 fn entries<'t>(
     lines: &mut Peekable<impl Iterator<Item = &'t str>>,
     names: &mut Names<'t>,
@@ -118,17 +117,17 @@ fn entries<'t>(
         let replicas = lines.next()?.strip_prefix(REPLICAS)?.strip_suffix('\n')?;
         let replicas = match replicas {
             "null" => None,
-            // YAML knows more ways to write a number.
+            // Numbers in other notations are left to the YAML reader.
             number => Some(number.parse().ok().filter(|read: &i64| read.to_string() == number)?),
         };
         let name = names.entry(name).or_insert_with(|| name.into()).clone();
         list.push(Placed { name, replicas });
     }
-    if list.is_empty() || lines.peek().is_some_and(|line| goes_on(line)) { None } else { Some(list) }
+    if list.is_empty() || lines.peek().is_some_and(|line| is_continuation(line)) { None } else { Some(list) }
 }
 
-/// Whether a line belongs to what stands before it.
-fn goes_on(line: &str) -> bool {
+/// Whether a line continues the value of the line before it.
+fn is_continuation(line: &str) -> bool {
     line.starts_with("  -") || line.starts_with("   ")
 }
 
@@ -140,44 +139,44 @@ mod tests {
                         replicas: null\n  dialect: karmada\n- object:\n    name: b\n  clusters: []\n";
 
     #[test]
-    fn what_is_written_is_taken() {
-        let (left, lists) = take(TEXT).unwrap();
+    fn written_lists_are_taken() {
+        let (rest, lists) = take_clusters(TEXT).unwrap();
         assert_eq!(
-            left,
+            rest,
             "- object:\n    name: a\n  dialect: karmada\n- object:\n    name: b\n  clusters: []\n"
         );
         let placed = |name: &str, replicas| Placed { name: name.into(), replicas };
         let list = vec![placed("m1", Some(3)), placed("m2", None)];
         assert!(TEXT.contains(&write(&list).unwrap()) && TEXT.contains(&write(&[]).unwrap()));
-        assert_eq!(lists, [Clusters::Listed(list), Clusters::Elsewhere]);
+        assert_eq!(lists, [Clusters::Listed(list), Clusters::InRest]);
         assert_eq!(write(&[placed("yes", None)]), None);
     }
 
     #[test]
     fn named_lists_are_taken() {
-        let (left, clusters) = take("- object: {}\n  clusters: two-1f\n").unwrap();
-        assert_eq!((left.as_str(), clusters), ("- object: {}\n", vec![Clusters::Named("two-1f")]));
+        let (rest, clusters) = take_clusters("- object: {}\n  clusters: two-1f\n").unwrap();
+        assert_eq!((rest.as_str(), clusters), ("- object: {}\n", vec![Clusters::Named("two-1f")]));
         let text = "clusterLists:\n  two-1f:\n  - name: m1\n    replicas: 3\n  one:\n  - name: m2\n    replicas: \
                     null\nshared: {}\n";
-        let (all, rest) = lists(text).unwrap();
+        let (all, rest) = take_lists(text).unwrap();
         assert_eq!(all.keys().copied().collect::<Vec<_>>(), ["one", "two-1f"]);
         assert_eq!((all["one"].len(), rest), (1, "shared: {}\n"));
         for (from, to) in
             [("  one:", "  two-1f:"), ("  one:", "  1:"), ("  one:\n", "  one: []\n"), ("  - name: m2\n", "")]
         {
-            assert!(lists(&text.replacen(from, to, 1)).is_none(), "{to}");
+            assert!(take_lists(&text.replacen(from, to, 1)).is_none(), "{to}");
         }
         for text in [
             "- clusters: {}\n  clusters: \"a\"\n",
             "- a: 1\n  clusters: a\n    b\n",
             "- a: 1\n  clusters: 1\n",
         ] {
-            assert!(take(text).is_none(), "{text}");
+            assert!(take_clusters(text).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn anything_else_is_left_to_yaml() {
+    fn other_formats_are_left_to_the_yaml_reader() {
         for (from, to) in [
             ("- name: m1", "- name: \"m1\""),
             ("- name: m1", "- name: yes"),
@@ -189,7 +188,7 @@ mod tests {
             ("  dialect: karmada\n", "  clusters:\n  - name: m3\n    replicas: 1\n"),
         ] {
             assert!(TEXT.contains(from));
-            assert!(take(&TEXT.replacen(from, to, 1)).is_none(), "{to}");
+            assert!(take_clusters(&TEXT.replacen(from, to, 1)).is_none(), "{to}");
         }
     }
 }

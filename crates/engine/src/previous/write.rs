@@ -1,4 +1,4 @@
-//! Writing plans as YAML.
+//! Writes plans as YAML.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,39 +11,40 @@ use super::{ClusterLists, clusters};
 use federate_dialect::plan::{API_VERSION, CLUSTER_LISTS};
 use federate_dialect::{PlacedClusters, Placement, Plan, SharedLists};
 
-/// Lists shorter than this stand in every row: they are read more easily there.
+/// The shortest cluster list that rows share by name. Shorter lists are written in every row, where they are easier
+/// to read.
 const SHARED_FROM: usize = 8;
 
-/// The key of the releases that decided.
+/// The key of the releases of the control planes.
 pub(super) const VERSIONS: &str = "versions";
 
-/// Rows that are in memory as text at a time.
+/// The number of rows that are held in memory as text at a time.
 const ROWS: usize = 2048;
 
-/// How every plan begins.
+/// The first lines of every plan.
 pub(super) fn head() -> String {
     format!("apiVersion: {API_VERSION}\nkind: Plan\n")
 }
 
-/// Writes a plan as it is kept: sorted, one line a fact, so that merges stay local. Long lists of clusters
-/// that several rows have are written once.
+/// Writes a plan for storage: sorted, with one value per line, so that merges stay local. Long cluster lists that
+/// several rows share are written once.
 pub fn write(plan: &Plan) -> String {
     let mut text = String::new();
-    let names = Names::new(&plan.placements);
-    let Ok(()) = pieces(plan, &names, |piece| -> Result<(), std::convert::Infallible> {
-        text.push_str(piece);
+    let names = ListNames::new(&plan.placements);
+    let Ok(()) = chunks(plan, &names, |chunk| -> Result<(), std::convert::Infallible> {
+        text.push_str(chunk);
         Ok(())
     });
     text
 }
 
-/// Writes a plan with the clusters of every row in the row, for readers that want no more than the rows.
+/// Writes a plan with the full cluster list in every row, for readers that do not resolve named lists.
 pub fn write_in_full(plan: &Plan, out: &mut impl io::Write) -> io::Result<()> {
-    pieces(plan, &Names::default(), |piece| out.write_all(piece.as_bytes()))
+    chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
 }
 
-/// Gives the text piece by piece.
-fn pieces<E>(plan: &Plan, names: &Names, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+/// Passes the text to `out`, chunk by chunk.
+fn chunks<E>(plan: &Plan, names: &ListNames, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     out(&head())?;
     if !plan.versions.is_empty() {
         let mut text = String::new();
@@ -67,7 +68,7 @@ fn pieces<E>(plan: &Plan, names: &Names, mut out: impl FnMut(&str) -> Result<(),
     Ok(())
 }
 
-/// One key with a list.
+/// Writes one key with a list.
 fn list<T: Sync, E>(
     key: &str,
     items: &[T],
@@ -85,7 +86,7 @@ fn list<T: Sync, E>(
     Ok(())
 }
 
-/// One item of a list.
+/// Returns the text of one item of a list.
 fn item<T: serde::Serialize>(item: &T) -> String {
     let value = serde_json::Value::Array(vec![serde_json::to_value(item).unwrap_or_default()]);
     let mut text = String::new();
@@ -93,8 +94,8 @@ fn item<T: serde::Serialize>(item: &T) -> String {
     text
 }
 
-/// A placement: its clusters are put in where an empty list of them stands.
-fn row(placement: &Placement, names: &Names) -> String {
+/// Returns the text of a placement. Its clusters replace the empty list in the text of the other fields.
+fn row(placement: &Placement, names: &ListNames) -> String {
     let clusters = match names.of(&placement.clusters) {
         Some(name) => format!("  clusters: {name}\n"),
         None => match clusters::write(&placement.clusters) {
@@ -109,36 +110,36 @@ fn row(placement: &Placement, names: &Names) -> String {
     }
 }
 
-/// The lists that are written once.
+/// The cluster lists that are written once, with their names.
 #[derive(Default)]
-struct Names {
+struct ListNames {
     lists: ClusterLists,
-    /// The name of each list, and of every other that is equal, by where it lies.
-    by_place: BTreeMap<usize, String>,
+    /// The name of each list and of its equal copies, by address.
+    by_address: BTreeMap<usize, String>,
 }
 
-impl Names {
+impl ListNames {
     fn new(rows: &[Placement]) -> Self {
         let equal = SharedLists::default();
         let mut uses: BTreeMap<usize, (PlacedClusters, Vec<usize>, usize)> = BTreeMap::new();
         for clusters in rows.iter().map(|row| &row.clusters).filter(|list| list.len() >= SHARED_FROM) {
             let list = equal.share_placed(clusters);
-            let (_, places, times) = uses.entry(place(&list)).or_insert((list, Vec::new(), 0));
-            if places.last() != Some(&place(clusters)) {
-                places.push(place(clusters));
+            let (_, addresses, count) = uses.entry(address(&list)).or_insert((list, Vec::new(), 0));
+            if addresses.last() != Some(&address(clusters)) {
+                addresses.push(address(clusters));
             }
-            *times += 1;
+            *count += 1;
         }
         let mut names = Self::default();
-        for (list, places, times) in uses.into_values() {
-            let Some(lines) = clusters::lines(&list).filter(|_| times > 1) else { continue };
+        for (list, addresses, count) in uses.into_values() {
+            let Some(lines) = clusters::lines(&list).filter(|_| count > 1) else { continue };
             let digest = Sha256::digest(lines);
             let digest =
                 digest.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
             let name = format!("{}-clusters-{digest}", list.len());
-            // Two lists of one name would be a collision of digests: the second stays in its rows.
+            // If the digests of two lists collide, the second list is written in its rows.
             if let Entry::Vacant(entry) = names.lists.entry(name) {
-                names.by_place.extend(places.into_iter().map(|place| (place, entry.key().clone())));
+                names.by_address.extend(addresses.into_iter().map(|address| (address, entry.key().clone())));
                 entry.insert(list);
             }
         }
@@ -146,11 +147,11 @@ impl Names {
     }
 
     fn of(&self, clusters: &PlacedClusters) -> Option<&str> {
-        self.by_place.get(&place(clusters)).map(String::as_str)
+        self.by_address.get(&address(clusters)).map(String::as_str)
     }
 }
 
-/// Where a list lies: lists at one place are one list.
-fn place(clusters: &PlacedClusters) -> usize {
+/// The address of a list. Shared lists have the same address.
+fn address(clusters: &PlacedClusters) -> usize {
     clusters.as_ptr() as usize
 }

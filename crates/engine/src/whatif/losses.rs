@@ -1,4 +1,4 @@
-//! What no longer runs where it ran, and what runs elsewhere instead.
+//! Counts the replicas that no longer run in their cluster, and those that run in other clusters instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,41 +10,41 @@ use federate_dialect::{HOST, Placement, Plan};
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_repo::Repo;
 
-/// What there is and where it goes.
+/// A repo and an inventory, with the plan for them.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'s> {
     /// The repo.
     pub repo: &'s Repo,
     /// The inventory.
     pub clusters: &'s [Cluster],
-    /// Where everything goes.
+    /// The plan.
     pub plan: &'s Plan,
 }
 
-/// An object of which something is lost, or runs elsewhere.
+/// An object that loses replicas, or has replicas in other clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
     /// The object.
     pub object: ObjectRef,
-    /// Replicas that no longer run where they ran.
+    /// The number of replicas that no longer run in their cluster.
     pub lost: i64,
-    /// Replicas that run where they did not.
+    /// The number of replicas that run in other clusters instead.
     pub regained: i64,
-    /// Replicas that run.
+    /// The number of replicas that still run.
     pub left: i64,
-    /// Whether it ran somewhere, and runs nowhere now.
+    /// Whether it ran in some cluster, and runs in none now.
     pub nowhere: bool,
 }
 
 impl Loss {
-    /// Replicas that are lost and not regained.
+    /// The number of replicas that are lost and not regained.
     pub fn missing(&self) -> i64 {
         self.lost.saturating_sub(self.regained).max(0)
     }
 }
 
-/// What is lost and regained between two states, by object.
+/// Returns the objects whose replicas differ between two states, with the lost and regained replicas.
 pub fn losses(before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
     let (ran, runs) = (before.running(), after.running());
     let none = BTreeMap::new();
@@ -67,7 +67,7 @@ pub fn losses(before: &State<'_>, after: &State<'_>) -> Vec<Loss> {
 }
 
 impl<'s> State<'s> {
-    /// The replicas of each object by cluster, as far as clusters run them.
+    /// The replicas of each object in the clusters that run them.
     fn running(&self) -> BTreeMap<&'s ObjectRef, BTreeMap<&'s str, i64>> {
         let up: BTreeSet<&str> = self.clusters.iter().filter(|c| c.ready).map(|c| c.name.as_ref()).collect();
         let runs = |cluster: &str| cluster == HOST || up.contains(cluster);

@@ -1,9 +1,9 @@
-//! What would come of something that has not happened: clusters that are lost, tainted, resized or added, and
-//! workloads that are scaled.
+//! Simulates events that have not happened: clusters that are lost, tainted, resized or added, and workloads that are
+//! scaled.
 //!
-//! A [`Scenario`] changes the inventory and the templates; the control planes decide about the result with the
-//! present plan as their memory, as they would. [`losses`] then counts the replicas that no longer run where they
-//! ran, and those that run elsewhere. A cluster runs something as long as it is in the inventory and ready.
+//! A [`Scenario`] changes the inventory and the templates. The control planes then decide about the result, with the
+//! current plan as the previous one. [`losses`] counts the replicas that no longer run in their cluster, and those
+//! that run in other clusters. A cluster runs its replicas as long as it is in the inventory and ready.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,57 +22,57 @@ pub use losses::{Loss, State, losses};
 pub use scale::Workload;
 pub use selection::{Selection, Unit};
 
-/// What happens, in this order.
+/// A sequence of simulated events.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
-    /// The events.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// Something that happens.
+/// A simulated event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Clusters can no longer be reached.
+    /// Clusters become unreachable.
     Lose(Selection),
     /// Clusters leave the federation.
     Remove(Selection),
     /// Clusters get a taint.
     Taint(Selection, Taint),
-    /// Clusters lose their taints of this key, and of this effect where it is not empty.
+    /// Clusters lose their taints with this key and, if it is not empty, this effect.
     Untaint(Selection, Taint),
     /// Clusters get a label.
     Label(Selection, String, String),
-    /// Clusters become larger or smaller.
+    /// The capacity of clusters changes.
     Capacity(Selection, Size),
     /// A cluster joins.
     Add(Box<Cluster>),
-    /// A workload gets other replicas.
+    /// The number of replicas of a workload changes.
     Scale(Workload, Amount),
 }
 
-/// How much a cluster offers.
+/// The new capacity of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// So many percent of what it offered.
+    /// A percentage of the current capacity.
     Percent(i64),
-    /// These amounts of these resources; others stay.
+    /// Amounts by resource; other resources stay unchanged.
     Resources(BTreeMap<String, Quantity>),
 }
 
-/// A number, or how it changes.
+/// A number, or a change of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// This many.
+    /// The number itself.
     Exactly(i64),
-    /// So many more, or fewer.
+    /// A number to add; negative to subtract.
     More(i64),
-    /// So many percent more, or fewer, rounded up.
+    /// A percentage to add, negative to subtract; the result is rounded up.
     Percent(i64),
 }
 
 impl Amount {
-    /// The number that it makes of another one; never negative.
+    /// Applies this to `number`. The result is never negative.
     pub fn of(self, number: i64) -> i64 {
         let changed = match self {
             Self::Exactly(exactly) => exactly,
@@ -86,9 +86,9 @@ impl Amount {
     }
 }
 
-/// What there is while a scenario holds.
+/// The repo and the inventory in a scenario.
 #[derive(Clone, Debug)]
-pub struct World<'r> {
+pub struct ScenarioInput<'r> {
     /// The repo.
     pub repo: Cow<'r, Repo>,
     /// The inventory, sorted by name.
@@ -96,44 +96,44 @@ pub struct World<'r> {
 }
 
 impl Scenario {
-    /// The repo and the inventory after the events.
+    /// Returns the repo and the inventory after the events.
     ///
     /// # Errors
     ///
-    /// What is named and not there, in words for a person.
+    /// A message for the user if an event refers to something that does not exist, or cannot happen.
     pub fn apply<'r>(
         &self,
         dialects: Dialects,
         repo: &'r Repo,
         clusters: &[Cluster],
-    ) -> Result<World<'r>, String> {
-        let mut world = World { repo: Cow::Borrowed(repo), clusters: clusters.to_vec() };
+    ) -> Result<ScenarioInput<'r>, String> {
+        let mut input = ScenarioInput { repo: Cow::Borrowed(repo), clusters: clusters.to_vec() };
         for event in &self.events {
-            event.apply(dialects, &mut world)?;
+            event.apply(dialects, &mut input)?;
         }
-        Ok(world)
+        Ok(input)
     }
 }
 
 impl Event {
-    fn apply(&self, dialects: Dialects, world: &mut World<'_>) -> Result<(), String> {
-        let clusters = &mut world.clusters;
+    fn apply(&self, dialects: Dialects, input: &mut ScenarioInput<'_>) -> Result<(), String> {
+        let clusters = &mut input.clusters;
         match self {
             Self::Lose(selection) => {
                 selection.of(clusters)?.for_each(|cluster| lose(dialects, cluster));
             }
             Self::Remove(selection) => {
-                let gone: Vec<_> = selection.of(clusters)?.map(|cluster| cluster.name.clone()).collect();
-                clusters.retain(|cluster| !gone.contains(&cluster.name));
+                let removed: Vec<_> = selection.of(clusters)?.map(|cluster| cluster.name.clone()).collect();
+                clusters.retain(|cluster| !removed.contains(&cluster.name));
             }
             Self::Taint(selection, taint) => selection.of(clusters)?.for_each(|cluster| {
                 cluster.taints.retain(|t| (&t.key, &t.effect) != (&taint.key, &taint.effect));
                 cluster.taints.push(taint.clone());
             }),
             Self::Untaint(selection, taint) => selection.of(clusters)?.for_each(|cluster| {
-                let any = taint.effect.is_empty();
-                let meant = |t: &Taint| t.key == taint.key && (any || t.effect == taint.effect);
-                cluster.taints.retain(|t| !meant(t));
+                let any_effect = taint.effect.is_empty();
+                let matches = |t: &Taint| t.key == taint.key && (any_effect || t.effect == taint.effect);
+                cluster.taints.retain(|t| !matches(t));
             }),
             Self::Label(selection, key, value) => selection.of(clusters)?.for_each(|cluster| {
                 cluster.labels.insert(key.clone(), value.clone());
@@ -144,16 +144,16 @@ impl Event {
                 }
             }
             Self::Add(cluster) => match clusters.binary_search_by(|c| c.name.cmp(&cluster.name)) {
-                Ok(_) => return Err(format!("the inventory has a cluster `{}` already", cluster.name)),
+                Ok(_) => return Err(format!("the inventory already has a cluster `{}`", cluster.name)),
                 Err(at) => clusters.insert(at, cluster.as_ref().clone()),
             },
-            Self::Scale(workload, amount) => scale::scale(world.repo.to_mut(), workload, *amount)?,
+            Self::Scale(workload, amount) => scale::scale(input.repo.to_mut(), workload, *amount)?,
         }
         Ok(())
     }
 }
 
-/// What the control plane that keeps the cluster makes of it when it can no longer be reached.
+/// Changes a cluster as its control plane would when it becomes unreachable.
 fn lose(dialects: Dialects, cluster: &mut Cluster) {
     match dialects.iter().find(|d| d.role(&cluster.id.api_version, &cluster.id.kind).is_some()) {
         Some(dialect) => dialect.lose(cluster),
@@ -161,14 +161,14 @@ fn lose(dialects: Dialects, cluster: &mut Cluster) {
     }
 }
 
-/// What is used stays used: what a cluster offers less, it has less left.
+/// Changes the capacity of a cluster. The used resources stay the same, so the free ones change by the difference.
 fn resize(cluster: &mut Cluster, size: &Size) -> Result<(), String> {
     let name = &cluster.name;
     let Some(capacity) = &mut cluster.capacity else {
-        let why = "nothing is known of its capacity";
-        return Err(format!("cluster `{name}` cannot be resized: {why}; write `status` into the inventory"));
+        let why = "its capacity is unknown";
+        return Err(format!("cluster `{name}` cannot be resized: {why}; add its `status` to the inventory"));
     };
-    // Sizes of single nodes say nothing of other sizes of the cluster.
+    // The node shapes are valid for the current size of the cluster only.
     capacity.shapes = None;
     let offered: Vec<(String, Quantity)> = match size {
         Size::Percent(percent) => {

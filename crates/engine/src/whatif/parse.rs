@@ -1,4 +1,4 @@
-//! Events as they are written on the command line.
+//! Parses events in the notation of the command line.
 
 use super::{Amount, Event, Selection, Size, Workload};
 use federate_kubernetes::Taint;
@@ -8,11 +8,11 @@ use federate_kubernetes::selector::{self, LabelSelector};
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 impl Selection {
-    /// A name, or a selector in the notation of `kubectl -l`.
+    /// Parses a cluster name, or a selector in the notation of `kubectl -l`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the selector.
+    /// The reason why the selector is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.contains(['=', '!', ' ', ',']) {
             return Ok(Self::Named(text.to_owned()));
@@ -22,15 +22,14 @@ impl Selection {
 }
 
 impl Event {
-    /// `CLUSTER=KEY[=VALUE]:EFFECT`
+    /// Parses `CLUSTER=KEY[=VALUE]:EFFECT`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn taint(text: &str) -> Result<Self, String> {
         let (selection, taint) = target(text, "KEY[=VALUE]:EFFECT")?;
-        let taint = read_taint(taint);
-        match taint.filter(|taint| !taint.effect.is_empty()) {
+        match parse_taint(taint).filter(|taint| !taint.effect.is_empty()) {
             Some(taint) => Ok(Self::Taint(selection, taint)),
             None => {
                 Err(format!("`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}", EFFECTS.join(", ")))
@@ -38,22 +37,22 @@ impl Event {
         }
     }
 
-    /// `CLUSTER=KEY[:EFFECT]`
+    /// Parses `CLUSTER=KEY[:EFFECT]`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn untaint(text: &str) -> Result<Self, String> {
         let (selection, taint) = target(text, "KEY[:EFFECT]")?;
-        let taint = read_taint(taint).ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
+        let taint = parse_taint(taint).ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
         Ok(Self::Untaint(selection, taint))
     }
 
-    /// `CLUSTER=KEY=VALUE`
+    /// Parses `CLUSTER=KEY=VALUE`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn label(text: &str) -> Result<Self, String> {
         let (selection, label) = target(text, "KEY=VALUE")?;
         let (key, value) =
@@ -64,11 +63,11 @@ impl Event {
         }
     }
 
-    /// `CLUSTER=50%` or `CLUSTER=cpu=64,memory=256Gi`
+    /// Parses `CLUSTER=50%` or `CLUSTER=cpu=64,memory=256Gi`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn capacity(text: &str) -> Result<Self, String> {
         let (selection, size) = target(text, "50%")?;
         if let Some(percent) = size.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n: &i64| *n >= 0) {
@@ -85,11 +84,11 @@ impl Event {
         }
     }
 
-    /// `KIND/NAMESPACE/NAME=N`, `…=+N`, `…=-N`, `…=+50%` or `…=-50%`
+    /// Parses `KIND/NAMESPACE/NAME=N`, `…=+N`, `…=-N`, `…=+50%` or `…=-50%`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn scale(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not KIND/NAMESPACE/NAME=N, such as deployment/shop/web=+50%");
         let (object, amount) = text.split_once('=').ok_or_else(wrong)?;
@@ -100,13 +99,14 @@ impl Event {
             _ => return Err(wrong()),
         };
         let workload = Workload { kind: kind.to_owned(), namespace, name: name.to_owned() };
-        Ok(Self::Scale(workload, read_amount(amount).ok_or_else(wrong)?))
+        Ok(Self::Scale(workload, parse_amount(amount).ok_or_else(wrong)?))
     }
 }
 
-/// A cluster's name, or a selector in parentheses, and what comes after the `=` behind it.
-fn target<'t>(text: &'t str, what: &str) -> Result<(Selection, &'t str), String> {
-    let wrong = || format!("`{text}` is not CLUSTER={what}, or (SELECTOR)={what}");
+/// Splits a cluster's name, or a selector in parentheses, from the value after its `=`. `value` is the notation of
+/// the value, for errors.
+fn target<'t>(text: &'t str, value: &str) -> Result<(Selection, &'t str), String> {
+    let wrong = || format!("`{text}` is not CLUSTER={value}, or (SELECTOR)={value}");
     if let Some(rest) = text.strip_prefix('(') {
         let (selector, rest) = rest.split_once(")=").ok_or_else(wrong)?;
         return Ok((Selection::Matching(LabelSelector::parse(selector)?, selector.to_owned()), rest));
@@ -115,15 +115,15 @@ fn target<'t>(text: &'t str, what: &str) -> Result<(Selection, &'t str), String>
     Ok((Selection::Named(name.to_owned()), rest))
 }
 
-/// `KEY[=VALUE][:EFFECT]`; no other effects than there are.
-fn read_taint(text: &str) -> Option<Taint> {
+/// Parses `KEY[=VALUE][:EFFECT]`. `None` if the key or the effect is invalid.
+fn parse_taint(text: &str) -> Option<Taint> {
     let (taint, effect) = text.rsplit_once(':').unwrap_or((text, ""));
     let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
     let valid = selector::invalid_key(key).is_none() && (effect.is_empty() || EFFECTS.contains(&effect));
     valid.then(|| Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
 }
 
-fn read_amount(text: &str) -> Option<Amount> {
+fn parse_amount(text: &str) -> Option<Amount> {
     let signed = text.starts_with(['+', '-']);
     match text.strip_suffix('%') {
         Some(percent) if signed => percent.parse().ok().map(Amount::Percent),

@@ -1,4 +1,4 @@
-//! Workloads that get other replicas.
+//! Changes the number of replicas of workloads.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use super::Amount;
 use federate_kubernetes::{Object, ObjectRef, finding};
 use federate_repo::Repo;
 
-/// A workload by kind and name, in any case of the kind, and by namespace where one is given.
+/// A workload by kind and name and, if given, by namespace. The kind is case-insensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Its kind.
     pub kind: String,
-    /// Its namespace; any where it is not given.
+    /// Its namespace; `None` for any namespace.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
 impl Workload {
-    fn is(&self, object: &ObjectRef) -> bool {
+    fn matches(&self, object: &ObjectRef) -> bool {
         object.kind.eq_ignore_ascii_case(&self.kind)
             && object.name == self.name
             && self.namespace.as_ref().is_none_or(|namespace| object.namespace.as_ref() == Some(namespace))
@@ -36,7 +36,7 @@ impl std::fmt::Display for Workload {
     }
 }
 
-/// The replicas that a workload asks for: `spec.replicas`, or the parallelism of a Job.
+/// Returns the replicas of a workload: `spec.replicas`, or `spec.parallelism` of a Job.
 pub(super) fn replicas(object: &Object) -> Option<i64> {
     object.at(&["spec", field(object)])?.as_i64()
 }
@@ -45,18 +45,18 @@ fn field(object: &Object) -> &'static str {
     if object.id.kind == "Job" { "parallelism" } else { "replicas" }
 }
 
-/// Gives a template other replicas.
+/// Changes the replicas of a template.
 pub(super) fn scale(repo: &mut Repo, workload: &Workload, amount: Amount) -> Result<(), String> {
-    let meant: Vec<usize> = (0..repo.templates.len())
-        .filter(|at| repo.templates.get(*at).is_some_and(|template| workload.is(&template.object.id)))
+    let matching: Vec<usize> = (0..repo.templates.len())
+        .filter(|at| repo.templates.get(*at).is_some_and(|template| workload.matches(&template.object.id)))
         .collect();
-    let [at] = meant.as_slice() else {
+    let [at] = matching.as_slice() else {
         let names: Vec<String> =
-            meant.iter().filter_map(|at| Some(repo.templates.get(*at)?.object.id.to_string())).collect();
+            matching.iter().filter_map(|at| Some(repo.templates.get(*at)?.object.id.to_string())).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         return Err(match names.as_slice() {
             [] => format!("the repo has no template `{workload}`; write KIND/NAMESPACE/NAME"),
-            _ => format!("`{workload}` is one of several: {}", finding::list(&names, 5)),
+            _ => format!("`{workload}` matches several templates: {}", finding::list(&names, 5)),
         });
     };
     let Some(template) = repo.templates.get_mut(*at) else { return Ok(()) };

@@ -1,26 +1,26 @@
-//! Clusters by name or by label; and the units in which a fleet fails.
+//! Selects clusters by name or by label, and groups them into failure domains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Cluster, ClusterName, Labels, finding};
 
-/// The clusters that an event is about: one by its name, or those that a selector matches. A selector also sees
-/// where a cluster is: `region`, `zone` and `provider`, unless labels of these names say otherwise.
+/// The clusters of an event: one by name, or those that a selector matches. For a selector, a cluster also has the
+/// labels `region`, `zone` and `provider` with its location, unless it has its own labels with these keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// The cluster of that name.
+    /// The cluster with this name.
     Named(String),
-    /// Those that match.
+    /// The clusters that match the selector, with its text.
     Matching(LabelSelector, String),
 }
 
 impl Selection {
-    /// These clusters among all.
+    /// Returns the selected clusters.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// A message for the user if no cluster is selected.
     pub fn of<'c>(
         &self,
         clusters: &'c mut [Cluster],
@@ -33,11 +33,13 @@ impl Selection {
         Ok(clusters.iter_mut().filter(|cluster| self.matches(cluster)))
     }
 
-    /// Whether a cluster is one of them.
+    /// Whether a cluster is selected.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         match self {
             Self::Named(name) => cluster.name.as_ref() == name,
-            Self::Matching(selector, _) => places(cluster).iter().any(|labels| selector.matches(labels)),
+            Self::Matching(selector, _) => {
+                labels_by_zone(cluster).iter().any(|labels| selector.matches(labels))
+            }
         }
     }
 }
@@ -50,8 +52,8 @@ impl std::fmt::Display for Selection {
     }
 }
 
-/// The labels of a cluster and where it is, once for each of its zones.
-fn places(cluster: &Cluster) -> Vec<Labels> {
+/// Returns the labels of a cluster with those of its location, once for each of its zones.
+fn labels_by_zone(cluster: &Cluster) -> Vec<Labels> {
     let mut labels = cluster.labels.clone();
     let put = |labels: &mut Labels, key: &str, value: &str| {
         if !value.is_empty() {
@@ -71,21 +73,21 @@ fn places(cluster: &Cluster) -> Vec<Labels> {
     cluster.zones.iter().map(zone).collect()
 }
 
-/// What fails together.
+/// A failure domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// One cluster.
     Cluster,
-    /// All clusters that are in a zone.
+    /// All clusters in a zone.
     Zone,
-    /// All of a region.
+    /// All clusters in a region.
     Region,
-    /// All of a provider.
+    /// All clusters of a provider.
     Provider,
 }
 
 impl Unit {
-    /// What it is called.
+    /// The name of the failure domain, which is also the key of its label.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -95,14 +97,17 @@ impl Unit {
         }
     }
 
-    /// The units of an inventory, each with its clusters. A label of the unit's name counts where the inventory
-    /// does not say where a cluster is.
+    /// Returns the failure domains of an inventory, each with its clusters. A label with the name of the failure
+    /// domain takes precedence over the location in the inventory.
     pub fn all(self, clusters: &[Cluster]) -> BTreeMap<String, BTreeSet<ClusterName>> {
         let mut units: BTreeMap<String, BTreeSet<ClusterName>> = BTreeMap::new();
         for cluster in clusters {
             let names: BTreeSet<String> = match self {
                 Self::Cluster => [cluster.name.to_string()].into(),
-                _ => places(cluster).iter().filter_map(|labels| labels.get(self.name()).cloned()).collect(),
+                _ => labels_by_zone(cluster)
+                    .iter()
+                    .filter_map(|labels| labels.get(self.name()).cloned())
+                    .collect(),
             };
             for name in names {
                 units.entry(name).or_default().insert(cluster.name.clone());

@@ -1,4 +1,4 @@
-//! Scenarios as they are written, and what they make of an inventory.
+//! Tests of scenarios: their notation, and their effect on an inventory.
 
 use federate_kubernetes::Object;
 use serde_json::json;
@@ -15,11 +15,11 @@ fn cluster(name: &str, region: &str) -> Cluster {
 fn applied(events: Vec<Event>) -> Result<Vec<Cluster>, String> {
     let clusters = [cluster("a", "eu"), cluster("b", "us")];
     let repo = Repo::default();
-    Scenario { events }.apply(DIALECTS, &repo, &clusters).map(|world| world.clusters)
+    Scenario { events }.apply(DIALECTS, &repo, &clusters).map(|input| input.clusters)
 }
 
 #[test]
-fn events_read_back_what_the_command_line_says() {
+fn events_are_parsed_from_the_command_line() {
     for wrong in ["a", "a=k", "a=k:Never", "(region=eu", "=:NoSchedule"] {
         assert!(Event::taint(wrong).is_err(), "{wrong}");
     }
@@ -30,13 +30,13 @@ fn events_read_back_what_the_command_line_says() {
         assert!(Event::scale(wrong).is_err(), "{wrong}");
     }
     let Ok(Event::Taint(Selection::Matching(..), taint)) = Event::taint("(region=eu)=k=v:NoExecute") else {
-        panic!("it is a taint")
+        panic!("not a taint")
     };
     assert_eq!(taint, Taint { key: "k".into(), value: "v".into(), effect: "NoExecute".into() });
 }
 
 #[test]
-fn selectors_see_where_clusters_are() {
+fn selectors_match_locations() {
     let lost = Event::Lose(Selection::parse("region=eu,tier=gold").unwrap());
     let clusters = applied(vec![lost]).unwrap();
     assert_eq!(clusters.iter().map(|c| c.ready).collect::<Vec<_>>(), [false, true]);
@@ -47,7 +47,7 @@ fn selectors_see_where_clusters_are() {
 }
 
 #[test]
-fn a_smaller_cluster_keeps_what_it_uses() {
+fn resizing_keeps_the_used_resources() {
     let amounts = |cpu: &str| [("cpu".to_owned(), Quantity::parse(cpu).unwrap())].into();
     let mut cluster = cluster("a", "eu");
     cluster.capacity =
@@ -62,7 +62,7 @@ fn a_smaller_cluster_keeps_what_it_uses() {
 }
 
 #[test]
-fn percent_rounds_up_and_nothing_is_negative() {
+fn percentages_are_rounded_up_and_amounts_are_not_negative() {
     assert_eq!(Amount::Percent(50).of(3), 5);
     assert_eq!(Amount::Percent(-50).of(3), 2);
     assert_eq!(Amount::Percent(-200).of(3), 0);

@@ -1,9 +1,8 @@
-//! The status of a `Cluster` as Karmada's control plane computes it from what is in the member: health, version,
-//! APIs, resources, and how many nodes there are of each grade.
+//! The status of a `Cluster` as Karmada computes it from the objects of the member: health, version, APIs,
+//! resources, and the number of nodes of each grade.
 //!
-//! Facts: a cluster that cannot be reached, or is not healthy, only gets conditions; what was known of it
-//! stays. Sums count every node, whatever its state. Pods that are done count only as long as they have no
-//! node.
+//! Facts: a cluster that is unreachable or unhealthy gets new conditions only; the rest of its status stays.
+//! Sums include every node, whatever its state. Finished pods count only while they have no node.
 
 use std::collections::BTreeMap;
 
@@ -20,23 +19,23 @@ use federate_kubernetes::formatted::FormattedQuantity;
 
 pub(crate) use pods::counts;
 
-/// What the API server of a member answers.
+/// An answer of a member's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing: it cannot be reached.
+    /// No answer: it cannot be reached.
     None,
     /// An HTTP status.
     Status(u16),
 }
 
-/// What is seen of a member.
+/// The observed state of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'o> {
     /// The answer of `/readyz`.
     pub readyz: Answer,
     /// The answer of `/healthz`, which is asked where there is no `/readyz`.
     pub healthz: Answer,
-    /// The version of Kubernetes, where it tells.
+    /// The version of Kubernetes, where it is known.
     pub version: Option<&'o str>,
     /// The resources of each group and version; `None` where their discovery fails.
     pub discovery: &'o BTreeMap<String, Option<Vec<Value>>>,
@@ -86,14 +85,14 @@ pub struct ApiResource {
     pub kind: String,
 }
 
-/// How many nodes there are.
+/// The number of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
-    /// All.
+    /// All nodes.
     #[serde(skip_serializing_if = "is_zero")]
     pub total_num: usize,
-    /// Those that are ready.
+    /// The ready ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub ready_num: usize,
 }
@@ -103,17 +102,17 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What there is, and what is taken.
+/// The resources of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSummary {
     /// What nodes offer to pods.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, String>,
-    /// What pods ask for that have no node yet.
+    /// The requests of pods that have no node yet.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocating: BTreeMap<String, String>,
-    /// What pods ask for that run.
+    /// The requests of running pods.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocated: BTreeMap<String, String>,
     /// How many nodes there are of each grade.
@@ -130,7 +129,7 @@ pub struct Modeling {
     pub count: i64,
 }
 
-/// The status of a cluster that is looked at for the first time.
+/// The status of a cluster that is observed for the first time.
 pub fn cluster_status(cluster: &Object, seen: &Observed<'_>) -> ClusterStatus {
     let answer = if seen.readyz == Answer::Status(404) { seen.healthz } else { seen.readyz };
     let health = match answer {
@@ -161,7 +160,7 @@ pub fn cluster_status(cluster: &Object, seen: &Observed<'_>) -> ClusterStatus {
     }
 }
 
-/// The APIs that are served, and whether that is all of them.
+/// The APIs that are served, and whether the list is complete.
 fn enablements(discovery: &BTreeMap<String, Option<Vec<Value>>>) -> (Vec<ApiEnablement>, Condition) {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let kept = discovery.iter().filter_map(|(group_version, resources)| {

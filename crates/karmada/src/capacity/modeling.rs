@@ -1,7 +1,7 @@
-//! How many nodes there are of each grade.
+//! Counts the nodes of each grade.
 //!
-//! Facts: a node is of the highest grade whose minimum it has free of every resource that the first grade names.
-//! One that is overbooked is of none. A node that takes no more pods ends the count, and is not in it.
+//! Facts: a node has the highest grade whose minimum it has free of every resource that the first grade names.
+//! An overbooked node has no grade. A node that is full of pods ends the count and is not included.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn grades(cluster: &Object, nodes: &[Object], pods: &[Object]) -> Vec
     counts
 }
 
-/// What a node has free; `None` where it takes no more pods.
+/// The free resources of a node; `None` where it is full of pods.
 fn free(node: &Object, taken: Option<&Requests>) -> Option<BTreeMap<String, Quantity>> {
     let offered = node.at(&["status", "allocatable"]).and_then(Value::as_object);
     let offered = offered.into_iter().flatten();

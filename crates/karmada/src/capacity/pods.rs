@@ -1,6 +1,6 @@
-//! What pods ask for, as the summary of a cluster counts it.
+//! The requests of pods, as the summary of a cluster counts them.
 //!
-//! Facts: containers add up, each rounded up. An init container counts only as far as it asks for more than
+//! Facts: containers add up, each rounded up. An init container counts only for what it requests beyond
 //! everything that was counted before it, other pods included. Overhead is added.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use federate_kubernetes::object::at;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-/// What pods ask for, and how many they are.
+/// The sum of the requests of pods, and their number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     amounts: BTreeMap<String, Quantity>,
@@ -28,7 +28,7 @@ pub(super) fn runs(pod: &Object) -> bool {
     has_node(pod) && !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// What those pods ask for together, as it is printed.
+/// The sum of requests, as it is printed.
 pub(super) fn asked_by(pods: &[Object], counts: impl Fn(&Object) -> bool) -> BTreeMap<String, String> {
     let mut requests = Requests::default();
     pods.iter().filter(|pod| counts(pod)).for_each(|pod| requests.add(pod));
@@ -60,7 +60,7 @@ impl Requests {
         }
     }
 
-    /// How much of a resource they ask for.
+    /// The requested amount of a resource.
     pub(super) fn of(&self, name: &str) -> Quantity {
         if name == "pods" {
             return Quantity::from_int(self.pods);

@@ -1,24 +1,24 @@
-//! The `Ready` condition of a `Cluster`: how it is damped, and when silence makes it unknown.
+//! The `Ready` condition of a `Cluster`: its thresholds, and when it becomes unknown.
 //!
-//! Facts: a change between True and not-True has to last for a threshold before it is stored. A cluster that is
-//! pushed to never becomes unknown. One that pulls does when neither its condition nor its lease has changed
-//! for the grace period. A renewed lease alone never makes it known again.
+//! Facts: a change between True and not-True has to last for a threshold before it is stored. A cluster in
+//! mode `Push` never becomes unknown. A cluster in mode `Pull` does when neither its condition nor its lease has
+//! changed for the grace period. A renewed lease alone does not end that.
 
 use federate_kubernetes::Condition;
 use jiff::{SignedDuration, Timestamp};
 
-/// What a look at a member finds.
+/// The observed health of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It is healthy.
     Healthy,
-    /// It says that it is not.
+    /// It reports that it is not healthy.
     Unhealthy,
     /// It does not answer.
     Unreachable,
 }
 
-/// The condition of a health.
+/// The condition for a health.
 pub fn condition(health: Health) -> Condition {
     let (status, reason, message) = match health {
         Health::Healthy => ("True", "ClusterReady", "cluster is healthy and ready to accept workloads"),
@@ -30,7 +30,7 @@ pub fn condition(health: Health) -> Condition {
     Condition::new("Ready", status, reason, message)
 }
 
-/// How long a change has to last.
+/// How long a change must last before it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
     /// To become ready.
@@ -53,7 +53,7 @@ pub struct Damper {
 }
 
 impl Damper {
-    /// The condition that is stored after a look.
+    /// The condition that is stored after an observation.
     pub fn adjust(
         &mut self,
         stored: Option<&Condition>,
@@ -77,7 +77,7 @@ impl Damper {
     }
 }
 
-/// How long a silent cluster is trusted.
+/// The grace periods of clusters that do not report.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
     /// Once it has reported.
@@ -92,7 +92,7 @@ impl Default for Grace {
     }
 }
 
-/// What the control plane remembers of a cluster that pulls.
+/// The controller's memory of a cluster in mode `Pull`.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
     known: Option<Known>,
@@ -105,7 +105,7 @@ struct Known {
     lease: Lease,
 }
 
-/// What is remembered of a lease.
+/// The remembered state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lease {
     /// Nothing: any lease counts as renewed.
@@ -117,8 +117,8 @@ enum Lease {
 }
 
 impl Monitor {
-    /// Looks at a cluster that was created then, with the condition that is stored and the time that its lease
-    /// was renewed; the answer is the condition that is stored instead, if there is one.
+    /// Observes a cluster, given its creation time, its stored condition and the time when its lease was renewed.
+    /// Returns the condition that replaces the stored one, if any.
     pub fn look(
         &mut self,
         created: Timestamp,

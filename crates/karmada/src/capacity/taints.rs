@@ -1,7 +1,8 @@
 //! The taints that follow from a cluster's `Ready` condition.
 //!
 //! Facts: False means not ready, Unknown means unreachable, both with `NoSchedule`; True means neither. A taint
-//! that is there already stays as it is. Taints of other keys or effects are nobody's business here.
+//! that is there already stays as it is. Taints of other keys are left alone. Releases before 1.14 add the same
+//! taints with `NoExecute` after a while.
 
 use federate_kubernetes::Condition;
 use jiff::Timestamp;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 const NOT_READY: &str = "cluster.karmada.io/not-ready";
 const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
 const NO_SCHEDULE: &str = "NoSchedule";
+const NO_EXECUTE: &str = "NoExecute";
 
 /// A taint of a `Cluster`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,22 +43,48 @@ pub(crate) fn add(taints: &mut Vec<ClusterTaint>, taint: ClusterTaint) {
     }
 }
 
-/// Puts the taints in order that follow from the condition.
+/// Adds and removes the `NoSchedule` taints that follow from the condition.
 pub fn follow(taints: &mut Vec<ClusterTaint>, ready: Option<&Condition>, now: Timestamp) {
-    let new = |key: &str| ClusterTaint {
-        key: key.to_owned(),
-        value: String::new(),
-        effect: NO_SCHEDULE.to_owned(),
-        time_added: Some(now),
-    };
     let (adds, removes): (Option<&str>, &[&str]) = match ready.map(|ready| ready.status.as_str()) {
         Some("True") => (None, &[NOT_READY, UNREACHABLE]),
         Some("False") => (Some(NOT_READY), &[UNREACHABLE]),
         Some(_) => (Some(UNREACHABLE), &[NOT_READY]),
         None => (Some(NOT_READY), &[]),
     };
-    taints.retain(|taint| !removes.iter().any(|key| taint.is(key, NO_SCHEDULE)));
+    replace(taints, NO_SCHEDULE, adds, removes, now);
+}
+
+/// Adds the `NoExecute` taint that follows from the condition once it is `due`; removes it when the cluster
+/// is ready.
+pub(crate) fn follow_no_execute(
+    taints: &mut Vec<ClusterTaint>,
+    ready: Option<&Condition>,
+    due: bool,
+    now: Timestamp,
+) {
+    match ready.map(|ready| ready.status.as_str()) {
+        Some("True") => replace(taints, NO_EXECUTE, None, &[NOT_READY, UNREACHABLE], now),
+        Some("False") if due => replace(taints, NO_EXECUTE, Some(NOT_READY), &[UNREACHABLE], now),
+        Some(_) if due => replace(taints, NO_EXECUTE, Some(UNREACHABLE), &[NOT_READY], now),
+        _ => {}
+    }
+}
+
+fn replace(
+    taints: &mut Vec<ClusterTaint>,
+    effect: &str,
+    adds: Option<&str>,
+    removes: &[&str],
+    now: Timestamp,
+) {
+    taints.retain(|taint| !removes.iter().any(|key| taint.is(key, effect)));
     if let Some(key) = adds {
-        add(taints, new(key));
+        let taint = ClusterTaint {
+            key: key.to_owned(),
+            value: String::new(),
+            effect: effect.to_owned(),
+            time_added: Some(now),
+        };
+        add(taints, taint);
     }
 }

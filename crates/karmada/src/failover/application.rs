@@ -1,7 +1,8 @@
-//! Application failover: what is unhealthy for too long goes elsewhere.
+//! Application failover: evicts applications from clusters where they are unhealthy for too long.
 //!
-//! Facts: the time is counted from when a controller first sees it, in memory. Only `Healthy` and `Unknown` reset
-//! it. Clusters that the binding no longer has are forgotten, though their reports are still looked at.
+//! Facts: the time begins when a controller first sees the application unhealthy; it is kept in memory only. Only
+//! `Healthy` and `Unknown` reset it. Clusters that the binding no longer has are forgotten, although their reports
+//! are still read.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,19 +10,19 @@ use federate_dialect::HealthState;
 use federate_kubernetes::Object;
 use serde_json::json;
 
-use super::binding::{ApplicationFailover, Binding, EvictionTask};
+use super::binding::{Binding, EvictionTask};
 use super::{Options, json_path};
-use crate::version::Behaviour;
+use crate::api::ApplicationFailover;
 
-/// How long something may be unhealthy, unless the policy says otherwise.
+/// The seconds that an application may be unhealthy by default.
 const TOLERATION: i64 = 300;
 
 impl Binding {
-    /// Takes it off clusters where it has been unhealthy for too long.
+    /// Evicts the binding from clusters where it has been unhealthy for too long; returns these clusters.
     pub(super) fn fail_over(&mut self, options: &Options, now: Timestamp) -> Vec<String> {
         self.application_next = None;
         let Some(policy) = self.failover.application.clone() else { return Vec::new() };
-        if !self.propagate_deps || self.reported.is_empty() || !self.is_judged() {
+        if !self.propagate_deps || self.reported.is_empty() || !self.has_health(options) {
             self.unhealthy_since.clear();
             return Vec::new();
         }
@@ -29,7 +30,7 @@ impl Binding {
         let due = self.unhealthy_for_too_long(&policy, now);
         let mut tasks = Vec::new();
         for cluster in due {
-            // One that cannot be evicted holds up the others.
+            // A cluster that cannot be evicted from blocks the others.
             let Some(task) = self.application_task(&policy, options, &cluster, &before) else {
                 self.application_next = None;
                 return Vec::new();
@@ -47,13 +48,13 @@ impl Binding {
         evicted
     }
 
-    /// Whether an interpreter can judge its kind.
-    fn is_judged(&self) -> bool {
+    /// Whether an interpreter reports the health of its kind.
+    fn has_health(&self, options: &Options) -> bool {
         let object = Object::named(&self.resource.api_version, &self.resource.kind, "n", json!({}));
-        crate::health::health(&object, &Behaviour::newest()).state != HealthState::Unknown
+        crate::health::health(&object, &options.behaviour).state != HealthState::Unknown
     }
 
-    /// The clusters where its time is over. When it will be elsewhere is noted.
+    /// The clusters where the tolerated time is over. Records when it will be over in others.
     fn unhealthy_for_too_long(&mut self, policy: &ApplicationFailover, now: Timestamp) -> Vec<String> {
         let seconds = policy.decision_conditions.toleration_seconds.unwrap_or(TOLERATION);
         let toleration = SignedDuration::from_secs(seconds);
@@ -87,8 +88,9 @@ impl Binding {
     ) -> Option<EvictionTask> {
         let rules = policy.state_preservation.as_ref().filter(|_| options.stateful_failover);
         let rules = rules.map_or(&[][..], |rules| &rules.rules);
-        let purge_mode = if policy.purge_mode.is_empty() { "Gracefully" } else { &policy.purge_mode };
-        let graceful = purge_mode == "Gracefully";
+        let default = options.behaviour.graceful_purge();
+        let purge_mode = if policy.purge_mode.is_empty() { default } else { &policy.purge_mode };
+        let graceful = matches!(purge_mode, "Gracefully" | "Graciously");
         if graceful && !options.graceful_eviction {
             return None;
         }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Options;
+use crate::api::Failover;
 use crate::capacity::taints::ClusterTaint;
 use crate::hub::APPLIED_PLACEMENT;
 use crate::workload::{Requirements, Workload};
@@ -21,20 +22,20 @@ pub struct Binding {
     pub id: ObjectRef,
     /// The template.
     pub resource: ObjectRef,
-    /// Decides ties.
+    /// The template's uid, which decides ties.
     pub(super) uid: String,
-    /// Where it is scheduled to, with its replicas; `None` for what has none.
+    /// The clusters with their replicas; `None` for objects without replicas.
     pub clusters: Vec<(String, Option<i64>)>,
-    /// Where it is being removed from.
+    /// The eviction tasks.
     pub tasks: Vec<EvictionTask>,
-    /// The affinity group that was taken last.
+    /// The affinity group that was used last.
     pub affinity: Option<String>,
-    /// Why it could not be scheduled, if it could not.
+    /// Why the last scheduling failed, if it did.
     pub unschedulable: Option<String>,
-    /// What members report of it, by cluster.
+    /// The reports of members, by cluster.
     pub reported: BTreeMap<String, Status>,
     pub(super) placement: Value,
-    /// The placement that was scheduled last, and the text that says so.
+    /// The placement of the last scheduling.
     pub(super) applied: Option<Value>,
     pub(super) workload: Workload,
     pub(super) failover: Failover,
@@ -42,13 +43,13 @@ pub struct Binding {
     pub(super) fresh: bool,
     generation: i64,
     scheduled_generation: i64,
-    /// Since when it is unhealthy where; kept in memory only.
+    /// Since when it has been unhealthy, by cluster; kept in memory only.
     pub(super) unhealthy_since: BTreeMap<String, Timestamp>,
     /// When application failover looks again.
     pub(super) application_next: Option<SignedDuration>,
 }
 
-/// What a member reports.
+/// The report of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// `Healthy`, `Unhealthy` or `Unknown`.
@@ -57,13 +58,13 @@ pub struct Status {
     pub status: Option<Value>,
 }
 
-/// A removal that goes on.
+/// An eviction that is in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EvictionTask {
     /// The cluster.
     pub from_cluster: String,
-    /// The replicas that it had.
+    /// The replicas that the cluster had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     /// `Directly`, `Gracefully` or `Never`.
@@ -71,7 +72,7 @@ pub struct EvictionTask {
     pub purge_mode: String,
     /// Why.
     pub reason: String,
-    /// Who asked for it.
+    /// The controller that created it.
     pub producer: String,
     /// A message.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -79,65 +80,18 @@ pub struct EvictionTask {
     /// How long it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// Whether a person has to confirm it, or has.
+    /// Whether the object stays until a user confirms the eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
-    /// Labels that carry state over.
+    /// Labels that preserve state.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub preserved_label_state: BTreeMap<String, String>,
-    /// Where it was before.
+    /// The clusters before the failover.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters_before_failover: Vec<String>,
     /// When it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-}
-
-/// What a policy says of failover.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Failover {
-    pub(super) application: Option<ApplicationFailover>,
-    pub(super) cluster: Option<ClusterFailover>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ApplicationFailover {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) decision_conditions: DecisionConditions,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) purge_mode: String,
-    pub(super) grace_period_seconds: Option<i64>,
-    pub(super) state_preservation: Option<StatePreservation>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct DecisionConditions {
-    pub(super) toleration_seconds: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ClusterFailover {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) purge_mode: String,
-    pub(super) state_preservation: Option<StatePreservation>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct StatePreservation {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) rules: Vec<Rule>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Rule {
-    pub(super) alias_label_name: String,
-    pub(super) json_path: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -238,7 +192,7 @@ impl Binding {
         })
     }
 
-    /// Runs all controllers once; where it is evicted from.
+    /// Runs all controllers once; returns the clusters that the binding was evicted from.
     pub(super) fn run(
         &mut self,
         options: &Options,
@@ -247,7 +201,7 @@ impl Binding {
         now: Timestamp,
     ) -> Vec<String> {
         let mut evicted = self.evict_tainted(options, taints, now);
-        self.reschedule(clusters);
+        self.reschedule(clusters, &options.behaviour);
         self.assess_tasks(options, now);
         evicted.extend(self.fail_over(options, now));
         evicted
@@ -265,27 +219,27 @@ impl Binding {
         timers.into_iter().flatten().filter(|left| *left > SignedDuration::ZERO).min()
     }
 
-    /// Notes that its spec has changed.
+    /// Records that its spec has changed.
     pub(super) fn touch(&mut self) {
         self.generation += 1;
     }
 
-    /// Notes that the scheduler has dealt with it as it is.
+    /// Records that the scheduler has handled its present spec.
     pub(super) fn mark_scheduled(&mut self) {
         self.scheduled_generation = self.generation;
     }
 
-    /// Whether the scheduler has dealt with it as it is.
+    /// Whether the scheduler has handled its present spec.
     pub(super) fn is_scheduled(&self) -> bool {
         self.scheduled_generation == self.generation
     }
 
-    /// Whether a cluster is being emptied.
+    /// Whether there is an eviction task for a cluster.
     pub(super) fn is_evicting(&self, cluster: &str) -> bool {
         self.tasks.iter().any(|task| task.from_cluster == cluster)
     }
 
-    /// Takes it off a cluster; whether it was there.
+    /// Evicts it from a cluster; returns whether it was there.
     pub(super) fn evict(&mut self, cluster: &str, task: EvictionTask) -> bool {
         let Some(at) = self.clusters.iter().position(|(name, _)| name == cluster) else { return false };
         let (_, replicas) = self.clusters.remove(at);

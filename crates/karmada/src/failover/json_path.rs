@@ -1,4 +1,4 @@
-//! State that is carried over: values of a status by JSON path, as labels.
+//! Preserved state: values of a status by JSON path, as labels.
 //!
 //! Facts: a rule that finds nothing stops the eviction.
 
@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::binding::{Rule, Status};
+use super::binding::Status;
+use crate::api::StateRule;
 
-/// The labels that rules make of a status; `None` where one finds nothing.
-pub(super) fn preserve(rules: &[Rule], reported: Option<&Status>) -> Option<BTreeMap<String, String>> {
+/// The labels that rules make from a status; `None` where a rule finds nothing.
+pub(super) fn preserve(rules: &[StateRule], reported: Option<&Status>) -> Option<BTreeMap<String, String>> {
     if rules.is_empty() {
         return Some(BTreeMap::new());
     }
@@ -31,7 +32,7 @@ fn render(template: &str, value: &Value) -> Option<String> {
     Some(text)
 }
 
-/// The text of what a path leads to.
+/// The text of the value at a path.
 fn find(path: &str, value: &Value) -> Option<String> {
     let mut value = value;
     let mut rest = path.strip_prefix('$').unwrap_or(path);

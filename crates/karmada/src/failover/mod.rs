@@ -1,12 +1,13 @@
-//! Clusters in trouble over time: taints, evictions, rescheduling, graceful removal.
+//! Failing clusters over time: taints, evictions, rescheduling, graceful removal.
 //!
 //! ```text
 //! conditions ─► taints (of conditions, of ClusterTaintPolicies) ─► taint manager ─┐
 //! health ─► application failover ─────────────────────────────────────────────────┴─► tasks ─► scheduler
 //! ```
 //!
-//! Facts: by default nothing of this moves anything: the gate `Failover` is off, and so is eviction by taints.
-//! What is evicted is taken out of the schedule at once, and stays in its cluster until its task is done.
+//! Facts: by default this moves nothing: the gate `Failover` and eviction by taints are off.
+//! An evicted workload leaves the schedule at once, and stays in its cluster until its task is done. Before 1.14
+//! the control plane itself adds `NoExecute` taints; `docs/semantics/karmada-versions.md` §5 has what releases differ in.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use serde::Deserialize;
 
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::cluster;
+use crate::version::{Behaviour, NoExecute, RELEASES};
+use federate_dialect::Release;
 
 mod application;
 pub mod binding;
@@ -28,7 +31,7 @@ mod tasks;
 pub use binding::{Binding, EvictionTask, Status};
 pub use policy::TaintPolicy;
 
-/// How often controllers are run at one point in time before they count as settled.
+/// The most rounds of controllers at one point in time.
 const ROUNDS: usize = 64;
 
 /// How the control plane is configured.
@@ -42,33 +45,54 @@ pub struct Options {
     pub stateful_failover: bool,
     /// Whether taints evict (`--enable-no-execute-taint-eviction`).
     pub taint_eviction: bool,
-    /// How taints evict where the binding does not say (`--no-execute-taint-eviction-purge-mode`).
+    /// The purge mode of evictions by taints where the binding has none (`--no-execute-taint-eviction-purge-mode`).
     pub taint_purge_mode: String,
     /// How long a graceful eviction may take.
     pub graceful_eviction_timeout: SignedDuration,
+    /// How long a cluster may be not ready before releases up to 1.13 taint it with `NoExecute`
+    /// (`--failover-eviction-timeout`).
+    pub failover_eviction_timeout: SignedDuration,
+    pub(super) behaviour: Behaviour,
 }
 
-impl Default for Options {
-    fn default() -> Self {
+impl Options {
+    /// The defaults of a release.
+    pub fn of(release: Release) -> Self {
+        let behaviour = Behaviour::of(release);
         Self {
             failover: false,
             graceful_eviction: true,
             stateful_failover: false,
             taint_eviction: false,
-            taint_purge_mode: "Gracefully".to_owned(),
+            taint_purge_mode: behaviour.graceful_purge().to_owned(),
             graceful_eviction_timeout: SignedDuration::from_mins(10),
+            failover_eviction_timeout: SignedDuration::from_mins(5),
+            behaviour,
         }
+    }
+
+    /// Whether `NoExecute` taints evict.
+    fn taints_evict(&self) -> bool {
+        let always = self.behaviour.no_execute == NoExecute::OfControlPlane;
+        self.failover && (self.taint_eviction || always)
+    }
+}
+
+impl Default for Options {
+    /// The defaults of the newest release.
+    fn default() -> Self {
+        Self::of(RELEASES.latest())
     }
 }
 
 /// A member cluster as the controllers know it.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What the scheduler knows of it; its taints are those below.
+    /// The cluster for the scheduler; its taints are those below.
     cluster: Cluster,
     conditions: Vec<Condition>,
     taints: Vec<ClusterTaint>,
-    /// Whether its conditions are news.
+    /// Whether its conditions have changed since the last round.
     changed: bool,
 }
 
@@ -82,7 +106,7 @@ pub struct ControlPlane {
     pub bindings: Vec<Binding>,
 }
 
-/// What happened at one point in time.
+/// The events at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The clusters that bindings were evicted from, each with the number of the binding.
@@ -115,19 +139,19 @@ impl Member {
         &self.taints
     }
 
-    /// Its conditions are replaced.
+    /// Replaces its conditions.
     pub fn set_conditions(&mut self, conditions: Vec<Condition>) {
         self.changed |= self.conditions != conditions;
         self.conditions = conditions;
     }
 
-    /// A taint is added by hand; it is there since `now`, unless it says otherwise.
+    /// Adds a taint as a user does. `now` is its time, unless it has one.
     pub fn add_taint(&mut self, taint: ClusterTaint, now: Timestamp) {
         let time_added = taint.time_added.or(Some(now));
         taints::add(&mut self.taints, ClusterTaint { time_added, ..taint });
     }
 
-    /// The taints of a key are removed by hand.
+    /// Removes the taints with a key as a user does.
     pub fn remove_taints(&mut self, key: &str) {
         self.taints.retain(|taint| taint.key != key);
     }
@@ -178,15 +202,23 @@ impl ControlPlane {
             report.next =
                 [report.next, binding.next(&self.options, &taints, now)].into_iter().flatten().min();
         }
+        let timers = self.members.iter().filter_map(|member| self.options.until_no_execute(member, now));
+        report.next = report.next.into_iter().chain(timers).min();
         report
     }
 
-    /// Brings the taints of all clusters up to date.
+    /// Updates the taints of all clusters.
     fn taint(&mut self, now: Timestamp) {
         for member in &mut self.members {
             let ready = federate_kubernetes::condition::find(&member.conditions, "Ready");
             taints::follow(&mut member.taints, ready, now);
-            if !std::mem::take(&mut member.changed) || !self.options.failover {
+            if self.options.adds_no_execute() {
+                let due = self.options.no_execute_at(ready).is_some_and(|at| now > at);
+                taints::follow_no_execute(&mut member.taints, ready, due, now);
+            }
+            let policies_apply =
+                self.options.failover && self.options.behaviour.no_execute == NoExecute::OfUsers;
+            if !std::mem::take(&mut member.changed) || !policies_apply {
                 continue;
             }
             for policy in self.policies.iter().filter(|policy| policy.targets(&member.cluster)) {
@@ -196,7 +228,27 @@ impl ControlPlane {
     }
 }
 
-/// What the scheduler sees of a cluster.
+impl Options {
+    /// Whether the control plane itself adds `NoExecute` taints.
+    fn adds_no_execute(&self) -> bool {
+        self.failover && self.behaviour.no_execute == NoExecute::OfControlPlane
+    }
+
+    /// When a cluster has not been ready for too long.
+    fn no_execute_at(&self, ready: Option<&Condition>) -> Option<Timestamp> {
+        let since = ready.filter(|ready| !ready.is_true())?.last_transition_time?;
+        since.checked_add(self.failover_eviction_timeout).ok()
+    }
+
+    /// The time until then.
+    fn until_no_execute(&self, member: &Member, now: Timestamp) -> Option<SignedDuration> {
+        let ready = federate_kubernetes::condition::find(&member.conditions, "Ready");
+        let at = self.no_execute_at(ready).filter(|_| self.adds_no_execute())?;
+        Some(at.duration_since(now)).filter(|left| !left.is_negative())
+    }
+}
+
+/// A cluster as the scheduler sees it.
 fn schedulable(member: &Member) -> Cluster {
     let taint = |taint: &ClusterTaint| federate_kubernetes::Taint {
         key: taint.key.clone(),
@@ -205,3 +257,6 @@ fn schedulable(member: &Member) -> Cluster {
     };
     Cluster { taints: member.taints.iter().map(taint).collect(), ..member.cluster.clone() }
 }
+
+#[cfg(test)]
+mod tests;

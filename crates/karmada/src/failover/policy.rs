@@ -1,7 +1,7 @@
 //! `ClusterTaintPolicy`: taints that follow from conditions.
 //!
-//! Facts: a policy looks at a cluster when its conditions change, not when its taints do. It adds before it
-//! removes. A condition that is not there matches nothing, whatever the operator.
+//! Facts: a policy is applied to a cluster when its conditions change, not when its taints do. It adds taints before
+//! it removes any. A missing condition matches nothing, whatever the operator.
 
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
@@ -68,7 +68,7 @@ impl TaintPolicy {
         })
     }
 
-    /// What orders policies.
+    /// The key by which policies are sorted.
     pub(super) fn created(&self) -> (Option<Timestamp>, String) {
         (self.created, self.name.clone())
     }

@@ -1,89 +1,121 @@
-//! The scheduler's next look at a binding.
+//! Schedules a binding again.
 
 use federate_kubernetes::{Cluster, ClusterName, Object};
 use serde_json::json;
 
 use super::binding::Binding;
-use crate::schedule::{self, Applied, Eligibility, Estimator, Reason, Scheduler, Subject, Trace};
-use crate::version::Behaviour;
+use crate::api::Placement;
+use crate::schedule::{
+    self, Applied, Eligibility, Estimator, Failure, Reason, Scheduled, Scheduler, Subject, Trace,
+};
+use crate::version::{Behaviour, Deleting};
 use crate::{decide, defaults};
 
+/// The clusters that a binding holds: those of the inventory by index, and those that have left it.
+struct Held {
+    present: Vec<(usize, i64)>,
+    departed: Vec<(ClusterName, i64)>,
+}
+
 impl Binding {
-    /// Schedules it if anything triggers that.
-    pub(super) fn reschedule(&mut self, clusters: &[Cluster]) {
-        let behaviour = Behaviour::newest();
-        let Some(placement) = defaults::placement(&self.placement, &behaviour) else { return };
-        let mut held: Vec<(usize, i64)> = self
-            .clusters
-            .iter()
-            .filter_map(|(name, replicas)| Some((schedule::index_of(clusters, name)?, replicas.unwrap_or(0))))
-            .collect();
-        held.sort_unstable();
-        let applied = self.applied.as_ref().and_then(|applied| defaults::placement(applied, &behaviour));
+    /// Schedules the binding if anything triggers that.
+    pub(super) fn reschedule(&mut self, clusters: &[Cluster], behaviour: &Behaviour) {
+        let Some(placement) = defaults::placement(&self.placement, behaviour) else { return };
+        let held = self.held(clusters);
+        if !self.triggered(&placement, &held, clusters, behaviour) {
+            self.mark_scheduled();
+            return;
+        }
+        match self.schedule(&placement, &held, clusters, behaviour) {
+            Ok(scheduled) => self.succeed(scheduled, &held, clusters),
+            Err(failure) => self.fail(&failure),
+        }
+    }
+
+    fn held(&self, clusters: &[Cluster]) -> Held {
+        let mut held = Held { present: Vec::new(), departed: Vec::new() };
+        for (name, replicas) in &self.clusters {
+            let replicas = replicas.unwrap_or(0);
+            match schedule::index_of(clusters, name) {
+                Some(index) => held.present.push((index, replicas)),
+                None => held.departed.push((name.as_str().into(), replicas)),
+            }
+        }
+        held.present.sort_unstable();
+        held
+    }
+
+    fn triggered(
+        &self,
+        placement: &Placement,
+        held: &Held,
+        clusters: &[Cluster],
+        behaviour: &Behaviour,
+    ) -> bool {
+        let applied = self.applied.as_ref().and_then(|applied| defaults::placement(applied, behaviour));
         let replicas: Vec<i64> = self.clusters.iter().map(|(_, replicas)| replicas.unwrap_or(0)).collect();
-        let on_deleting_cluster =
-            held.iter().any(|(at, _)| clusters.get(*at).is_some_and(|cluster| cluster.deleting));
+        let deleting = |(at, _): &(usize, i64)| clusters.get(*at).is_some_and(|cluster| cluster.deleting);
         let state = Applied {
             placement: applied.as_ref(),
             affinity: self.affinity.as_deref(),
             replicas: &replicas,
             reschedule: self.fresh,
-            on_deleting_cluster,
+            on_deleting_cluster: behaviour.deleting == Deleting::Never && held.present.iter().any(deleting),
         };
-        let (wanted, is_workload) = (self.workload.replicas, self.workload.is_workload());
-        if schedule::changed(&state, &placement, wanted, is_workload).is_none() {
-            self.mark_scheduled();
-            return;
-        }
-        let departed: Vec<(ClusterName, i64)> = self
-            .clusters
-            .iter()
-            .filter(|(name, _)| schedule::index_of(clusters, name).is_none())
-            .map(|(name, replicas)| (name.as_str().into(), replicas.unwrap_or(0)))
-            .collect();
-        let evicting: Vec<usize> =
-            self.tasks.iter().filter_map(|t| schedule::index_of(clusters, &t.from_cluster)).collect();
+        schedule::changed(&state, placement, self.workload.replicas, self.workload.is_workload()).is_some()
+    }
+
+    fn schedule(
+        &self,
+        placement: &Placement,
+        held: &Held,
+        clusters: &[Cluster],
+        behaviour: &Behaviour,
+    ) -> Result<Scheduled, Failure> {
+        let evicting = self.tasks.iter().filter_map(|t| schedule::index_of(clusters, &t.from_cluster));
+        let evicting: Vec<usize> = evicting.collect();
         let served: Vec<bool> =
             clusters.iter().map(|c| c.apis.serves(&self.resource.api_version, &self.resource.kind)).collect();
-        let kind = format!("{} {}", self.resource.api_version, self.resource.kind);
         let template = json!({"metadata": {"uid": self.uid}});
         let subject = Subject {
-            kind: &kind,
+            kind: &format!("{} {}", self.resource.api_version, self.resource.kind),
             workload: &self.workload,
             served: &served,
-            previous: &held,
-            departed: &departed,
+            previous: &held.present,
+            departed: &held.departed,
             evicting: &evicting,
             affinity: self.affinity.as_deref(),
             fresh: self.fresh,
             descending: decide::ties_descend(&Object::named("v1", "Template", "t", template)),
         };
         let estimator = Estimator::new(clusters, behaviour.room_on_models);
-        let scheduler = Scheduler { behaviour: &behaviour, clusters, estimator: &estimator };
-        let screen = Eligibility::new(&placement, clusters, behaviour.held_api);
-        match scheduler.schedule(&subject, &placement, &screen, &mut Trace::default()) {
-            Ok(scheduled) => {
-                let name = |at: usize| schedule::named(clusters, &departed, at).to_string();
-                let targets = scheduled.order.into_iter().filter_map(|at| {
-                    let (_, replicas) = scheduled.clusters.iter().find(|(index, _)| *index == at)?;
-                    Some((name(at), *replicas))
-                });
-                self.accept(targets.collect());
-                self.affinity = scheduled.affinity.or(self.affinity.take());
-                self.unschedulable = None;
-                self.fresh = false;
-                self.mark_scheduled();
-            }
-            Err(failure) => {
-                if failure.reason == Reason::NoClusterFit {
-                    self.accept(Vec::new());
-                }
-                self.unschedulable = Some(failure.reason.name().to_owned());
-            }
-        }
+        let scheduler = Scheduler { behaviour, clusters, estimator: &estimator };
+        let eligibility = Eligibility::new(placement, clusters, behaviour.held_api);
+        scheduler.schedule(&subject, placement, &eligibility, &mut Trace::default())
     }
 
-    /// Takes over a result.
+    fn succeed(&mut self, scheduled: Scheduled, held: &Held, clusters: &[Cluster]) {
+        let replicas = |at: usize| scheduled.clusters.iter().find(|(index, _)| *index == at);
+        let target = |at: &usize| {
+            let name = schedule::named(clusters, &held.departed, *at).to_string();
+            Some((name, replicas(*at)?.1))
+        };
+        let targets = scheduled.order.iter().filter_map(target).collect();
+        self.accept(targets);
+        self.affinity = scheduled.affinity.or(self.affinity.take());
+        self.unschedulable = None;
+        self.fresh = false;
+        self.mark_scheduled();
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        if failure.reason == Reason::NoClusterFit {
+            self.accept(Vec::new());
+        }
+        self.unschedulable = Some(failure.reason.name().to_owned());
+    }
+
+    /// Replaces the clusters, and remembers the placement that chose them.
     fn accept(&mut self, clusters: Vec<(String, Option<i64>)>) {
         if self.clusters != clusters {
             self.clusters = clusters;

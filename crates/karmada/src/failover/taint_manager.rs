@@ -1,7 +1,7 @@
 //! Evictions by `NoExecute` taints.
 //!
-//! Facts: the placement that was applied counts, not a newer one. Every taint needs a toleration; the first one
-//! that fits is used. Of all that limit the time the earliest end counts. There are no tolerations by default.
+//! Facts: the tolerations are those of the placement that was applied, not of a newer one. Every taint needs a
+//! toleration; the first one that matches is used. Of all time limits the earliest end applies.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::api::Toleration;
 use crate::capacity::taints::ClusterTaint;
 use crate::defaults;
 use crate::schedule::tolerates;
-use crate::version::Behaviour;
+use crate::version::ClusterFailover;
 
-/// How long a cluster's taints are borne.
+/// How long a cluster's taints are tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum Tolerated {
     None,
     Until(Timestamp),
     Forever,
 }
 
 impl Binding {
-    /// Takes it off clusters whose taints it does not bear, or no longer.
+    /// Evicts the binding from clusters whose taints it does not tolerate, or no longer; returns these clusters.
     pub(super) fn evict_tainted(
         &mut self,
         options: &Options,
@@ -33,11 +33,11 @@ impl Binding {
         now: Timestamp,
     ) -> Vec<String> {
         let due: Vec<String> = self
-            .patience(options, taints)
-            .filter(|(_, patience)| match patience {
-                Patience::None => true,
-                Patience::Until(end) => now >= *end,
-                Patience::Forever => false,
+            .tolerated_for(options, taints)
+            .filter(|(_, end)| match end {
+                Tolerated::None => true,
+                Tolerated::Until(end) => now >= *end,
+                Tolerated::Forever => false,
             })
             .map(|(name, _)| name.to_owned())
             .collect();
@@ -52,38 +52,38 @@ impl Binding {
         evicted
     }
 
-    /// When the next patience ends.
+    /// When the next toleration ends.
     pub(super) fn next_taint(
         &self,
         options: &Options,
         taints: &BTreeMap<&str, &[ClusterTaint]>,
         now: Timestamp,
     ) -> Option<SignedDuration> {
-        let ends = self.patience(options, taints).filter_map(|(_, patience)| match patience {
-            Patience::Until(end) => Some(end.duration_since(now)),
+        let ends = self.tolerated_for(options, taints).filter_map(|(_, end)| match end {
+            Tolerated::Until(end) => Some(end.duration_since(now)),
             _ => None,
         });
         ends.min()
     }
 
-    /// The clusters that it is on, and how long it bears their taints.
-    fn patience<'s>(
+    /// The clusters of the binding, and how long it tolerates their taints.
+    fn tolerated_for<'s>(
         &'s self,
         options: &Options,
         taints: &'s BTreeMap<&str, &[ClusterTaint]>,
-    ) -> impl Iterator<Item = (&'s str, Patience)> {
-        let on = options.failover && options.taint_eviction;
-        let applied = self.applied.as_ref().filter(|_| on);
-        let applied = applied.and_then(|applied| defaults::placement(applied, &Behaviour::newest()));
+    ) -> impl Iterator<Item = (&'s str, Tolerated)> {
+        let applied = self.applied.as_ref().filter(|_| options.taints_evict());
+        let applied = applied.and_then(|applied| defaults::placement(applied, &options.behaviour));
         let tolerations = applied.map(|placement| placement.cluster_tolerations);
         self.clusters.iter().filter_map(move |(name, _)| {
             let all = taints.get(name.as_str())?.iter().filter(|taint| taint.effect == "NoExecute");
-            Some((name.as_str(), patience(tolerations.as_deref()?, &all.collect::<Vec<_>>())))
+            Some((name.as_str(), tolerated(tolerations.as_deref()?, &all.collect::<Vec<_>>())))
         })
     }
 
     fn taint_task(&self, options: &Options, cluster: &str) -> Option<EvictionTask> {
-        let policy = self.failover.cluster.as_ref();
+        let by_policy = options.behaviour.cluster_failover == ClusterFailover::ByPolicy;
+        let policy = self.failover.cluster.as_ref().filter(|_| by_policy);
         let purge_mode = match policy.map(|policy| policy.purge_mode.as_str()) {
             None => options.taint_purge_mode.clone(),
             Some("") => "Gracefully".to_owned(),
@@ -101,7 +101,7 @@ impl Binding {
     }
 }
 
-fn patience(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Patience {
+fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Tolerated {
     let neutral = |taint: &ClusterTaint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),
@@ -110,7 +110,7 @@ fn patience(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Patience {
     let mut used: Vec<&Toleration> = Vec::new();
     for taint in taints {
         let Some(by) = tolerations.iter().find(|by| tolerates(by, &neutral(taint))) else {
-            return Patience::None;
+            return Tolerated::None;
         };
         used.push(by);
     }
@@ -121,5 +121,5 @@ fn patience(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> Patience {
             taint.time_added?.checked_add(seconds).ok()
         })
     });
-    ends.min().map_or(Patience::Forever, Patience::Until)
+    ends.min().map_or(Tolerated::Forever, Tolerated::Until)
 }

@@ -1,7 +1,7 @@
 //! Graceful evictions until they are done.
 //!
-//! Facts: a task is done when its time is over, when a person confirms it, or when everything that is left has
-//! been scheduled and is healthy. A task that waits for a person has no time limit.
+//! Facts: a task is done when its time is over, when a user confirms it, or when the remaining clusters are
+//! scheduled and healthy. A task that waits for a user has no time limit.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,7 +9,7 @@ use super::Options;
 use super::binding::{Binding, EvictionTask};
 
 impl Binding {
-    /// Begins new tasks, and drops those that are done.
+    /// Starts new tasks and removes those that are done.
     pub(super) fn assess_tasks(&mut self, options: &Options, now: Timestamp) {
         if self.tasks.is_empty() {
             return;

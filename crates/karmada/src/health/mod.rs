@@ -1,7 +1,7 @@
 //! Whether an object in a member cluster is healthy, by Karmada's own interpreters.
 //!
-//! Facts: numbers that are not there count as 0, but replicas that are not asked for as satisfied; a
-//! kind without an interpreter has no health.
+//! Facts: missing numbers count as 0, but missing `spec.replicas` as satisfied; a kind without an
+//! interpreter has no health.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use federate_kubernetes::object::at;
 
 mod thirdparty;
 
-/// The health of an object as it is in a member cluster, as a release judges it.
+/// The health of an object in a member cluster, by the rules of a release.
 pub(super) fn health(live: &Object, behaviour: &Behaviour) -> Health {
     match (live.id.api_version.as_str(), live.id.kind.as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet") => replicated(live),
@@ -41,19 +41,19 @@ fn at_least(what: &str, found: i64, wanted: i64) -> Health {
     Health::of(found >= wanted, format!("{found} of {wanted} {what}"))
 }
 
-/// The first verdict that is not good.
+/// The first result that is not healthy.
 fn all(verdicts: impl IntoIterator<Item = Health>) -> Health {
     let healthy = Health::healthy();
     verdicts.into_iter().find(|verdict| *verdict != healthy).unwrap_or(healthy)
 }
 
-/// Whether the status is about the object as it is now.
+/// Whether the status is about the present generation of the object.
 fn observed(live: &Object) -> Health {
     let (seen, generation) = (status(live, "observedGeneration"), number(live, &["metadata", "generation"]));
     Health::of(seen == generation, format!("the status is about generation {seen}, not {generation}"))
 }
 
-/// The replicas asked for; 0, which is always satisfied, where none are.
+/// The desired replicas; 0, which is always satisfied, where none are given.
 fn wanted(live: &Object) -> i64 {
     number(live, &["spec", "replicas"])
 }

@@ -1,8 +1,8 @@
 //! The health of third-party kinds that Karmada interprets out of the box.
 //!
 //! Facts: the behaviour of the interpreters shipped with Karmada for Kruise, Argo Workflows, Volcano,
-//! Flink, Flux, Kubeflow, Kyverno, Ray and Spark. One that compares what is not there fails, and then
-//! there is no telling.
+//! Flink, Flux, Kubeflow, Kyverno, Ray and Spark. An interpreter that compares a
+//! missing value fails, and the health is unknown.
 
 use std::cmp::Ordering;
 
@@ -99,7 +99,7 @@ fn has_failed(live: &Object) -> bool {
     holds(live, "Failed")
 }
 
-/// Whether it is ready for one of these reasons.
+/// Whether the object is ready for one of these reasons.
 fn is_ready(live: &Object, reasons: &[&str]) -> bool {
     conditions(live).iter().any(|one| {
         text(one, "type") == "Ready"
@@ -108,12 +108,12 @@ fn is_ready(live: &Object, reasons: &[&str]) -> bool {
     })
 }
 
-/// A value; `null` is none.
+/// A value that is not `null`.
 fn value<'o>(live: &'o Object, path: &[&str]) -> Option<&'o Value> {
     live.at(path).filter(|value| !value.is_null())
 }
 
-/// How two values compare; only numbers do.
+/// How two numbers compare; `None` for other values.
 fn compare(a: Option<&Value>, b: Option<&Value>) -> Option<Ordering> {
     a?.as_f64()?.partial_cmp(&b?.as_f64()?)
 }

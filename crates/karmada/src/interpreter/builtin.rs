@@ -1,4 +1,4 @@
-//! What Karmada has built in, as answers to the same operations.
+//! Karmada's built-in interpreters, as answers to the same operations.
 
 use federate_dialect::HealthState;
 use federate_kubernetes::Object;
@@ -11,12 +11,12 @@ use crate::version::Behaviour;
 use crate::workload::Requirements;
 use crate::{health, interpret, revise};
 
-/// The operations that a kind is served by.
+/// The operations of a group of kinds.
 type Served = (&'static str, &'static [&'static str], &'static [Rule]);
 
 use Rule::{Dependencies, Health, Replicas, Retention, Revision};
 
-/// The kinds that are interpreted without customizations.
+/// The kinds with built-in interpreters.
 const SERVED: &[Served] = &[
     ("apps/v1", &["Deployment"], &[Replicas, Revision, Retention, Health, Dependencies]),
     ("apps/v1", &["ReplicaSet"], &[Replicas, Revision, Health, Dependencies]),
@@ -55,13 +55,13 @@ const SERVED: &[Served] = &[
     ),
 ];
 
-/// Whether an operation is served for a kind.
+/// Whether an operation is built in for a kind.
 pub(super) fn serves(rule: Rule, object: &Object) -> bool {
     let (version, kind) = (object.id.api_version.as_str(), object.id.kind.as_str());
     SERVED.iter().any(|(v, kinds, rules)| *v == version && kinds.contains(&kind) && rules.contains(&rule))
 }
 
-/// The answer to an operation; `None` where there is none.
+/// The built-in answer to an operation, if there is one.
 pub(super) fn answer(
     rule: Rule,
     object: &Object,

@@ -1,5 +1,4 @@
-//! What is wrong with customizations: what admission would refuse, and scripts that fail over the repo's
-//! objects.
+//! Findings about customizations: what admission refuses, and scripts that fail on the repo's objects.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use federate_kubernetes::{Finding, Object, Severity};
 
 use super::{Interpreter, OperationInput, Rule, Script};
 
-/// The finding of scripts that are not run.
+/// The finding for scripts that are not run.
 fn not_run(customization: &Object) -> Finding {
     let target = customization.text(&["spec", "target", "kind"]);
     let message =
@@ -17,14 +16,14 @@ fn not_run(customization: &Object) -> Finding {
 }
 
 impl Interpreter<'_> {
-    /// What admission would refuse: scripts that do not compile, and a second script for a rule of a kind.
+    /// What admission refuses: scripts that do not compile, and a second script for a rule of a kind.
     pub(crate) fn refused(&self) -> Vec<Finding> {
         let scripts = self.scripts.values().flat_map(BTreeMap::values).flat_map(|scripts| of_kind(scripts));
         scripts.chain(self.not_run.iter().map(|customization| not_run(customization))).collect()
     }
 
-    /// Scripts that fail over an object of the repo: those that are asked about templates over the template,
-    /// those that are asked about what runs over what is known of it.
+    /// Runs the scripts for an object of the repo and returns what fails: rules about templates get the template,
+    /// rules about live objects get those that are known.
     pub(crate) fn examine(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut run = |rule: Rule, object: &Object, asked: &OperationInput<'_>| {
@@ -53,7 +52,7 @@ impl Interpreter<'_> {
                 template,
                 &OperationInput { live: Some(template), ..OperationInput::default() },
             );
-            // Without a status there is nothing to say of an object's health.
+            // Without a status there is no health to interpret.
             if template.at(&["status"]).is_some() {
                 run(Rule::Health, template, &OperationInput::default());
             }

@@ -1,4 +1,4 @@
-//! Which scripts speak of an object, and what they say.
+//! Explains which scripts interpret an object, and their answers.
 
 use federate_kubernetes::Object;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{Interpreter, Rule};
 use crate::schedule::Trace;
 
 impl Interpreter<'_> {
-    /// Notes who answers for an object and what, where it is not what is built in.
+    /// Adds a step for each rule that a script answers.
     pub(crate) fn explain(&self, template: &Object, running: &[&Object], trace: &mut Trace) {
         for rule in Rule::ALL {
             let who: Vec<String> = self
@@ -18,13 +18,13 @@ impl Interpreter<'_> {
             if who.is_empty() {
                 continue;
             }
-            let said = self.said(rule, template, running);
-            trace.step(|| format!("{} is answered by {}{said}", rule.field(), who.join(", ")));
+            let answer = self.answer_text(rule, template, running);
+            trace.step(|| format!("{} is answered by {}{answer}", rule.field(), who.join(", ")));
         }
     }
 
-    /// What a rule's scripts say, as far as it can be told in a line.
-    fn said(&self, rule: Rule, template: &Object, running: &[&Object]) -> String {
+    /// The answer of a rule's scripts, where it fits on a line.
+    fn answer_text(&self, rule: Rule, template: &Object, running: &[&Object]) -> String {
         let answer = match rule {
             Rule::Replicas => self.replicas(template),
             Rule::Components => self.components(template),

@@ -1,8 +1,8 @@
-//! The resource interpreter: what the repo's `ResourceInterpreterCustomization`s say of an object, and where
-//! they say nothing what Karmada has built in.
+//! The resource interpreter: the repo's `ResourceInterpreterCustomization`s, and Karmada's built-in interpreters
+//! for the rules without a script.
 //!
-//! Facts: customizations are asked in the order of their names, and the first with a script for the rule
-//! answers alone, even if it fails; all that have one say what an object depends on.
+//! Facts: customizations are sorted by name. The first with a script for a rule answers alone, even if it
+//! fails; for dependencies, all scripts answer together.
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,13 @@ const KIND: &str = "ResourceInterpreterCustomization";
 
 /// Interprets objects.
 pub struct Interpreter<'a> {
-    /// The scripts by API version and kind of what they interpret, and those of a kind in the order in which
-    /// they are asked.
+    /// The scripts by API version and kind of their target, in the order in which they are asked.
     scripts: BTreeMap<&'a str, BTreeMap<&'a str, Vec<Script<'a>>>>,
-    /// Customizations that nobody runs.
+    /// Customizations that are not run, in a build without Lua.
     not_run: Vec<&'a Object>,
-    /// What the release has built in.
+    /// The rules of the release.
     behaviour: Behaviour,
-    /// The time for scripts that ask for it, in seconds since 1970.
+    /// The time that scripts see, in seconds since 1970.
     now: Option<i64>,
 }
 
@@ -53,10 +52,10 @@ struct Script<'a> {
     text: &'a str,
 }
 
-/// A script that has no answer.
+/// A script that failed.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// The sort of failure (`runtime`, `timeout`, `encode`, …).
+    /// The kind of failure (`runtime`, `timeout`, `encode`, …).
     pub category: &'static str,
     /// What is wrong.
     pub message: String,
@@ -65,7 +64,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// What is to be told of it: that `what` does not happen to an object.
+    /// The finding for an object. `what` says what does not happen to it.
     pub(super) fn finding(
         &self,
         severity: Severity,
@@ -74,7 +73,7 @@ impl Failed {
         what: &str,
     ) -> Finding {
         let place = self.customization.as_ref().clone();
-        // A message may quote what the object holds.
+        // The message may quote values of the object.
         let why = if object.kind == "Secret" { "the script fails" } else { &self.message };
         let message = format!("{object} {what}: {why}");
         Finding { severity, code, object: Some(object.clone()), message, ..place }
@@ -123,8 +122,7 @@ impl<'a> Interpreter<'a> {
         self.scripts(id, rule).take(most).map(|script| script.customization).collect()
     }
 
-    /// How many replicas a template wants, and what each asks for.
-    /// What is built in may fail, too: the inner error.
+    /// The replicas of a template, and what each one requests. The inner error is that of a built-in interpreter.
     pub(super) fn workload(&self, template: &Object) -> Result<Result<Workload, String>, Failed> {
         match self.replicas(template) {
             Some(replicas) => replicas.map(|answer| Ok(Workload::of_answer(&answer))),
@@ -132,7 +130,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// What a template refers to.
+    /// The references of a template.
     pub(super) fn needed_by(&self, template: &Object) -> Result<Vec<Dependency>, Failed> {
         let Some(references) = self.references(template) else {
             return Ok(dependencies::dependencies(template, &self.behaviour));
@@ -140,7 +138,7 @@ impl<'a> Interpreter<'a> {
         Ok(references?.iter().filter_map(Dependency::of_reference).collect())
     }
 
-    /// Whether an object that runs is healthy, where a script says so.
+    /// The health of a live object, where a script interprets it.
     pub(super) fn health(&self, live: &Object) -> Option<Health> {
         let customization = self.who(&live.id, Rule::Health).into_iter().next()?;
         Some(match self.is_healthy(live)? {
@@ -149,9 +147,7 @@ impl<'a> Interpreter<'a> {
         })
     }
 
-    /// The answer to an operation, whoever gives it; `None` where nobody does. `other` is the object that runs
-    /// (`retention`), `replicas` the number for `replicaRevision`, and `items` what members report
-    /// (`statusAggregation`).
+    /// The answer to an operation, by a script or built in; `None` where there is neither.
     pub fn answer(
         &self,
         rule: Rule,
@@ -172,13 +168,13 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// What an operation is asked about, besides the object.
+/// The inputs of an operation besides the object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OperationInput<'a> {
-    /// The object that runs.
+    /// The live object, for `retention`.
     pub live: Option<&'a Object>,
-    /// The number of replicas.
+    /// The number of replicas, for `replicaRevision`.
     pub replicas: i64,
-    /// What the members report.
+    /// The reports of members, for `statusAggregation`.
     pub items: Option<&'a Value>,
 }

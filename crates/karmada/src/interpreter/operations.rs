@@ -25,7 +25,7 @@ impl Script<'_> {
         MACHINES.compile(self.text).err().map(|failure| self.failed(&failure))
     }
 
-    /// The first result, which has to be a table.
+    /// The first result, which must be a table.
     fn table(&self, arguments: &[Argument<'_>], now: Option<i64>) -> Checked {
         match self.call(arguments, now)?.into_iter().next() {
             Some(Answer::Table(table)) => table,
@@ -33,7 +33,7 @@ impl Script<'_> {
         }
     }
 
-    /// An object that the script was given and has changed.
+    /// The object that the script returns.
     fn object(&self, arguments: &[Argument<'_>], references: &[&Value], now: Option<i64>) -> Checked {
         let mut object = self.table(arguments, now)?;
         repair(&mut object, Whole::Map, references);
@@ -105,7 +105,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// What is sent instead of `desired`.
+    /// The object that is sent instead of `desired`.
     pub(crate) fn retained(&self, desired: &Value, live: &Value, id: &ObjectRef) -> Outcome {
         self.first(id, Rule::Retention, |script| {
             script.object(&[Argument::Value(desired), Argument::Value(live)], &[desired, live], self.now)
@@ -122,7 +122,7 @@ impl Interpreter<'_> {
         Some(verdict.map_err(|failure| script.failed(&failure)))
     }
 
-    /// What all scripts together say that an object refers to, in order.
+    /// The references of an object by all scripts together, in order.
     pub(super) fn references(&self, object: &Object) -> Option<Result<Vec<Value>, Failed>> {
         let mut scripts = self.scripts(&object.id, Rule::Dependencies).peekable();
         scripts.peek()?;
@@ -137,7 +137,7 @@ impl Interpreter<'_> {
         Some(all.map(results::united))
     }
 
-    /// What the control plane would collect of a member's status.
+    /// The status that the control plane collects from a member.
     pub(super) fn reflected(&self, object: &Object) -> Outcome {
         self.first(&object.id, Rule::StatusReflection, |script| {
             let mut status = script.table(&[Argument::Value(&object.body)], self.now)?;
@@ -146,7 +146,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// The object with what members report, `items`, in its status.
+    /// The object with the reports of members, `items`, in its status.
     pub(super) fn aggregated(&self, object: &Object, items: Option<&Value>) -> Outcome {
         self.first(&object.id, Rule::StatusAggregation, |script| {
             let items = items.map_or(Argument::Nil, Argument::Value);

@@ -1,4 +1,4 @@
-//! What scripts answer, read as Karmada's types: of fields that these do not have nothing is kept.
+//! The answers of scripts, read as Karmada's types: unknown fields are dropped.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use federate_lua::{Category, Failure, fits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A result, or why it is none.
+/// A result, or why it is not valid.
 pub(super) type Checked = Result<Value, Failure>;
 
 /// The fields of a node claim.
@@ -55,7 +55,7 @@ pub(super) fn object(value: Value) -> Checked {
     if kind.is_empty() { Err(wrong("the object that is returned has no `kind`")) } else { Ok(value) }
 }
 
-/// A value with its keys in the order of `like`, and those that are new sorted after them: Lua keeps no order.
+/// Sorts the keys of a value like those of `like`, with new ones after them: Lua keeps no order.
 pub(super) fn in_order(value: Value, like: &Value) -> Value {
     match value {
         Value::Object(mut map) => {
@@ -159,7 +159,7 @@ fn invalid(reference: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// References without those that are there twice, in order.
+/// References without duplicates, sorted.
 pub(super) fn united(mut references: Vec<Value>) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     references.retain(|one| one.get("labelSelector").is_some() || seen.insert(one.to_string()));

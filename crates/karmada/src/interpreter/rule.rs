@@ -1,23 +1,23 @@
-//! The rules of a customization: what its scripts are about.
+//! The rules of a customization.
 
 /// A rule of a customization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// How many replicas an object wants, and what each requires.
+    /// The replicas of an object, and the requirements of each.
     Replicas,
     /// The same by component, for kinds with several pod templates.
     Components,
-    /// How a number of replicas is written into an object.
+    /// Writes a number of replicas into an object.
     Revision,
-    /// What of the object that runs stays.
+    /// Keeps fields of the live object.
     Retention,
     /// Whether an object is healthy.
     Health,
-    /// What an object refers to.
+    /// The references of an object.
     Dependencies,
-    /// What of a member's status the control plane collects.
+    /// The status that the control plane collects from a member.
     StatusReflection,
-    /// How the members' statuses become the template's.
+    /// The template's status, from those of the members.
     StatusAggregation,
 }
 

@@ -1,4 +1,4 @@
-//! Without Lua there are no scripts: nobody asks them.
+//! The operations in a build without Lua: no script answers.
 
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::Value;

@@ -1,15 +1,15 @@
-//! The maps in the body of a manifest, as they are written to.
+//! Access to the maps in the body of a manifest.
 
 use serde_json::{Map, Value};
 
-/// A field that does not fit, or a script that has no answer.
+/// A field of the wrong type, or a script that failed.
 #[derive(Debug, Default)]
 pub struct Unretained {
     /// Why, where a script says so.
     pub why: Option<String>,
 }
 
-/// The map at a path, made if need be; `None` where something else is in the way.
+/// The map at a path, created if it is missing; `None` where the path leads through another type.
 pub(super) fn object<'b>(body: &'b mut Value, path: &[&str]) -> Option<&'b mut Map<String, Value>> {
     let mut target = body;
     for key in path {

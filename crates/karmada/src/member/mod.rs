@@ -1,8 +1,8 @@
-//! What is done about an object in one member cluster: created, updated, taken over, deleted or left.
+//! Decides about an object in one member cluster: create, update, adopt, delete or leave.
 //!
-//! Facts: an object in a member is Karmada's own with the label `karmada.io/managed: "true"`. One
-//! without is overwritten only where the conflict resolution says so. An update keeps what the member
-//! added, and is sent only if it would change something.
+//! Facts: an object in a member is Karmada's own with the label `karmada.io/managed: "true"`. An
+//! object without the label is overwritten only with conflict resolution `Overwrite`. An update keeps what the
+//! member added, and is sent only if it changes something.
 
 use serde_json::Value;
 
@@ -17,16 +17,16 @@ mod pod;
 pub mod retain;
 mod stamp;
 
-/// The label that marks what Karmada has sent.
+/// The label on objects that Karmada manages.
 pub(super) const MANAGED: &str = "karmada.io/managed";
 
-/// On an object that is sent: what is done about one that is in the way.
+/// The annotation with the conflict resolution.
 const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 
-/// What an action says that has nothing to tell.
+/// The status of an action without further information.
 const DONE: &str = "OK";
 
-/// What is done in a cluster.
+/// The action in a cluster.
 pub(super) fn reconcile(
     plane: &Karmadas<'_>,
     placement: &Placement,
@@ -54,7 +54,7 @@ pub(super) fn reconcile(
     })
 }
 
-/// What is done about an object where it is not placed (any more).
+/// The action in a cluster where the object is not placed (any more).
 fn withdraw(plane: &Karmadas<'_>, placement: &Placement, live: &Object) -> Option<Action> {
     if !is_managed(live) {
         return None;
@@ -72,12 +72,12 @@ fn is_managed(live: &Object) -> bool {
     live.label(MANAGED) == Some("true")
 }
 
-/// What a release does with an object as it is to be sent, stamps and all.
+/// The action of a release for a stamped manifest.
 pub fn decide(desired: Value, live: Option<&Object>, release: Release) -> Action {
     decide_by(desired, live, |desired, live| retain::retained(desired, live, release))
 }
 
-/// The same, where `retain` says what is sent in place of an object that is there.
+/// The same, with the retention `retain`.
 fn decide_by(
     desired: Value,
     live: Option<&Object>,
@@ -102,7 +102,7 @@ fn decide_by(
     Action { op, adopts, status: DONE, hint: None }
 }
 
-/// Whether an update changes anything, besides what is never sent.
+/// Whether an update changes anything but fields that are never sent.
 pub fn changes(retained: &Value, live: &Object) -> bool {
     let mut current = live.body.clone();
     prune::irrelevant(&mut current);

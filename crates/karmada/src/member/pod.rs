@@ -1,4 +1,4 @@
-//! What of the member's pod stays: where it runs, what it mounts.
+//! The retention of pods: their node and their mounts.
 //!
 //! Facts: the pod comes back as Go writes its type: without what the type does not have, with the
 //! fields that are never left out, quantities in their shortest form.
@@ -10,7 +10,7 @@ use federate_apiserver::Kind;
 use federate_apiserver::normalize::normalize;
 use federate_kubernetes::Object;
 
-/// Brings what stays of the member's pod into what is sent.
+/// Copies the retained fields of the member's pod.
 pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     let spec = object(body, &["spec"]).ok_or_else(Unretained::default)?;
     for field in ["nodeName", "serviceAccountName", "volumes"] {
@@ -38,7 +38,7 @@ pub(super) fn retain(body: &mut Value, live: &Object) -> Result<(), Unretained> 
     Ok(())
 }
 
-/// Sets a field as the member has it.
+/// Sets a field to the member's value.
 fn set(map: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
     match value.filter(|value| !value.is_null()) {
         Some(value) => drop(map.insert(field.to_owned(), value.clone())),

@@ -1,4 +1,4 @@
-//! What of the member's object stays when it is updated.
+//! The retention of fields of the live object when it is updated.
 //!
 //! Facts: finalizers and owners are the member's; labels and annotations that the member added stay,
 //! those that had been sent before go; some kinds have fields that belong to the member.
@@ -16,14 +16,14 @@ use federate_dialect::release::Release;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::at;
 
-/// What a release sends instead of `desired`, given what is there.
+/// The object that a release sends instead of `desired`, given the live object.
 pub fn retained(mut desired: Value, live: &Object, release: Release) -> Result<Value, Unretained> {
     metadata(&mut desired, live);
     by_kind(&mut desired, live, Behaviour::of(release).service_accounts)?;
     Ok(desired)
 }
 
-/// The same where customizations have a say in it: what a script retains goes before what is built in.
+/// The same with customizations: a retention script takes precedence over the built-in rules.
 pub(crate) fn interpreted(
     interpreter: &Interpreter<'_>,
     mut desired: Value,
@@ -37,7 +37,7 @@ pub(crate) fn interpreted(
     }
 }
 
-/// What stays of the metadata.
+/// Retains metadata.
 pub(super) fn metadata(body: &mut Value, live: &Object) {
     for key in ["resourceVersion", "finalizers", "ownerReferences"] {
         let kept = live.at(&["metadata", key]).filter(|kept| !kept.is_null() && *kept != "");
@@ -51,7 +51,7 @@ pub(super) fn metadata(body: &mut Value, live: &Object) {
     merge(body, live, "labels", stamp::SENT_LABELS);
 }
 
-/// The sent map wins; what the member has besides stays, unless it had been sent before.
+/// Merges the member's entries into the map that is sent, which wins. Entries that had been sent before go.
 fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
     let gone: BTreeSet<&str> = live.annotation(sent).unwrap_or_default().split(',').collect();
     let theirs = live.at(&["metadata", field]).and_then(Value::as_object);
@@ -66,7 +66,7 @@ fn merge(body: &mut Value, live: &Object, field: &str, sent: &str) {
     }
 }
 
-/// What a kind's own fields are that belong to the member.
+/// Retains the fields of built-in kinds that belong to the member.
 pub(crate) fn by_kind(body: &mut Value, live: &Object, accounts: ServiceAccounts) -> Result<(), Unretained> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
@@ -93,7 +93,7 @@ pub(crate) fn by_kind(body: &mut Value, live: &Object, accounts: ServiceAccounts
     }
 }
 
-/// Kinds of others: what is switched off in the member stays so, and what its controller wrote stays.
+/// Retains fields of third-party kinds: suspension, and what controllers write.
 fn thirdparty(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     let given = |path: &[&str]| live.at(path).filter(|value| !value.is_null()).cloned();
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -116,14 +116,14 @@ fn thirdparty(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     }
 }
 
-/// Sets a field below `path` to what the member has there, if it has anything.
+/// Sets a field below `path` to the member's value, if there is one.
 fn keep(body: &mut Value, path: &[&str], key: &str, value: Option<Value>) -> Result<(), Unretained> {
     let Some(value) = value else { return Ok(()) };
     object(body, path).ok_or_else(Unretained::default)?.insert(key.to_owned(), value);
     Ok(())
 }
 
-/// A value of the member's, read as what it has to be.
+/// A value of the live object, read as its type.
 fn typed<'o, T>(
     live: &'o Object,
     path: &[&str],
@@ -132,7 +132,7 @@ fn typed<'o, T>(
     live.at(path).map(|found| read(found).ok_or_else(Unretained::default)).transpose()
 }
 
-/// Replicas stay only where the object asks for it, and then there have to be some.
+/// Retains replicas where a label requests it; they must exist then.
 fn replicas(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     let label = at(body, &["metadata", "labels", "resourcetemplate.karmada.io/retain-replicas"]);
     if label.and_then(Value::as_str) != Some("true") {
@@ -149,7 +149,7 @@ fn service(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     keep(body, &["spec"], "clusterIP", address.map(Value::from))
 }
 
-/// Those that are sent, and then those of the member's that are not among them; none at all is `null`.
+/// Merges a list of Secrets: those that are sent, then the others of the member; an empty list is `null`.
 fn secrets(body: &mut Value, live: &Object, field: &str) -> Result<(), Unretained> {
     let ours = body.get(field).map(|list| list.as_array().ok_or_else(Unretained::default)).transpose()?;
     let mut all = ours.cloned().unwrap_or_default();
@@ -162,7 +162,7 @@ fn secrets(body: &mut Value, live: &Object, field: &str) -> Result<(), Unretaine
     keep(body, &[], field, Some(all))
 }
 
-/// The labels by which the Job's controller finds its pods.
+/// Retains the labels by which the Job's controller finds its pods.
 fn job(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     let labels = typed(live, &["spec", "selector", "matchLabels"], Value::as_object)?.cloned();
     keep(body, &["spec", "selector"], "matchLabels", labels.map(Value::Object))?;
@@ -170,7 +170,7 @@ fn job(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     keep(body, &["spec", "template", "metadata"], "labels", labels.map(Value::Object))
 }
 
-/// A token belongs to the cluster that issued it.
+/// Retains the data of a token, which belongs to the cluster that issued it.
 fn token(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     if body.get("type").and_then(Value::as_str) != Some("kubernetes.io/service-account-token") {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The bookkeeping that Karmada keeps on what it sends: whose it is, where it comes from, and which
-//! labels and annotations were sent.
+//! The labels and annotations that Karmada stamps on manifests: the manager, the binding and policy, and the
+//! names of the labels and annotations that were sent.
 //!
-//! Facts: what holds a random or hashed identity (permanent ids, the name of the Work) is left out.
+//! Facts: random and hashed identities (permanent ids, the name of the Work) are left out.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::prune;
 use federate_dialect::Placement;
 use federate_repo::Template;
 
-/// The annotations and labels that were sent, by name.
+/// The annotations with the names of the annotations and labels that were sent.
 pub(super) const SENT_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
 pub(super) const SENT_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
 
@@ -61,7 +61,7 @@ fn names(map: &Map<String, Value>) -> String {
     names.join(",")
 }
 
-/// The object without any of it.
+/// The object without the stamps.
 pub(super) fn removed(live: &Value) -> Value {
     let mut body = live.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

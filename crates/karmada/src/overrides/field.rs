@@ -55,7 +55,7 @@ fn patch_json(text: &str, patches: &[FieldPatch]) -> Result<String, String> {
     Ok(compact(document.get()))
 }
 
-/// Patches one level at a time, so that what lies off the path keeps its very text.
+/// Patches one level at a time, so that values off the path keep their text.
 fn patch_raw(raw: &RawValue, tokens: &[String], operation: Operation<'_>) -> Result<Box<RawValue>, String> {
     let [token, deeper @ ..] = tokens else {
         return Err(format!("`{}` names the whole document", operation.path));
@@ -80,9 +80,9 @@ fn patch_raw(raw: &RawValue, tokens: &[String], operation: Operation<'_>) -> Res
     }
 }
 
-/// Carries out the operation on a collection whose children are stand-ins, then puts them back.
+/// Applies the operation to a collection whose children are placeholders, then restores the children.
 fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<Box<RawValue>, String> {
-    // A stand-in is the child's number as text; what is added is wrapped, so that it cannot be one.
+    // A placeholder is the child's number as text; added values are wrapped, so that they are never placeholders.
     let (mut stand_in, children): (Value, Vec<Box<RawValue>>) = match level(raw)? {
         Level::Object(entries) => {
             let map = entries.iter().enumerate().map(|(at, (key, _))| (key.clone(), Value::from(at)));

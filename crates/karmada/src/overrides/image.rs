@@ -6,8 +6,8 @@ use super::super::api::ImageOverrider;
 use federate_kubernetes::image::Image;
 use federate_kubernetes::patch;
 
-/// Changes the images that the overrider means: those of all containers of the kinds that are known
-/// to have some, or the one at the predicate's path.
+/// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
+/// of the kinds that have containers.
 pub(super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<(), String> {
     let paths = match &overrider.predicate {
         Some(predicate) => vec![predicate.path.clone()],

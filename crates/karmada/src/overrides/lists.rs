@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::api::ListOverrider;
 
-/// Where the containers of a kind are, if it is known to have any.
+/// The path of the containers of a kind, if it is known to have any.
 pub(super) fn containers_path(manifest: &Value) -> Option<&'static str> {
     match manifest.get("kind").and_then(Value::as_str)? {
         "Pod" => Some("/spec/containers"),

@@ -1,4 +1,4 @@
-//! Override policies: which rules apply to an object on a cluster, in which order, and what they do.
+//! Override policies: the rules for an object on a cluster, their order and their effects.
 //!
 //! Facts: cluster-wide policies come first, then those of the object's namespace; everything that
 //! matches applies; within a group the more specific selector and then the later name is applied last.
@@ -20,7 +20,7 @@ mod field;
 mod image;
 mod lists;
 
-/// A rule that cannot be carried out: where in its policy, and why.
+/// A rule that cannot be applied: where in its policy, and why.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) pointer: String,
@@ -38,7 +38,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Whether it is meant for the cluster.
+    /// Whether the rule targets a cluster.
     pub(super) fn targets(&self, cluster: &Cluster) -> bool {
         self.target.as_ref().is_none_or(|target| target.matches(cluster))
     }
@@ -83,7 +83,7 @@ pub(super) struct OverridePolicy<'a> {
     classes: OnceLock<Classes>,
 }
 
-/// The clusters of the inventory by the rules that are meant for them.
+/// The clusters of the inventory by the rules that target them.
 struct Classes {
     /// By number of the class: the rules, by number. For the first class there are none.
     rules: Vec<Vec<usize>>,
@@ -132,8 +132,7 @@ impl<'a> OverridePolicy<'a> {
         Some(Self { object, spec, rules, classes: OnceLock::new() })
     }
 
-    /// The class of a cluster of the inventory, which tells the rules that are meant for it. The inventory
-    /// is always the same.
+    /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
     pub(super) fn class(&self, inventory: &[Cluster], cluster: Option<usize>) -> usize {
         let of = |index: usize| self.classes(inventory).of.get(index).copied();
         cluster.and_then(of).unwrap_or_default()
@@ -223,7 +222,7 @@ fn string_map(overrider: &MapOverrider, field: &str, manifest: &mut Value) {
     }
 }
 
-/// Templates in a live control plane always carry labels and annotations, so both maps are there.
+/// Adds empty maps of labels and annotations: templates in a live control plane always have both.
 fn plaintext(overrider: &PlaintextOverrider, manifest: &mut Value) -> std::result::Result<(), String> {
     if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["labels", "annotations"] {

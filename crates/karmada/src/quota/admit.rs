@@ -1,8 +1,8 @@
-//! Whether the control plane's quotas let a binding be written.
+//! Admission of bindings by the quotas of the control plane.
 //!
-//! Facts: only what is scheduled counts, and only when it changes. Amounts are added up in whole units, in
-//! thousandths for cpu; what is none of the resources that schedulers count is lost on the way. A resource that
-//! is over its limit already refuses any change of another one.
+//! Facts: only scheduled bindings count, and only when they change. Amounts are added up in whole units, in
+//! thousandths for cpu; resources that schedulers do not count are ignored. A resource that is over its limit
+//! already makes the quota refuse any change of another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use super::usage::Spec;
 use super::{ResourceList, part, quantities};
 use crate::capacity::counts;
 
-/// What comes of writing a binding.
+/// The result of writing a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is written; what is used of quotas then, by their name, where that changes.
+    /// It is written. The new usage of the quotas that change, by name.
     Allowed(BTreeMap<String, BTreeMap<String, String>>),
     /// It is refused.
     Exceeded {
@@ -25,7 +25,7 @@ pub enum Verdict {
         quota: String,
         /// The resource.
         resource: String,
-        /// What would be used.
+        /// The usage with the binding.
         used: String,
         /// The limit.
         limit: String,
@@ -38,7 +38,7 @@ struct Status {
     overall_used: Option<ResourceList>,
 }
 
-/// Whether `quotas`, those of its namespace by name, let a binding be written in place of `old`.
+/// Admits a binding in place of `old` by `quotas`, those of its namespace by name.
 pub fn admit(
     binding: &Object,
     old: Option<&Object>,
@@ -80,7 +80,7 @@ pub fn admit(
     Ok(Verdict::Allowed(written))
 }
 
-/// Whether anything changes that quotas are about.
+/// Whether anything changes that quotas count.
 fn is_checked(new: &Spec, old: Option<&Spec>) -> bool {
     let Some(old) = old else { return !new.clusters.is_empty() };
     let names = |spec: &Spec| spec.clusters.iter().map(|c| c.name.clone()).collect::<BTreeSet<_>>();
@@ -93,7 +93,7 @@ fn is_checked(new: &Spec, old: Option<&Spec>) -> bool {
         || (!new.components.is_empty() && names(new) != names(old))
 }
 
-/// What is used with the change, as it is counted and printed.
+/// The usage with the change, as it is counted and printed.
 fn added(
     used: &BTreeMap<String, FormattedQuantity>,
     delta: &[(&String, &FormattedQuantity)],

@@ -1,8 +1,8 @@
-//! `FederatedResourceQuota`: the quotas that members get, and what is used of them all.
+//! `FederatedResourceQuota`: the quotas of members, and the overall usage.
 //!
 //! Facts: each assignment of a cluster that exists becomes a `ResourceQuota` of the same namespace and name there;
-//! the first assignment of a cluster counts. What is used is what members report, or, where quotas are enforced
-//! by the control plane, what its bindings ask for.
+//! the first assignment of a cluster counts. The usage is the sum of the members' reports, or, where the control
+//! plane enforces quotas, of the requests of its bindings.
 
 use std::collections::BTreeMap;
 
@@ -44,15 +44,15 @@ pub struct QuotaStatus {
     /// The limits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub overall: BTreeMap<String, String>,
-    /// What is used of them.
+    /// The usage.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub overall_used: BTreeMap<String, String>,
-    /// What members report, by name.
+    /// The reports of members, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated_status: Vec<ClusterQuota>,
 }
 
-/// What a member reports.
+/// The report of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQuota {
@@ -61,7 +61,7 @@ pub struct ClusterQuota {
     /// Its limits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hard: BTreeMap<String, String>,
-    /// What is used of them.
+    /// The usage.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub used: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! What a binding uses of quotas: what its replicas ask for, where they have been scheduled to.
+//! The quota usage of a binding: the requests of its scheduled replicas.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Spec {
         part(binding, "spec")
     }
 
-    /// What one replica asks for.
+    /// The requests of one replica.
     pub(super) fn request(&self) -> BTreeMap<String, FormattedQuantity> {
         self.replica_requirements.as_ref().map(|r| quantities(&r.resource_request)).unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl Spec {
         self.clusters.iter().map(|target| target.replicas).sum()
     }
 
-    /// What it uses; what is nothing is left out.
+    /// Its usage, without zeros.
     pub(super) fn usage(&self) -> BTreeMap<String, FormattedQuantity> {
         let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
         let mut add = |request: BTreeMap<String, FormattedQuantity>, times: i64| {
@@ -83,7 +83,7 @@ impl Spec {
     }
 }
 
-/// What a binding uses. Only bindings of namespaced objects count.
+/// The usage of a binding. Only bindings of namespaced objects count.
 pub(super) fn of(binding: &Object) -> Result<BTreeMap<String, FormattedQuantity>, serde_json::Error> {
     if binding.id.kind != "ResourceBinding" {
         return Ok(BTreeMap::new());
@@ -91,7 +91,7 @@ pub(super) fn of(binding: &Object) -> Result<BTreeMap<String, FormattedQuantity>
     Ok(Spec::read(binding)?.usage())
 }
 
-/// Whether a value that a person wrote is no amount at all.
+/// Whether a written value is not an amount.
 pub(super) fn is_no_amount(value: &Value) -> bool {
     FormattedQuantity::from_json(value).is_none()
 }

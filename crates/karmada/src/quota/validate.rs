@@ -1,4 +1,4 @@
-//! What admission refuses of a `FederatedResourceQuota`.
+//! The admission of `FederatedResourceQuota`.
 
 use federate_kubernetes::formatted::FormattedQuantity;
 use federate_kubernetes::quantity::Quantity;

@@ -1,8 +1,8 @@
 //! How many replicas each chosen cluster gets.
 //!
-//! Facts: duplicated gives every cluster all; static weights divide afresh each time; dynamic weights
-//! and aggregation keep what was placed and divide only the difference, by the room that clusters
-//! have, except when a fresh scheduling was asked for.
+//! Facts: duplicated gives every cluster all; static weights divide all replicas each time; dynamic
+//! weights and aggregation keep what was placed and divide only the difference, by the available replicas of
+//! clusters, except when a fresh scheduling is requested.
 
 use super::{Candidate, Failure, Round, Strategy, Trace, division, pdqsort};
 use crate::version::ScaleDown;
@@ -29,7 +29,7 @@ pub(super) fn assign(
     Ok(assigned)
 }
 
-/// Tier by tier: the clusters of the inline affinity first, then those of each overflow affinity.
+/// Assigns tier by tier: the clusters of the inline affinity first, then those of each overflow affinity.
 pub(super) fn assign_tiers(
     round: &Round<'_>,
     chosen: &[Candidate],
@@ -86,7 +86,7 @@ fn by_room(
     divide_by_room(round, replicas - before, votes, &previous, trace)
 }
 
-/// What was placed on those of the chosen clusters, in name order.
+/// The previous replicas on the chosen clusters, in name order.
 fn previous_among(round: &Round<'_>, chosen: &[Candidate]) -> Votes {
     let mut is_chosen = vec![false; round.clusters.len()];
     for candidate in chosen {
@@ -95,7 +95,7 @@ fn previous_among(round: &Round<'_>, chosen: &[Candidate]) -> Votes {
     round.subject.previous.iter().filter(|(index, _)| is_chosen[*index]).copied().collect()
 }
 
-/// What was placed anywhere, in name order.
+/// The previous replicas on all clusters, in name order.
 fn all_previous(round: &Round<'_>) -> Votes {
     let departed = round.subject.departed.iter().enumerate();
     let departed = departed.map(|(at, (_, replicas))| (round.clusters.len() + at, *replicas));
@@ -154,8 +154,8 @@ fn replicas_of(kept: &[(usize, i64)], index: usize) -> i64 {
     kept.binary_search_by_key(&index, |(at, _)| *at).map_or(0, |at| kept[at].1)
 }
 
-/// Clusters without a weight are left out, unless that leaves nothing: then all weigh the same. What they had
-/// counts for nothing then, unless the policy gives no weights at all.
+/// Clusters without a weight are left out, unless none has one: then all have the same weight, and previous
+/// replicas do not count, unless the policy gives no weights at all.
 fn by_weight(round: &Round<'_>, chosen: &[Candidate], replicas: i64, trace: &mut Trace) -> Assigned {
     let weight = |c: &Candidate| round.screen.weights.get(c.index).copied().unwrap_or(0);
     let weighted: Votes =
@@ -171,7 +171,7 @@ fn by_weight(round: &Round<'_>, chosen: &[Candidate], replicas: i64, trace: &mut
     divide(round, replicas, weighted, last, "weight", trace)
 }
 
-/// Divides by `votes`; `last` says what a cluster had before.
+/// Divides by `votes`; `last` is the number of replicas that a cluster had before.
 fn divide(
     round: &Round<'_>,
     total: i64,
@@ -180,7 +180,7 @@ fn divide(
     what: &str,
     trace: &mut Trace,
 ) -> Assigned {
-    // Ties are broken in name order, which is that of indices but for clusters that have left.
+    // Ties are broken by name. Indices have the same order, except those of clusters that have left.
     if round.subject.departed.is_empty() {
         votes.sort_unstable_by_key(|(index, _)| *index);
     } else {
@@ -212,7 +212,7 @@ fn divide(
     votes.into_iter().zip(shares).map(|((index, _), share)| (index, share)).collect()
 }
 
-/// Availability is int32 in the real scheduler, and wraps.
+/// Wraps like the int32 of the real scheduler.
 #[expect(clippy::cast_possible_truncation, reason = "wrapping is the rule")]
 fn wrap(value: i64) -> i64 {
     i64::from(value as i32)

@@ -1,4 +1,4 @@
-//! Which combination of regions Karmada would take, without building all of them.
+//! Finds the combination of regions that Karmada takes, without building all combinations.
 //!
 //! Facts: combinations are built depth first over the regions in their order. One is recorded as soon as it
 //! has enough regions and enough clusters, and is not extended then; none has more than `max` regions. The

@@ -1,10 +1,10 @@
-//! Division by weights, as the release does it.
+//! Division by weights, by the rules of a release.
 
 use super::{remainder, webster};
 use crate::version::Division;
 
 /// The shares of each party, in the order of `weights`, whose parties must be in ascending name order. `last`
-/// says what a party had before; `descending` makes the later name win ties, where names decide.
+/// is what a party had before; `descending` makes the later name win ties, where names decide.
 pub(crate) fn shares(
     division: Division,
     total: i64,
@@ -31,7 +31,7 @@ pub(crate) fn by_chance(
     }
 }
 
-/// What it is called.
+/// Its name.
 pub(super) fn name(division: Division) -> &'static str {
     match division {
         Division::Webster => "Webster's method",

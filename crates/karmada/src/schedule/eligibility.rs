@@ -1,4 +1,4 @@
-//! A policy's placement held against the whole inventory once, and the filters of one object.
+//! The eligibility of clusters under a policy's placement, computed once, and the filters of one object.
 //!
 //! Facts: the filters are API enablement, taints, affinity, spread properties and eviction, in this
 //! order; clusters that hold the object already pass the first two, or the first one with a condition.
@@ -8,7 +8,7 @@ use crate::api::{AffinityTerm, Placement, Toleration};
 use crate::version::HeldApi;
 use federate_kubernetes::{Cluster, Taint};
 
-/// What of the filters depends on the policy alone, by cluster index.
+/// The parts of the filters that depend only on the policy, by cluster index.
 pub(crate) struct Eligibility {
     /// Clusters that may hold the object without serving its kind.
     held_unserved: Vec<bool>,
@@ -76,7 +76,7 @@ impl Eligibility {
     }
 }
 
-/// Why a filter refuses a cluster, for a person.
+/// Why a filter refuses a cluster, in words.
 pub(super) fn words(filter: Filter, placement: &Placement, cluster: &Cluster, kind: &str) -> String {
     match filter {
         Filter::ApiEnablement => format!("it does not report to serve {kind}"),

@@ -1,4 +1,4 @@
-//! How many replicas of a workload a cluster has room for: Karmada's general estimator.
+//! The available replicas of a cluster for a workload: Karmada's general estimator.
 //!
 //! Facts: free pods bound everything; otherwise each requested resource's free amount over the
 //! request, rounded down, cpu in millis and everything else in whole units (both rounded up); counted
@@ -29,7 +29,7 @@ pub(crate) struct Estimator {
     counted: Vec<Option<Counted>>,
 }
 
-/// What a cluster reports of its nodes.
+/// The nodes that a cluster reports.
 enum Counted {
     Nodes(Shapes),
     Grades(Grades),
@@ -63,7 +63,7 @@ impl Estimator {
         }
     }
 
-    /// The replicas each cluster has room for, by cluster index.
+    /// The available replicas of each cluster, by cluster index.
     pub(super) fn estimate(&self, workload: &Workload) -> Vec<i64> {
         if workload.replicas == 0 {
             return vec![UNBOUNDED; self.pods.len()];
@@ -108,7 +108,7 @@ impl Estimator {
         }
     }
 
-    /// What the cluster's free resources have room for.
+    /// The available replicas by the cluster's free resources.
     fn by_sums(&self, index: usize, requests: &[(&str, i64)]) -> i64 {
         let fits =
             |(name, request): &(&str, i64)| self.free.get(*name).map_or(0, |column| column[index]) / request;
@@ -116,7 +116,7 @@ impl Estimator {
     }
 }
 
-/// What a cluster reports of its nodes.
+/// The nodes that a cluster reports.
 fn counted(cluster: &Cluster, models: RoomOnModels) -> Option<Counted> {
     let shapes = cluster.capacity.as_ref()?.shapes.as_ref()?;
     if models == RoomOnModels::ByGrade {
@@ -129,7 +129,7 @@ fn counted(cluster: &Cluster, models: RoomOnModels) -> Option<Counted> {
     Some(Counted::Nodes(nodes.map(|shape| (shape.count, amounts(shape))).collect()))
 }
 
-/// Equal replicas placed first-fit on nodes fill each node on its own, so the nodes' room adds up.
+/// Equal replicas that are placed first-fit fill each node independently, so the nodes' numbers add up.
 fn fits_on(shapes: &Shapes, requests: &[(&str, i64)]) -> i64 {
     let on_one = |offered: &BTreeMap<String, i64>| {
         requests

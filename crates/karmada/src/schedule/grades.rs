@@ -1,4 +1,4 @@
-//! Room by grades: how releases before the simulation of nodes estimated it.
+//! Available replicas by grades, as releases before the simulation of nodes estimate them.
 //!
 //! Facts: counts are taken by their place in the cluster's list, not by the grade they name. Each requested
 //! resource starts at the first grade whose minimum holds the request; from the highest of these starts on,
@@ -18,14 +18,14 @@ pub(super) struct Grades {
     minimums: BTreeMap<String, Vec<Minimum>>,
 }
 
-/// The least that a node of a grade has of a resource, in the units in which it is counted.
+/// The minimum of a resource on a node of a grade, in the units in which it is counted.
 struct Minimum {
     rounded_down: i64,
     rounded_up: i64,
 }
 
 impl Grades {
-    /// Those of counted node sizes.
+    /// The grades of counted node sizes.
     pub(super) fn new(shapes: &[NodeShape], units: impl Fn(&str, Quantity) -> i64) -> Self {
         let mut minimums: BTreeMap<String, Vec<Minimum>> = BTreeMap::new();
         for (name, amount) in shapes.iter().flat_map(|shape| &shape.resources) {
@@ -37,7 +37,7 @@ impl Grades {
         Self { counts: shapes.iter().map(|shape| shape.listed).collect(), minimums }
     }
 
-    /// The room for replicas with these positive requests; `None` where no grade names one of the resources.
+    /// The available replicas for these positive requests; `None` where no grade names one of the resources.
     pub(super) fn room(&self, requests: &[(&str, i64)]) -> Option<i64> {
         let mut first = 0;
         let mut asked = Vec::with_capacity(requests.len());

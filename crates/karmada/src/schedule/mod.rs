@@ -36,24 +36,23 @@ use eligibility::{Filter, Term};
 /// The score of a cluster that holds the object already.
 const LOCALITY: i64 = 100;
 
-/// What is scheduled.
+/// The object that is scheduled.
 pub(super) struct Subject<'s> {
     /// API version and kind, for messages.
     pub(super) kind: &'s str,
     pub(super) workload: &'s Workload,
     /// Which clusters serve its kind, by index.
     pub(super) served: &'s [bool],
-    /// Where it is now with how many replicas (0 for none), sorted by index; clusters that have left
-    /// the inventory are not in it.
+    /// Its present clusters with replicas (0 for none), sorted by index, without clusters that have left the
+    /// inventory.
     pub(super) previous: &'s [(usize, i64)],
-    /// The clusters that it was on and that have left the inventory, by name; they are known by the indices
-    /// after those of the inventory.
+    /// Its present clusters that have left the inventory, by name. Their indices follow those of the inventory.
     pub(super) departed: &'s [(ClusterName, i64)],
     /// Clusters it is being evicted from.
     pub(super) evicting: &'s [usize],
     /// The affinity group last observed.
     pub(super) affinity: Option<&'s str>,
-    /// Whether a fresh scheduling was asked for.
+    /// Whether a fresh scheduling is requested.
     pub(super) fresh: bool,
     /// Whether equal shares go to later names first.
     pub(super) descending: bool,
@@ -106,21 +105,21 @@ pub(super) struct Candidate {
     overflow: u16,
     /// 100 when it holds the object already.
     score: i64,
-    /// Room for more replicas.
+    /// The available replicas.
     allocatable: i64,
-    /// Room, counting the replicas it has.
+    /// The available replicas and those that it has.
     available: i64,
 }
 
 impl Candidate {
-    /// Candidate order: tier, score, room, name.
+    /// Candidate order: tier, score, available replicas, name.
     fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
         let key = |c: &Self| (c.overflow, Reverse(c.score), Reverse(c.available), c.index);
         key(a).cmp(&key(b))
     }
 }
 
-/// What stays the same while one affinity group is tried.
+/// The inputs while one affinity group is tried.
 struct Round<'s> {
     behaviour: &'s Behaviour,
     clusters: &'s [Cluster],
@@ -160,7 +159,7 @@ impl Failure {
         Self { reason: Reason::SchedulerError, message: message.into() }
     }
 
-    /// The chosen clusters have too little room.
+    /// The chosen clusters have too few available replicas.
     fn no_room(behaviour: &Behaviour, message: impl Into<String>) -> Self {
         let reason = match behaviour.no_room {
             NoRoom::SchedulerError => Reason::SchedulerError,
@@ -170,7 +169,7 @@ impl Failure {
     }
 }
 
-/// The steps of a decision in words; records nothing unless asked to.
+/// The steps of a decision in words, if they are recorded.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     steps: Option<Vec<String>>,
@@ -189,7 +188,7 @@ impl Trace {
         self.steps(|| Some(words()));
     }
 
-    /// Steps of which there may be none.
+    /// Adds any number of steps.
     pub(super) fn steps(&mut self, words: impl FnOnce() -> Option<String>) {
         if let Some(steps) = &mut self.steps {
             steps.extend(words());
@@ -197,13 +196,13 @@ impl Trace {
     }
 }
 
-/// What scheduling decided.
+/// The result of scheduling.
 pub(super) struct Scheduled {
-    /// By cluster index, sorted; `None` for what is no workload.
+    /// Replicas by cluster index, sorted; `None` for objects that are not workloads.
     pub(super) clusters: Vec<(usize, Option<i64>)>,
-    /// The affinity group that was taken.
+    /// The affinity group that was used.
     pub(super) affinity: Option<String>,
-    /// The clusters in the scheduler's own order: candidates for what is not divided, else by name.
+    /// The clusters in the scheduler's own order: candidate order where nothing is divided, else by name.
     pub(super) order: Vec<usize>,
 }
 
@@ -216,7 +215,7 @@ pub(super) struct Scheduler<'s> {
 
 impl Scheduler<'_> {
     /// Tries the affinity groups in order, from the one last observed; the first that succeeds is
-    /// taken. The failure reported is that of the first group tried.
+    /// used. The reported failure is that of the first group.
     pub(super) fn schedule(
         &self,
         subject: &Subject<'_>,
@@ -257,7 +256,7 @@ impl Scheduler<'_> {
     }
 
     /// The filter that refuses each cluster, if one does, in words; for the affinity group that was
-    /// taken, or else the first one.
+    /// used, or else the first one.
     pub(super) fn refusals(
         &self,
         subject: &Subject<'_>,
@@ -276,7 +275,7 @@ impl Scheduler<'_> {
         self.clusters.iter().enumerate().map(refusal).collect()
     }
 
-    /// Room for more replicas of the workload, by cluster index.
+    /// The available replicas for the workload, by cluster index.
     pub(super) fn room(&self, workload: &Workload) -> Vec<i64> {
         self.estimator.estimate(workload)
     }

@@ -1,7 +1,7 @@
-//! Spreading by region: which combination of regions, and which clusters in them.
+//! Spreading by region: chooses regions, and clusters in them.
 //!
-//! Facts: a region weighs what its first clusters can take of the replicas. `combination` says which regions
-//! are taken then.
+//! Facts: the weight of a region is the number of replicas that its first clusters can take. `combination` chooses
+//! the regions by these weights.
 
 use std::cmp::Reverse;
 
@@ -109,7 +109,7 @@ fn weigh(
     Ok(counted * 1000 + score / as_i64(by).max(1))
 }
 
-/// `None` where no cluster has room.
+/// `None` where no cluster has available replicas.
 fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
     let fitting = || members.iter().filter(|m| m.available >= replicas);
     let clusters = as_i64(fitting().count());
@@ -127,7 +127,7 @@ fn without_room(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> 
     }
 }
 
-/// The replicas one of `regions` regions has to take, rounded up.
+/// The replicas that one of `regions` regions must take, rounded up.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,5 @@
-//! Division before Webster's method: shares are rounded down, and what remains goes to the largest weights.
+//! Division by largest remainder, before Webster's method: shares are rounded down, and the remainder goes to the
+//! largest weights.
 //!
 //! Facts: parties are in descending order of weight, then of what they had before; equals are in random
 //! order in the real scheduler, and in name order here. Each of them, from the first, gets one more until
@@ -6,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-/// Who takes part: a weight, and what it had before.
+/// A party: its weight, and what it had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Party {
     weight: i64,
@@ -32,7 +33,7 @@ pub(super) fn divide(total: i64, parties: &[Party]) -> Vec<i64> {
     shares.into_iter().map(|share| share.max(0)).collect()
 }
 
-/// The equal parties of which some get one of what remains and others do not.
+/// The equal parties of which only some get one of the remainder.
 pub(super) fn tied(total: i64, parties: &[Party]) -> Vec<usize> {
     let Some((_, left)) = floors(total, parties) else { return Vec::new() };
     let order = order(parties);
@@ -45,7 +46,7 @@ pub(super) fn tied(total: i64, parties: &[Party]) -> Vec<usize> {
     order.into_iter().filter(|at| parties[*at] == inside).collect()
 }
 
-/// Shares rounded toward zero, and what remains; `None` when nobody has weight.
+/// Shares rounded toward zero, and the remainder; `None` when all weights are zero.
 fn floors(total: i64, parties: &[Party]) -> Option<(Vec<i64>, i64)> {
     let sum = parties.iter().fold(0i64, |sum, party| sum.wrapping_add(party.weight));
     if sum == 0 {

@@ -1,4 +1,4 @@
-//! Which of the clusters that pass the filters are taken: spread constraints.
+//! Chooses among the clusters that pass the filters: spread constraints.
 //!
 //! Facts: static weights ignore the constraints; a `region` constraint picks regions first, else a
 //! `cluster` constraint picks clusters; `zone` and `provider` only filter.
@@ -57,7 +57,7 @@ fn by_cluster(
     swap_in_larger(round, candidates, rest, trace)
 }
 
-/// Brings in larger clusters for the last chosen ones until the chosen have room for all replicas.
+/// Replaces the last chosen clusters by larger ones until the available replicas suffice.
 fn swap_in_larger(
     round: &Round<'_>,
     mut chosen: Vec<Candidate>,

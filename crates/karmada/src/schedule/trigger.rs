@@ -1,8 +1,8 @@
-//! Whether an object that is placed already is scheduled again.
+//! Finds out whether a placed object is scheduled again.
 //!
 //! Facts, in the order checked: the placement changed since it was applied; the replicas changed;
-//! a reschedule was requested; it is no workload or is duplicated; a cluster it is on is being
-//! deleted. Otherwise the previous placement stands untouched.
+//! a reschedule was requested; it is not a workload or is duplicated; one of its clusters is being
+//! deleted. Otherwise the previous placement is kept.
 
 use super::Strategy;
 use crate::api::Placement;

@@ -76,8 +76,8 @@ pub(crate) fn divide(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
     given
 }
 
-/// Nobody has votes, and no number of seats changes a priority of zero: whoever has none takes turns in
-/// the order of ties. Below zero a priority rises with every seat, so that the first takes them all.
+/// Without votes, no number of seats changes a priority of zero: the parties without votes take turns in the
+/// order of ties. A priority below zero rises with every seat, so that the first party takes them all.
 fn without_votes(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
     let mut given = vec![0; votes.len()];
     let most = votes.iter().max().copied();
@@ -104,7 +104,7 @@ fn head_start(seats: i64, votes: &[i64]) -> Vec<i64> {
     if spare <= 0.0 || total <= 0.0 {
         return vec![0; votes.len()];
     }
-    // A hair above the exact threshold, so that rounding can only make a head start smaller.
+    // Slightly above the exact threshold, so that rounding can only make the head start smaller.
     let threshold = total / spare * (1.0 + 1e-12);
     votes.iter().map(|v| f64::midpoint((*v).max(0) as f64 / threshold, 1.0).floor() as i64).collect()
 }

@@ -1,8 +1,7 @@
-//! What Karmada's API server and admission webhooks refuse, told before anything is placed.
+//! Validates Karmada's objects as its API server and admission webhooks do, before anything is placed.
 //!
-//! The schema says which fields there are; the rules say how they go together. Where the schema has
-//! found an error, no rule adds another. All rules read the object as Go does: `null` is absent, and
-//! so is an empty list.
+//! Schemas check single fields; rules check how fields relate. Where a schema has found an error, no rule
+//! adds another. Rules read the object as Go does: `null` and an empty list count as absent.
 
 use super::version::{Admission, Behaviour};
 use federate_kubernetes::schema::{Cursor, Refusals, check_by};
@@ -13,7 +12,7 @@ mod overrides;
 mod propagation;
 mod schema;
 
-/// Everything that is wrong with one of Karmada's own objects, by the rules of a release.
+/// The findings about one of Karmada's own objects, by the rules of a release.
 pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
     let (stored, mut findings) = behaviour.stored(object);
     findings.extend(refusals(&stored, behaviour));
@@ -42,7 +41,7 @@ fn refusals(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
     }
 }
 
-/// Refuses what has no effect where the release's admission does, and warns of it where it does not.
+/// Refuses a setting without effect where the release's admission does, and warns about it where it does not.
 fn without_effect(
     refusals: &mut Refusals<'_>,
     admission: Admission,
@@ -59,7 +58,7 @@ fn without_effect(
     }
 }
 
-/// The selectors of a policy: a namespaced policy speaks of its own namespace only.
+/// Checks the selectors of a policy: a namespaced policy selects in its own namespace only.
 fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>, admission: Admission) {
     let own = refusals.object.id.namespace.clone();
     for selector in selectors.items() {
@@ -76,7 +75,7 @@ fn resource_selectors(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>, admis
     }
 }
 
-/// Label and field selector of a `clusterAffinity`, wherever it stands.
+/// Checks the label and field selectors of any `clusterAffinity`.
 fn cluster_affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>) {
     refusals.label_selector(&affinity.field("labelSelector"));
     for requirement in affinity.field("fieldSelector").field("matchExpressions").items() {

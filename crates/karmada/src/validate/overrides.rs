@@ -5,8 +5,8 @@ use crate::version::{Admission, Behaviour};
 use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::selector::{invalid_key, invalid_value};
 
-/// The overriders of the old form that count as such beside `overrideRules`. `fieldOverrider` came
-/// later and does not: Karmada lets it pass and ignores it.
+/// The overriders of the old form that count as such beside `overrideRules`. `fieldOverrider` was
+/// added later and does not: Karmada accepts and ignores it.
 const OLD: [&str; 6] = [
     "plaintext",
     "imageOverrider",
@@ -59,7 +59,7 @@ fn overriders(refusals: &mut Refusals<'_>, overriders: &Cursor<'_>, empty: Admis
 /// A JSON pointer: empty, or starting with `/`.
 fn path(refusals: &mut Refusals<'_>, path: &Cursor<'_>) {
     if !path.text().is_empty() && !path.text().starts_with('/') {
-        let message = format!("`{}` is no JSON pointer: it must start with `/`", path.text());
+        let message = format!("`{}` is not a JSON pointer: it must start with `/`", path.text());
         refusals.add(path, message, &format!("write `/{}`", path.text().replace('.', "/")));
     }
 }
@@ -93,14 +93,14 @@ fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>, empty: Admis
             refusals,
             empty,
             field,
-            "a `fieldOverrider` must say how the text of the field is to be changed; without that it empties the field",
-            "add a list of operations as `json` or `yaml`, whichever the text is",
+            "a `fieldOverrider` must have operations on the text of the field; without them it empties the field",
+            "add a list of operations as `json` or `yaml`, whichever format the text has",
         ),
         (true, true) => {
             refusals.add(
                 &json,
                 "`json` and `yaml` exclude each other",
-                "keep the one that the text is written in",
+                "keep the one for the format of the text",
             );
         }
         _ => {}
@@ -111,7 +111,7 @@ fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>, empty: Admis
         match (patch.field("operator").text(), value.present()) {
             (operator @ ("add" | "replace"), false) => {
                 let message = format!("operator `{operator}` needs a `value`");
-                refusals.add(&value, message, "add `value`; `null` counts as none");
+                refusals.add(&value, message, "add `value`; `null` counts as missing");
             }
             ("remove", true) => refusals.add(&value, "operator `remove` takes no `value`", "remove `value`"),
             _ => {}

@@ -50,7 +50,7 @@ fn affinities(refusals: &mut Refusals<'_>, placement: &Cursor<'_>) {
     }
 }
 
-/// The name of an affinity: a label key that none of those before has.
+/// Checks the name of an affinity: a label key that no affinity before it has.
 fn name<'v>(refusals: &mut Refusals<'_>, term: &Cursor<'v>, taken: &mut BTreeSet<&'v str>) {
     let name = term.field("affinityName");
     refusals.label_key(&name);
@@ -64,7 +64,7 @@ fn name<'v>(refusals: &mut Refusals<'_>, term: &Cursor<'v>, taken: &mut BTreeSet
     }
 }
 
-/// Whether replicas are divided as room allows, so that some can be left over.
+/// Whether replicas are divided by available replicas, so that some can be left over.
 fn overflow_allowed(scheduling: &Cursor<'_>) -> bool {
     let divided =
         scheduling.present() && ["", "Divided"].contains(&scheduling.field("replicaSchedulingType").text());
@@ -79,7 +79,7 @@ fn overflow(refusals: &mut Refusals<'_>, term: &Cursor<'_>, allowed: bool) {
     if !allowed {
         refusals.add(
             &overflow,
-            "`overflowAffinities` needs replicas that are divided by what clusters have room for",
+            "`overflowAffinities` needs replicas that are divided by the free resources of clusters",
             "set `replicaDivisionPreference: Aggregated`, or `Weighted` with `dynamicWeight: AvailableReplicas`",
         );
     }
@@ -89,7 +89,7 @@ fn overflow(refusals: &mut Refusals<'_>, term: &Cursor<'_>, allowed: bool) {
         refusals.add(
             &overflow,
             "`overflowAffinities` needs an affinity in the term itself to overflow from",
-            "say beside `affinityName` which clusters come first",
+            "add `clusterNames` or a selector beside `affinityName`",
         );
     }
     let mut names = BTreeSet::from([term.field("affinityName").text()]);
@@ -148,7 +148,7 @@ fn tolerate(refusals: &mut Refusals<'_>, toleration: &Cursor<'_>, numeric: Admis
     }
     if operator.text() == "Exists" && !value.text().is_empty() {
         let help = "remove `value`, or use `Equal`";
-        refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+        refusals.add(&value, "a toleration with operator `Exists` must not have a value", help);
     }
     let effect = toleration.field("effect");
     if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.text()) {
@@ -177,7 +177,7 @@ fn preemption(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
     for selector in selectors.items().filter(|s| s.field("name").text().is_empty()) {
         refusals.add(
             &selector,
-            "with `preemption: Always` every selector must give a `name`, lest it takes more objects than meant",
+            "with `preemption: Always` every selector must have a `name`, so that it cannot preempt more objects than intended",
             "add `name`, or remove `preemption`",
         );
     }
@@ -200,7 +200,7 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, modes: PurgeModes) {
     if application.present() && !propagates_dependencies(spec) {
         refusals.add(
             &application,
-            "application failover moves an application with all it needs, so it requires `propagateDeps`",
+            "application failover moves an application with its dependencies, so it requires `propagateDeps`",
             "set `propagateDeps: true`",
         );
     }
@@ -218,7 +218,7 @@ fn failover(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, modes: PurgeModes) {
     }
 }
 
-/// The names of the modes changed; for a while both were known.
+/// Checks a purge mode by the names that a release knows.
 fn purge_mode(refusals: &mut Refusals<'_>, mode: &Cursor<'_>, modes: PurgeModes) {
     let allowed: &[&str] = match modes {
         PurgeModes::Old => &["Immediately", "Graciously", "Never"],
@@ -229,11 +229,11 @@ fn purge_mode(refusals: &mut Refusals<'_>, mode: &Cursor<'_>, modes: PurgeModes)
         return;
     }
     let other = match mode.text() {
-        "Immediately" => "write `Directly`, which is what it is called since 1.15",
-        "Graciously" => "write `Gracefully`, which is what it is called since 1.15",
-        "Directly" => "write `Immediately`, which is what it is called before 1.15",
-        "Gracefully" => "write `Graciously`, which is what it is called before 1.15",
-        _ => "leave it out for the default, which lets the new replicas come up first",
+        "Immediately" => "write `Directly`, its name since 1.15",
+        "Graciously" => "write `Gracefully`, its name since 1.15",
+        "Directly" => "write `Immediately`, its name before 1.15",
+        "Gracefully" => "write `Graciously`, its name before 1.15",
+        _ => "leave it out for the default, which waits for the new replicas",
     };
     let message = format!("`purgeMode` is `{}`, but must be one of {}", mode.text(), allowed.join(", "));
     refusals.add(mode, message, other);

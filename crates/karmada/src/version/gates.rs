@@ -1,7 +1,7 @@
-//! Feature gates: which a release has, and which of them it starts with.
+//! The feature gates of a release, and their defaults.
 //!
-//! Facts: a component does not start with a gate that its release does not know. federate decides with every gate
-//! as the release starts it.
+//! Facts: a component does not start with a gate that its release does not know. federate decides with the
+//! defaults of the release.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use federate_repo::Repo;
 /// The key below `dialects.karmada` in `federate.yaml`.
 pub(crate) const SETTING: &str = "featureGates";
 
-/// From the oldest release that is known on.
+/// Since the oldest known release.
 const ALWAYS: Since = &[(13, 0)];
 const NEVER: Since = &[];
 
@@ -36,7 +36,7 @@ const GATES: [(&str, Since, Since, bool); 14] = [
 ];
 
 impl Behaviour {
-    /// What is to be said of the gates that `federate.yaml` names for a dialect.
+    /// The findings about the gates that `federate.yaml` names for a dialect.
     pub(crate) fn gates(&self, repo: &Repo, dialect: &str) -> Vec<Finding> {
         let settings = repo.config.dialects.get(dialect).and_then(|settings| settings.get(SETTING));
         let pointer = format!("/dialects/{dialect}/{SETTING}");

@@ -12,7 +12,7 @@ use super::Behaviour;
 use federate_dialect::release::{Release, Since};
 use federate_kubernetes::{Finding, Object};
 
-/// Fields of propagation policies that came later: where, since when, and what to do without.
+/// Fields of propagation policies that were added later: the path, since when, and what to do before.
 const FIELDS: [(&[&str], Since, &str); 3] = [
     (
         &["spec", "placement", "clusterAffinities", "*", "overflowAffinities"],
@@ -27,7 +27,7 @@ const FIELDS: [(&[&str], Since, &str); 3] = [
     ),
 ];
 
-/// Kinds whose interpreters came later (rows 10 and 11, §3).
+/// Kinds whose interpreters were added later (rows 10 and 11, §3).
 const KINDS: [(&str, &[&str], Since); 8] = [
     ("apps.kruise.io/v1alpha1", &["SidecarSet", "UnitedDeployment"], &[(15, 0)]),
     ("apps/v1", &["ReplicaSet"], &[(16, 0)]),
@@ -56,7 +56,7 @@ impl Behaviour {
         !missing(self.release).any(|(version, name, _)| version == api_version && name == kind)
     }
 
-    /// A policy as the release's API server stores it, and what it drops.
+    /// A policy as the release's API server stores it, and the findings about dropped fields.
     pub(crate) fn stored<'o>(&self, policy: &'o Object) -> (Cow<'o, Object>, Vec<Finding>) {
         let mut stored = Cow::Borrowed(policy);
         let mut findings = Vec::new();
@@ -80,7 +80,7 @@ impl Behaviour {
         (stored, findings)
     }
 
-    /// One finding for each kind of these templates that the release does not interpret, though others do.
+    /// One finding per kind of these templates that only other releases interpret.
     pub(crate) fn not_interpreted<'o>(&self, templates: impl Iterator<Item = &'o Object>) -> Vec<Finding> {
         let kinds: Vec<_> = missing(self.release).collect();
         if kinds.is_empty() {
@@ -109,7 +109,7 @@ impl Behaviour {
     }
 }
 
-/// The pointers at which something stands that a path, `*` for each item, leads to.
+/// The pointers of the values at a path, in which `*` stands for each item.
 fn find(value: &Value, path: &[&str], at: &mut String, found: &mut Vec<String>) {
     let Some((first, rest)) = path.split_first() else {
         if !value.is_null() {
@@ -132,7 +132,7 @@ fn find(value: &Value, path: &[&str], at: &mut String, found: &mut Vec<String>) 
     }
 }
 
-/// Removes what a path leads to.
+/// Removes the values at a path.
 fn remove(value: &mut Value, path: &[&str]) {
     match path {
         [] => {}

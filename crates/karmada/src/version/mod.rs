@@ -1,7 +1,6 @@
-//! Which release of Karmada decides: a release, resolved once to named behaviours.
+//! The releases of Karmada, each resolved once to named behaviours.
 //!
-//! Facts: `docs/semantics/karmada-versions.md`; the numbers below are the rows of its table, and a rule's text
-//! is in the section named.
+//! Facts: `docs/semantics/karmada-versions.md`; the numbers below are the rows and sections of that page.
 
 use federate_dialect::release::{Release, Releases};
 use federate_kubernetes::Finding;
@@ -13,12 +12,12 @@ mod rules;
 
 pub(super) use gates::SETTING as FEATURE_GATES;
 pub(super) use rules::{
-    Admission, Completions, ConflictResolution, Deleting, Division, FlinkHealth, FlinkReplicas, HeldApi,
-    NoRoom, Overflow, PurgeModes, RegionWithoutRoom, Reschedule, Revised, RoomOnModels, ScaleDown,
-    ServiceAccounts, Tolerations, ZeroReplicas, Zones,
+    Admission, ClusterFailover, Completions, ConflictResolution, Deleting, Division, FlinkHealth,
+    FlinkReplicas, HeldApi, NoExecute, NoRoom, Overflow, PurgeModes, RegionWithoutRoom, Reschedule, Revised,
+    RoomOnModels, ScaleDown, ServiceAccounts, Tolerations, ZeroReplicas, Zones,
 };
 
-/// The releases that are known. What is not released yet counts as the next minor version.
+/// The known releases. The main branch counts as the next minor version.
 pub static RELEASES: Releases = Releases {
     product: "Karmada",
     major: 1,
@@ -26,7 +25,7 @@ pub static RELEASES: Releases = Releases {
     named: &[],
 };
 
-/// What a release computes, rule by rule.
+/// The behaviour of a release, rule by rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behaviour {
     pub(super) release: Release,
@@ -53,10 +52,12 @@ pub(super) struct Behaviour {
     pub(super) empty_field_overriders: Admission,
     pub(super) numeric_tolerations: Admission,
     pub(super) purge_modes: PurgeModes,
+    pub(super) cluster_failover: ClusterFailover,
+    pub(super) no_execute: NoExecute,
 }
 
 impl Behaviour {
-    /// The table: for each rule the releases that it changed in, what came before, what since.
+    /// The table: for each rule the releases that changed it, the behaviour before, the behaviour since.
     pub(super) fn of(release: Release) -> Self {
         let r = release;
         Self {
@@ -123,11 +124,21 @@ impl Behaviour {
                 r.pick(&[(15, 0)], PurgeModes::Old, PurgeModes::Both),
                 PurgeModes::New,
             ),
+            // Row 24, §5
+            cluster_failover: r.pick(&[(15, 0)], ClusterFailover::ByFlag, ClusterFailover::ByPolicy),
+            // §5
+            no_execute: r.pick(&[(14, 0)], NoExecute::OfControlPlane, NoExecute::OfUsers),
             // Rows 7, 10, 11, 24 and 25, §3: `lacking` has the fields and kinds.
         }
     }
 
-    /// That of the newest release.
+    /// The purge mode that waits until the application runs elsewhere, which is the default.
+    pub(super) fn graceful_purge(&self) -> &'static str {
+        if self.purge_modes == PurgeModes::Old { "Graciously" } else { "Gracefully" }
+    }
+
+    /// The behaviour of the newest release.
+    #[cfg(test)]
     pub(super) fn newest() -> Self {
         Self::of(RELEASES.latest())
     }

@@ -1,4 +1,4 @@
-//! The behaviours that a release has or has not, by name.
+//! The behaviours that differ between releases.
 
 /// How replicas are divided by weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,38 +18,38 @@ pub(crate) enum RoomOnModels {
     ByNode,
 }
 
-/// What a workload with 0 replicas is.
+/// How a workload with 0 replicas is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZeroReplicas {
-    /// Not a workload: it goes to every selected cluster.
+    /// As an object that is not a workload: on every selected cluster.
     Everywhere,
-    /// A workload of which there is nothing to place.
+    /// As a workload without replicas: nowhere.
     Nowhere,
 }
 
-/// What `zone In` of a field selector asks of a cluster's zones.
+/// Which of a cluster's zones `zone In` of a field selector must list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Zones {
-    /// All are listed.
+    /// All zones.
     All,
-    /// One is listed.
+    /// At least one zone.
     #[default]
     Any,
 }
 
-/// Whose replicas are the weights when a dynamic division scales down.
+/// The clusters whose previous replicas are the weights when a dynamic division scales down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScaleDown {
-    /// Those of every previous cluster, chosen again or not, in the inventory or not.
+    /// All previous clusters, chosen again or not, in the inventory or not.
     AllPrevious,
-    /// Those of the previous clusters that are chosen again.
+    /// The previous clusters that are chosen again.
     Chosen,
 }
 
 /// When a cluster that holds the object already passes the check that it serves the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldApi {
-    /// If it serves it, or does not say that it has listed all that it serves.
+    /// If it serves the API, or has not reported a complete list of its APIs.
     ServedOrIncomplete,
     /// Always.
     Passes,
@@ -58,7 +58,7 @@ pub(crate) enum HeldApi {
 /// Whether ordered affinities have overflow affinities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// There is no such field.
+    /// The field does not exist.
     Ignored,
     /// They are tiers.
     Tiers,
@@ -73,7 +73,7 @@ pub(crate) enum Reschedule {
     FromFirst,
 }
 
-/// The reason that is reported where the chosen clusters have too little room.
+/// The reason that is reported where the chosen clusters have too few available replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     SchedulerError,
@@ -85,31 +85,31 @@ pub(crate) enum NoRoom {
 pub(crate) enum FlinkReplicas {
     /// `job`, `flinkConfiguration` and the resources of both managers: without them it is not placed.
     OfWhole,
-    /// Nothing: what is missing has a default.
+    /// Nothing: missing parts have defaults.
     WithDefaults,
 }
 
 /// When a `FlinkDeployment` is healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlinkHealth {
-    /// By its job's state; one that has none is unhealthy.
+    /// By the state of its job; without one it is unhealthy.
     State,
-    /// The same, but one without a state is healthy if its status tells an error.
+    /// The same, but without a state it is healthy if its status has an error.
     StateOrError,
-    /// By states that are known to be good; one without a state if its job manager is ready.
+    /// By a list of healthy states; without a state it is healthy if its job manager is ready.
     KnownStates,
 }
 
-/// Of which objects the field for replicas is written.
+/// The objects whose replicas are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Revised {
-    /// Those whose replicas are divided.
+    /// Workloads whose replicas are divided.
     Divided,
     /// All workloads.
     All,
 }
 
-/// What admission adds to the tolerations of a policy.
+/// The tolerations that admission adds to a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tolerations {
     /// `not-ready` and `unreachable` for 300 seconds.
@@ -118,7 +118,7 @@ pub(crate) enum Tolerations {
     AsWritten,
 }
 
-/// Which lists of a member's `ServiceAccount` stay when it is updated.
+/// The lists of a member's `ServiceAccount` that are retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServiceAccounts {
     /// `secrets`.
@@ -127,26 +127,25 @@ pub(crate) enum ServiceAccounts {
     BothLists,
 }
 
-/// Which of several referrers says how conflicts about an object that they need are resolved, and whether it
-/// is preserved.
+/// The referrer whose policy sets conflict resolution and preservation of an object that several refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConflictResolution {
     /// The one that was reconciled last, by chance.
     OneReferrer,
-    /// Any that asks for it.
+    /// Any referrer whose policy sets it.
     AnyReferrer,
 }
 
-/// How the completions of a Job find their clusters.
+/// How the completions of a Job are assigned to clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completions {
-    /// By the place in a list whose order chance decides after a scale-up.
+    /// By the position in a list, whose order chance decides after a scale-up.
     ByPosition,
     /// By the cluster's name.
     ByName,
 }
 
-/// What becomes of a duplicated object spread by region where a region has no cluster with room.
+/// The result for a duplicated object that is spread by region, where no cluster of a region has capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RegionWithoutRoom {
     /// The scheduler crashes.
@@ -158,16 +157,16 @@ pub(crate) enum RegionWithoutRoom {
 /// Whether clusters that are being deleted are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deleting {
-    /// As any other, and no reason to schedule again.
+    /// As any other cluster, and they do not trigger scheduling.
     Candidates,
     /// Never.
     Never,
 }
 
-/// What admission does with something that has no effect.
+/// What admission does with a setting that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Lets it pass.
+    /// Accepts it.
     Accepts,
     /// Refuses the object.
     Refuses,
@@ -182,4 +181,22 @@ pub(crate) enum PurgeModes {
     Both,
     /// `Directly` and `Gracefully`.
     New,
+}
+
+/// What decides how a cluster's taints evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClusterFailover {
+    /// The flag of the controller.
+    ByFlag,
+    /// The policy's `failover.cluster`, and the flag where it has none.
+    ByPolicy,
+}
+
+/// Who taints a cluster with `NoExecute`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoExecute {
+    /// The control plane, when a cluster has not been ready for a while. These taints evict.
+    OfControlPlane,
+    /// Users, and `ClusterTaintPolicy`. They evict only with a flag.
+    OfUsers,
 }

@@ -70,3 +70,49 @@ fn backports_count() {
     assert_eq!(of("1.14.1").revised, Revised::All);
     assert_eq!(of("1.16.2").region_without_room, RegionWithoutRoom::Crashes);
 }
+
+/// The last release before each row of the table in `docs/semantics/karmada-versions.md`, and the first with it.
+/// Rows 7, 10, 11 and 25 are fields and kinds, which `lacking` has.
+#[test]
+fn each_row_begins_with_its_release() {
+    type Holds = fn(&Behaviour) -> bool;
+    let rows: [(u8, &[(&str, &str)], Holds); 21] = [
+        (1, &[("1.15.9", "1.16.0")], |b| b.division == Division::Webster),
+        (2, &[("1.17.5", "1.18.0")], |b| b.room_on_models == RoomOnModels::ByNode),
+        (3, &[("1.15.9", "1.16.0")], |b| b.zero_replicas == ZeroReplicas::Nowhere),
+        (4, &[("1.17.5", "1.18.0")], |b| b.zones == Zones::Any),
+        (5, &[("1.16.8", "1.17.0")], |b| b.scale_down == ScaleDown::Chosen),
+        (6, &[("1.14.10", "1.15.0")], |b| b.held_api == HeldApi::Passes),
+        (7, &[("1.17.5", "1.18.0")], |b| b.overflow == Overflow::Tiers),
+        (8, &[("1.18.2", "1.19")], |b| b.reschedule == Reschedule::FromFirst),
+        (9, &[("1.15.7", "1.15.8"), ("1.16.4", "1.16.5"), ("1.17.1", "1.17.2"), ("1.17.1", "1.18.0")], |b| {
+            b.no_room == NoRoom::Unschedulable
+        }),
+        (10, &[("1.15.9", "1.16.0")], |b| b.interprets("apps/v1", "ReplicaSet")),
+        (11, &[("1.16.8", "1.17.0")], |b| b.interprets("ray.io/v1", "RayService")),
+        (12, &[("1.14.0", "1.14.1")], |b| b.revised == Revised::All),
+        (14, &[("1.14.10", "1.15.0")], |b| b.tolerations == Tolerations::AsWritten),
+        (15, &[("1.14.10", "1.15.0")], |b| b.service_accounts == ServiceAccounts::BothLists),
+        (16, &[("1.15.9", "1.16.0")], |b| b.conflict_resolution == ConflictResolution::AnyReferrer),
+        (
+            17,
+            &[("1.15.9", "1.16.5"), ("1.16.4", "1.16.5"), ("1.17.1", "1.17.2"), ("1.17.1", "1.18.0")],
+            |b| b.completions == Completions::ByName,
+        ),
+        (
+            18,
+            &[("1.14.9", "1.14.10"), ("1.15.5", "1.15.6"), ("1.16.2", "1.16.3"), ("1.16.2", "1.17.0")],
+            |b| b.region_without_room == RegionWithoutRoom::ScoresZero,
+        ),
+        (19, &[("1.13.10", "1.14.0")], |b| b.deleting == Deleting::Never),
+        (20, &[("1.16.8", "1.17.0")], |b| b.foreign_selectors == Admission::Refuses),
+        (23, &[("1.18.2", "1.19")], |b| b.purge_modes == PurgeModes::New),
+        (24, &[("1.14.10", "1.15.0")], |b| b.cluster_failover == ClusterFailover::ByPolicy),
+    ];
+    for (row, releases, holds) in rows {
+        for (before, since) in releases {
+            assert!(!holds(&of(before)) && holds(&of(since)), "row {row}: {before}, {since}");
+        }
+    }
+    assert_eq!([of("1.14").purge_modes, of("1.15").purge_modes], [PurgeModes::Old, PurgeModes::Both]);
+}

@@ -1,4 +1,4 @@
-//! The API types of a member, from what discovery lists.
+//! The API types of a member, from discovery.
 
 use serde_json::{Value, json};
 
@@ -7,29 +7,29 @@ use serde_json::{Value, json};
 pub struct ApiResource {
     /// `group/version` of the list.
     pub group_version: String,
-    /// The entry's own group, where it says one.
+    /// The group of the entry, if it has one.
     pub group: String,
-    /// The entry's own version, where it says one.
+    /// The version of the entry, if it has one.
     pub version: String,
     /// The kind.
     pub kind: String,
-    /// The plural name, with the subresource behind a slash.
+    /// The plural name; for a subresource followed by a slash and its name.
     pub name: String,
     /// Whether objects are in namespaces.
     pub namespaced: bool,
 }
 
-/// What a member's API server says of what it serves.
+/// The discovery of a member's API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// Everything that is listed, in the order listed.
+    /// All entries, in the order listed.
     pub resources: Vec<ApiResource>,
-    /// The group versions whose lists cannot be had, each with the client's words.
+    /// The group versions whose lists failed, each with the client's error.
     pub failed: Vec<(String, String)>,
 }
 
 impl Discovery {
-    /// Why there is nothing at all. What some groups refuse, others make up for: those kinds just disappear.
+    /// Why discovery failed. If only some groups fail, their kinds are just missing.
     pub(super) fn failure(&self) -> Option<String> {
         let mut failed: Vec<String> =
             self.failed.iter().map(|(group, why)| format!("{group}: {why}")).collect();

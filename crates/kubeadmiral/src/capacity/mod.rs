@@ -1,8 +1,8 @@
 //! The status of a `FederatedCluster`, as `KubeAdmiral`'s cluster controller collects it from the member.
 //!
-//! Facts: all joined clusters are looked at in a fixed period. Readiness changes only when a change has been
-//! observed for a while; resources and API types are written as soon as a probe succeeds, whatever readiness is
-//! still shown. No taint is ever set by what a probe tells.
+//! Facts: all joined clusters are probed in a fixed period. Readiness changes only when a change has been
+//! observed for a while. Resources and API types are written as soon as a probe succeeds, whatever the
+//! readiness is. A probe never sets a taint.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -19,10 +19,10 @@ pub use resources::{Resources, resources};
 const OFFLINE: &str = "Offline";
 const READY: &str = "Ready";
 
-/// The controller's flags that decide when what is collected and written.
+/// The controller's flags for the collection of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
-    /// How often clusters are looked at.
+    /// The period of probes.
     pub period: SignedDuration,
     /// How long a changed readiness must be observed before it is written.
     pub threshold: SignedDuration,
@@ -34,22 +34,23 @@ impl Default for Flags {
     }
 }
 
-/// What a look at a member finds.
+/// The result of a probe of a member.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// When it began.
+    /// When the probe began.
     pub started: Timestamp,
-    /// When it ended: a wait for nodes and pods takes its time.
+    /// When the probe ended. Waiting for nodes and pods takes time.
     pub ended: Timestamp,
     /// The answer of `/healthz`.
     pub healthz: Healthz,
-    /// From nodes and pods; `None` when they could not be listed in time.
+    /// The resources, from nodes and pods; `None` if they could not be listed in time.
     pub resources: Option<Resources>,
-    /// What the member serves.
+    /// The API types.
     pub discovery: Discovery,
 }
 
-/// What the running controller remembers of a cluster: the readiness that it observed last, and since when.
+/// The state that the running controller keeps of a cluster: the readiness that it observed last, and since
+/// when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// The statuses of `Offline` and `Ready`.
@@ -57,14 +58,14 @@ pub struct Memory {
     since: Option<Timestamp>,
 }
 
-/// Whether a cluster with these conditions is looked at now.
+/// Whether a cluster with these conditions is probed.
 pub fn is_due(cluster: &Object, flags: Flags, now: Timestamp) -> bool {
     let conditions = ClusterCondition::all(&cluster.body);
     let last = conditions.iter().find(|c| c.kind == READY).and_then(|c| c.last_probe_time);
     last.is_none_or(|last| now > last + flags.period)
 }
 
-/// The cluster's status after a look at it, and what the controller remembers from now on.
+/// Computes the cluster's status after a probe, and the state that the controller keeps.
 pub fn cluster_status(
     cluster: &Object,
     memory: Option<&Memory>,
@@ -91,7 +92,7 @@ pub fn cluster_status(
     (Value::Object(status), memory)
 }
 
-/// The two conditions that this look alone would make. Resources and API types go into the status.
+/// The two conditions of this probe alone. Writes resources and API types to the status.
 fn conditions(
     before: &[ClusterCondition],
     seen: &Observation,
@@ -123,7 +124,7 @@ fn conditions(
     [offline, ready]
 }
 
-/// Puts resources and API types into the status, as far as there are any; why it goes no further.
+/// Writes resources and API types to the status. Returns why some are missing.
 fn collect(seen: &Observation, status: &mut Map<String, Value>) -> Option<(&'static str, String)> {
     let Some(resources) = &seen.resources else {
         let why = "Failed to collect cluster resources: timeout waiting for node and pod informer sync";
@@ -138,7 +139,7 @@ fn collect(seen: &Observation, status: &mut Map<String, Value>) -> Option<(&'sta
     None
 }
 
-/// Whether the conditions stay as they are although something else was found, and what is remembered.
+/// Whether the conditions stay although the probe differs, and the state that is kept.
 fn threshold(
     before: &[ClusterCondition],
     memory: Option<&Memory>,

@@ -1,7 +1,7 @@
-//! What a member has and what is free of it, from its nodes and pods.
+//! The resources of a member, from its nodes and pods.
 //!
-//! Facts: nodes that take no new pods do not count, but the pods on them do, like those that are not on any node
-//! yet; so what is available may be negative.
+//! Facts: nodes that accept no new pods do not count, but their pods do, and so do unscheduled pods. So the
+//! available amount may be negative.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ type Amounts = BTreeMap<String, Quantity>;
 /// The resources of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// How many nodes count.
+    /// The number of nodes that count.
     pub schedulable_nodes: usize,
-    /// What these have.
+    /// The allocatable resources of these nodes.
     pub allocatable: Amounts,
-    /// What no pod of the member requests.
+    /// The allocatable resources minus the requests of all pods.
     pub available: Amounts,
 }
 
 impl Resources {
-    /// As they stand in the status.
+    /// The resources as they are written in the status.
     pub fn write(&self) -> Value {
         let mut value = json!({"schedulableNodes": self.schedulable_nodes});
         for (key, amounts) in [("allocatable", &self.allocatable), ("available", &self.available)] {
@@ -41,8 +41,8 @@ impl Resources {
     }
 }
 
-/// The resources of a member, from all of its nodes and pods. Nodes that one of the selectors matches are left
-/// out.
+/// Computes the resources of a member from all its nodes and pods. Nodes that match one of the selectors are
+/// left out.
 pub fn resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) -> Resources {
     let mut found = Resources::default();
     for node in nodes.iter().filter(|node| counts(node, left_out)) {
@@ -65,7 +65,7 @@ pub fn resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) 
     found
 }
 
-/// Whether a node can take new pods and is not left out. One without labels never is.
+/// Whether a node accepts new pods and is not left out. A node without labels is never left out.
 fn counts(node: &Object, left_out: &[LabelSelector]) -> bool {
     let list = |path: &[&str]| node.at(path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let has = |value: &Value, key: &str, is: &str| value.get(key).and_then(Value::as_str) == Some(is);
@@ -82,8 +82,8 @@ fn counts(node: &Object, left_out: &[LabelSelector]) -> bool {
     !unschedulable && !tainted && ready && !filtered
 }
 
-/// What a pod requests: its containers together, or its largest init container where that is more, and its
-/// overhead. A limit counts where a container has no request; an init container's limits do not.
+/// The requests of a pod: the sum of its containers, or its largest init container if that is more, plus its
+/// overhead. The limit of a container counts where there is no request; that of an init container does not.
 fn requests(spec: &Value) -> Amounts {
     let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
     let of = |container: &Value, key: &str| amounts(at(container, &["resources", key]));

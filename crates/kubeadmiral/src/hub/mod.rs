@@ -1,11 +1,11 @@
-//! The hub's federated objects as memory: where the scheduler has put objects, what it decided that from, and
-//! what other controllers left there; and what one run of the scheduler makes of them.
+//! The federated objects of a hub as the memory of a plan: clusters, triggers, and what other controllers left;
+//! and one run of the scheduler over them.
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::decide::{ANNOTATIONS, DEFERRED, SCHEDULED, TRIGGER};
+use super::memory::Memory;
 use super::policies::named;
 use super::trigger::{Clusters, State};
 use super::types::{SCHEDULER, TypeConfig, Types};
@@ -18,19 +18,19 @@ mod reconcile;
 
 pub use reconcile::{Reconciled, reconcile};
 
-/// The kinds that hold an object on the hub.
+/// The kinds of federated objects.
 const KINDS: [&str; 2] = ["FederatedObject", "ClusterFederatedObject"];
 
-/// What other controllers leave on a federated object for the scheduler.
+/// The annotations that other controllers leave on a federated object for the scheduler.
 const REMEMBERED: [&str; 2] = [keys::AUTO_MIGRATION_INFO, keys::APPLIED_MIGRATION];
 
-/// Whether an object holds another one on the hub.
+/// Whether an object is a federated object.
 pub fn is_federated(object: &ObjectRef) -> bool {
     object.group() == GROUP && KINDS.contains(&object.kind.as_str())
 }
 
-/// The object that a federated object stands for, with the labels and annotations that speak to the control plane:
-/// those are not in its template.
+/// The template of a federated object, with the labels and annotations for the control plane, which are on the
+/// federated object itself.
 pub fn source(federated: &Object) -> Option<Object> {
     let mut source = Object::of(federated.at(&["spec", "template"])?.clone(), federated.origin.file.clone());
     source.origin = federated.origin.clone();
@@ -47,13 +47,13 @@ pub fn source(federated: &Object) -> Option<Object> {
     Some(source)
 }
 
-/// The memory of a plan in the objects of a hub: a row for each federated object among them. Configurations of
-/// kinds among them count.
+/// Reads the memory of a plan from the objects of a hub: one row per federated object. `FederatedTypeConfig`
+/// objects among them count.
 pub fn memory_of(objects: &[Object]) -> Plan {
     memory_with(objects, &Types::new(objects.iter().filter(|o| o.id.kind == "FederatedTypeConfig")))
 }
 
-/// The same, with the configurations of kinds given.
+/// The same, with given type configurations.
 fn memory_with(objects: &[Object], types: &Types) -> Plan {
     let mut plan = Plan::default();
     for federated in objects.iter().filter(|object| is_federated(&object.id)) {
@@ -73,28 +73,23 @@ fn row(federated: &Object, source: &Object, config: &TypeConfig) -> (Placement, 
     let everyone: BTreeSet<&str> = placements(federated).flat_map(|(_, names)| names).collect();
     let others = everyone.into_iter().filter(|name| !own.has(name));
     let others: Vec<Placed> = others.map(|name| Placed { name: name.into(), replicas: None }).collect();
-    row.clusters = own.clone();
-    if !others.is_empty() {
-        row.memory.insert(SCHEDULED.to_owned(), json!(own));
-        row.clusters.extend(others);
-    }
-    let state = federated.annotation(keys::TRIGGERS).and_then(State::parse);
-    if let Some((state, _)) = &state {
-        row.memory.insert(TRIGGER.to_owned(), json!(state));
-    }
-    if let Some(deferred) = federated.annotation(keys::DEFERRED).filter(|text| !text.is_empty()) {
-        row.memory.insert(DEFERRED.to_owned(), deferred.into());
-    }
     let left =
-        REMEMBERED.iter().filter_map(|key| Some(((*key).to_owned(), federated.annotation(key)?.into())));
-    let left: Map<String, Value> = left.collect();
-    if !left.is_empty() {
-        row.memory.insert(ANNOTATIONS.to_owned(), left.into());
-    }
-    (row, state.map(|(_, clusters)| clusters))
+        REMEMBERED.iter().filter_map(|key| Some(((*key).to_owned(), federated.annotation(key)?.to_owned())));
+    let (trigger, clusters) = federated.annotation(keys::TRIGGERS).and_then(State::parse).unzip();
+    let memory = Memory {
+        annotations: left.collect(),
+        propagated: None,
+        trigger,
+        deferred: federated.annotation(keys::DEFERRED).unwrap_or_default().to_owned(),
+        scheduled: (!others.is_empty()).then(|| own.clone()),
+    };
+    memory.write(&mut row);
+    row.clusters = own;
+    row.clusters.extend(others);
+    (row, clusters)
 }
 
-/// Where the scheduler has put it, with the replicas that its overrides say.
+/// The clusters that the scheduler chose, with the replicas in its overrides.
 fn scheduled(federated: &Object, config: &TypeConfig) -> PlacedClusters {
     let names = placements(federated).filter(|(controller, _)| *controller == SCHEDULER);
     let path = config.replicas_pointer();
@@ -102,7 +97,7 @@ fn scheduled(federated: &Object, config: &TypeConfig) -> PlacedClusters {
     names.flat_map(|(_, names)| names).map(placed).collect()
 }
 
-/// The controllers that place it, each with its clusters.
+/// The controllers with placements, each with its clusters.
 fn placements(federated: &Object) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
     list(&federated.body, &["spec", "placements"]).iter().map(|entry| {
         let names = list(entry, &["placement"]).iter().filter_map(|c| c.get("cluster")?.as_str());

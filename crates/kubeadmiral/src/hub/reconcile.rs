@@ -1,17 +1,17 @@
-//! One run of the scheduler over a federated object: when it acts, and everything that it writes.
+//! One run of the scheduler over a federated object: when it acts, and what it writes.
 //!
-//! Facts: in this order it brings the migration configuration into force, waits for controllers that come before
-//! it, looks for its policy, for a reason to act, and schedules. What it did is recorded only when it changed
-//! placements, replicas or what other controllers go by; then the controllers after it have to act.
+//! Facts: in this order the scheduler applies the migration configuration, waits for earlier controllers, looks
+//! for the policy and for a trigger, and schedules. It records a change only if placements, replicas or the
+//! inputs of other controllers change. Then the later controllers have to act.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::super::api::PolicySpec;
-use super::super::decide::{DEFERRED, Decision, TRIGGER};
+use super::super::decide::Decision;
+use super::super::memory::Memory;
 use super::super::policies::Policy;
-use super::super::trigger::{Clusters, State};
 use super::super::types::{SCHEDULER, TypeConfig};
 use super::super::{KubeAdmirals, keys};
 use super::{memory_with, source, text};
@@ -20,17 +20,17 @@ use federate_dialect::{Input, PlacedClusters, Placement, Previous, goduration, g
 use federate_kubernetes::Object;
 use federate_repo::Template;
 
-/// What one run of the scheduler does to a federated object.
+/// The outcome of one run of the scheduler for a federated object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconciled {
     /// The object as it is written; `None` when nothing changes.
     pub written: Option<Value>,
-    /// Whether it has looked for clusters anew, rather than left the object where it is.
+    /// Whether it scheduled the object again.
     pub scheduled: bool,
 }
 
-/// Runs the scheduler once for a federated object, under the policies and in the clusters of the repo; `None` for
-/// what is not federated.
+/// Runs the scheduler once for a federated object, with the policies and the clusters of the repo; `None` if
+/// the kind is not federated.
 pub fn reconcile(input: Input<'_>, federated: &Object) -> Option<Reconciled> {
     let templates = [Template { object: source(federated)?, per_cluster: None }];
     let template = &templates.first()?.object;
@@ -44,24 +44,26 @@ pub fn reconcile(input: Input<'_>, federated: &Object) -> Option<Reconciled> {
     };
     let decision = Decision::new(&plane, template, config, &previous);
     let placement = decision.place(None);
-    let before = previous.of(&template.id).and_then(|row| row.memory.get(TRIGGER));
-    let scheduled = placement.memory.get(TRIGGER) != before;
+    let memory = Memory::of(&placement);
+    let before = previous.of(&template.id).and_then(|row| Memory::of(row).trigger);
+    let scheduled = memory.trigger != before;
     let policy = placement.policy.as_ref().and_then(|id| plane.policies.get(id)).map(|p| &p.spec);
     let mut draft = Draft::new(federated);
     draft.annotate(keys::APPLIED_MIGRATION, decision.applied().map(str::to_owned));
-    draft.annotate(keys::DEFERRED, placement.memory.get(DEFERRED).and_then(Value::as_str).map(str::to_owned));
+    draft.annotate(keys::DEFERRED, Some(memory.deferred.clone()).filter(|text| !text.is_empty()));
     if scheduled {
-        draft.schedule(&placement, config, &plane.snapshot, policy);
+        let triggers = memory.trigger.map(|state| state.text(&plane.snapshot));
+        draft.schedule(&placement, triggers, config, policy);
     }
     draft.sign_off(&pending, config);
     Some(Reconciled { written: draft.finish(), scheduled })
 }
 
-/// The controllers that still have to act on an object, in groups.
+/// The controllers that have to act on an object, in groups.
 struct Pending(Vec<Vec<String>>);
 
 impl Pending {
-    /// Those besides the scheduler; `None` where it has to wait for others.
+    /// Returns the controllers without the scheduler; `None` where the scheduler has to wait for others.
     fn of(federated: &Object) -> Option<Self> {
         let groups = federated.annotation(keys::PENDING).unwrap_or("[]");
         let mut groups: Vec<Vec<String>> = serde_json::from_str(groups).unwrap_or_default();
@@ -78,7 +80,7 @@ impl Pending {
 struct Draft<'o> {
     before: &'o Object,
     body: Value,
-    /// Whether something changed that the controllers after the scheduler act on.
+    /// Whether the inputs of later controllers changed.
     effective: bool,
 }
 
@@ -87,7 +89,7 @@ impl<'o> Draft<'o> {
         Self { before, body: before.body.clone(), effective: false }
     }
 
-    /// Sets or removes an annotation; whether that changes anything.
+    /// Sets or removes an annotation. Returns whether that changes anything.
     fn annotate(&mut self, key: &str, value: Option<String>) -> bool {
         let value = value.map(Value::String);
         let before = self.body.pointer("/metadata/annotations").and_then(|map| map.get(key));
@@ -105,17 +107,15 @@ impl<'o> Draft<'o> {
         true
     }
 
-    /// Writes a decision down.
+    /// Writes a decision.
     fn schedule(
         &mut self,
         placement: &Placement,
+        triggers: Option<String>,
         config: &TypeConfig,
-        clusters: &Clusters,
         policy: Option<&PolicySpec>,
     ) {
-        let state =
-            placement.memory.get(TRIGGER).and_then(|state| serde_json::from_value(state.clone()).ok());
-        self.annotate(keys::TRIGGERS, state.map(|state: State| state.text(clusters)));
+        self.annotate(keys::TRIGGERS, triggers);
         let follow = policy.is_none_or(|policy| !policy.disable_follower_scheduling);
         let mut effective = self.annotate(keys::ENABLE_FOLLOWERS, Some(follow.to_string()));
         effective |= self.annotate(keys::THRESHOLD, policy.and_then(threshold));
@@ -129,7 +129,7 @@ impl<'o> Draft<'o> {
         self.effective = effective;
     }
 
-    /// Sets or removes the scheduler's own entry of a list in the spec; whether that changes anything.
+    /// Sets or removes the scheduler's entry of a list in the spec. Returns whether that changes anything.
     fn set_own(&mut self, list: &str, entry: Option<Value>) -> bool {
         let Some(spec) = self.body.get_mut("spec").and_then(Value::as_object_mut) else { return false };
         let mut entries = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ impl<'o> Draft<'o> {
         changed
     }
 
-    /// The scheduler has acted: those after it have to, if it changed what they act on.
+    /// Records that the scheduler has acted. Later controllers have to act if their inputs changed.
     fn sign_off(&mut self, pending: &Pending, config: &TypeConfig) {
         let own = config.controllers.iter().position(|group| group.iter().any(|name| name == SCHEDULER));
         let after = own.and_then(|own| config.controllers.get(own + 1..)).unwrap_or_default();
@@ -162,7 +162,7 @@ impl<'o> Draft<'o> {
         self.annotate(keys::PENDING, Some(gojson::write(&json!(pending))));
     }
 
-    /// The object with its new generation; `None` when it is as it was.
+    /// The object with its new generation; `None` if it did not change.
     fn finish(mut self) -> Option<Value> {
         if self.body == self.before.body {
             return None;
@@ -179,7 +179,7 @@ fn generation(body: &Value) -> i64 {
     body.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// How long pods may be unschedulable, where the policy moves their replicas then.
+/// How long pods may be unschedulable, if the policy migrates replicas.
 fn threshold(policy: &PolicySpec) -> Option<String> {
     let text = policy.auto_migration.as_ref()?.when.pod_unschedulable_for.as_deref();
     goduration::parse(text.unwrap_or("1m")).map(goduration::write)
@@ -189,7 +189,7 @@ fn placed(clusters: &PlacedClusters) -> Vec<Value> {
     clusters.iter().map(|placed| json!({"cluster": placed.name})).collect()
 }
 
-/// The replicas of the clusters that are given a number.
+/// The overrides of replicas, for the clusters with a number.
 fn overrides(clusters: &PlacedClusters, path: &str) -> Vec<Value> {
     let patches = |replicas: i64| json!([{"op": "replace", "path": path, "value": replicas}]);
     let entry = |placed: &federate_dialect::Placed| {

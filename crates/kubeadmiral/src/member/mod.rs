@@ -1,12 +1,14 @@
-//! What is done about an object in one member cluster: created, updated, adopted, deleted or left.
+//! What the sync controller does about an object in one member cluster: it creates, updates, adopts, deletes or
+//! leaves it.
 //!
-//! Facts: an object in a member counts as existing only with the label `kubeadmiral.io/managed: "true"`.
-//! Any other of that name is in the way, unless the template says that it may be taken over there.
+//! Facts: an object in a member is managed if it has the label `kubeadmiral.io/managed: "true"`. Any other
+//! object of the name is a conflict, unless the template allows to adopt it there.
 
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::memory::Memory;
 use super::overrides;
 use super::types::TypeConfig;
 use super::{KubeAdmirals, keys, manifest, source};
@@ -17,16 +19,16 @@ use federate_kubernetes::{Cluster, Object};
 
 mod retain;
 
-/// On an object that was taken over.
+/// The annotation of an adopted object.
 const ADOPTED: &str = "kubeadmiral.io/adopted";
 
-/// Whether, and where, objects that are in the way are taken over; the internal ones go first.
+/// The annotations that allow adoption, and name the clusters. The internal ones take precedence.
 const CONFLICT_RESOLUTION: [&str; 2] =
     ["internal.kubeadmiral.io/conflict-resolution", "kubeadmiral.io/conflict-resolution"];
 const CLUSTERS_TO_ADOPT: [&str; 2] =
     ["internal.kubeadmiral.io/clusters-to-adopt", "kubeadmiral.io/clusters-to-adopt"];
 
-/// What is done in a cluster; `None` where the control plane does not even look.
+/// Decides what to do in a cluster; `None` where the controller does not look at it.
 pub(super) fn reconcile(
     plane: &KubeAdmirals<'_>,
     placement: &Placement,
@@ -64,10 +66,8 @@ pub(super) fn reconcile(
         (None, Some(live)) => match adopts(plane, object, &cluster.name) {
             Err(missing) => Action::nothing("AlreadyExists").unless(missing),
             Ok(()) if live.label(keys::MANAGED) == Some("false") => {
-                let forbidden = format!(
-                    "the label `{}: \"false\"` of the object that is there forbids it",
-                    keys::MANAGED
-                );
+                let forbidden =
+                    format!("the label `{}: \"false\"` of the live object forbids it", keys::MANAGED);
                 Action::nothing("ManagedLabelFalse").unless(forbidden)
             }
             Ok(()) => sending.update(live, true),
@@ -75,15 +75,14 @@ pub(super) fn reconcile(
     })
 }
 
-/// Deletions go on in the background.
+/// The options of a background deletion.
 fn background() -> DeleteOptions {
     DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())])
 }
 
-/// Whether the object had been sent to the cluster.
+/// Whether the object was sent to the cluster.
 fn propagated(placement: &Placement, cluster: &str) -> bool {
-    let sent = placement.memory.get("propagated").and_then(Value::as_array);
-    sent.is_some_and(|sent| sent.iter().any(|name| name.as_str() == Some(cluster)))
+    Memory::of(placement).propagated.iter().flatten().any(|name| name.as_ref() == cluster)
 }
 
 #[derive(Deserialize, Default)]
@@ -95,7 +94,7 @@ struct ToAdopt {
     regexp: String,
 }
 
-/// Whether an object that is in the way is taken over in that cluster; if not, what is missing.
+/// Checks that an existing object is adopted in a cluster. The error is the missing setting.
 fn adopts(plane: &KubeAdmirals<'_>, object: &Object, cluster: &str) -> Result<(), String> {
     if plane.namespaces.everywhere(object) {
         return Ok(());
@@ -120,11 +119,11 @@ fn adopts(plane: &KubeAdmirals<'_>, object: &Object, cluster: &str) -> Result<()
     if named.regexp.is_empty() {
         return Err(other());
     }
-    let regexp = Regex::new(&named.regexp).map_err(|_| wrong(&"`regexp` is no regular expression"))?;
+    let regexp = Regex::new(&named.regexp).map_err(|_| wrong(&"`regexp` is not a regular expression"))?;
     if regexp.is_match(cluster) { Ok(()) } else { Err(other()) }
 }
 
-/// An object on its way to a cluster.
+/// An object that is sent to a cluster.
 struct Sending<'s> {
     config: &'s TypeConfig,
     object: &'s Object,
@@ -154,7 +153,7 @@ impl Sending<'_> {
         }
     }
 
-    /// The object as it is sent, but for what the member's keeps; with all that is stamped on it.
+    /// The object as it is sent, before fields of the live one are retained.
     fn stamped(&self, live: Option<&Value>) -> Result<Value, String> {
         let mut body = source::template(&self.object.body);
         source::drop_member_fields(&self.object.id, &mut body);
@@ -180,22 +179,22 @@ impl Sending<'_> {
     }
 }
 
-/// The object's metadata, made one if need be.
+/// The object's metadata. Creates it if it is missing.
 fn metadata(body: &mut Value) -> &mut Map<String, Value> {
     object(&mut body["metadata"])
 }
 
-/// A map in the metadata, made one if need be.
+/// A map in the metadata. Creates it if it is missing.
 fn map<'b>(body: &'b mut Value, field: &str) -> &'b mut Map<String, Value> {
     object(metadata(body).entry(field).or_insert(Value::Null))
 }
 
-/// A value as an object, made one if need be.
+/// A value as an object. Replaces any other value.
 fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
-    value.as_object_mut().unwrap_or_else(|| unreachable!("it was made an object"))
+    value.as_object_mut().unwrap_or_else(|| unreachable!("it was replaced by an object"))
 }
 
 fn unique(list: &mut Value) {

@@ -1,7 +1,7 @@
-//! What of the member's object stays when it is updated.
+//! The fields of the live object that an update retains.
 //!
-//! Facts: labels and annotations that the member added stay, those that were sent once and are not
-//! sent any more go; some kinds have fields that belong to the member; nothing else stays.
+//! Facts: labels and annotations that were added in the member are retained; those that were sent before and
+//! are no longer sent are removed. Some kinds have fields that belong to the member. Nothing else is retained.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use super::{map, metadata};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::at;
 
-/// Where a pod's own service account is mounted.
+/// The mount path of the service account in a pod.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A field of the member's that does not fit.
+/// A field of the live object with the wrong type.
 #[derive(Debug)]
 pub(super) struct Unretained;
 
-/// Brings what stays of the member's object into what is sent.
+/// Copies the retained fields of the live object into the new one.
 pub(super) fn retain(
     template: &Object,
     config: &TypeConfig,
@@ -37,7 +37,7 @@ pub(super) fn retain(
     replicas(template, config, body, live)
 }
 
-/// The sent map wins; what the member has besides stays, unless it had been sent before.
+/// Merges maps. Sent keys win. Other keys of the live object stay, unless they were sent before.
 fn merge(body: &mut Value, live: &Value, field: &str, sent: &str) {
     let annotations = at(live, &["metadata", "annotations", sent]).and_then(Value::as_str);
     let gone: BTreeSet<&str> = annotations.unwrap_or_default().split(',').collect();
@@ -73,7 +73,7 @@ fn by_kind(template: &Object, body: &mut Value, live: &Value) -> Result<(), Unre
     Ok(())
 }
 
-/// Sets a field to the member's value, if it has one.
+/// Sets a field to the live value, if there is one.
 fn take(body: &mut Value, live: &Value, path: &[&str]) {
     if let Some(value) = at(live, path) {
         put(body, path, value.clone());
@@ -138,7 +138,7 @@ fn pod(body: &mut Value, live: &Value) -> Result<(), Unretained> {
     Ok(())
 }
 
-/// A container with what belongs to the member in the one of the same name.
+/// A container with the retained fields of the live container of the same name.
 fn container(mut ours: Value, theirs: &[Value]) -> Result<Value, Unretained> {
     let Some(live) = theirs.iter().find(|c| c.get("name") == ours.get("name")) else { return Ok(ours) };
     let Value::Object(map) = &mut ours else { return Ok(ours) };

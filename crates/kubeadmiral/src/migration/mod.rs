@@ -1,15 +1,13 @@
-//! Replicas and workloads on the move: `kubeadmiral.io/migration-configuration` on a template, and what
-//! the auto-migration controller remembers.
+//! Migration of replicas and workloads: the annotation `kubeadmiral.io/migration-configuration` of a template,
+//! and the estimates of the auto-migration controller.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use super::decide::ANNOTATIONS;
 use super::keys;
-use federate_dialect::{Memory, Placement};
+use super::memory::Memory;
 use federate_kubernetes::Object;
 use federate_kubernetes::selector::null_default;
 
@@ -17,12 +15,12 @@ mod pods;
 
 pub use pods::{Estimate, Workload, estimate};
 
-/// What a template's migration configuration asks for.
+/// The migration configuration of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Migration {
-    /// The most replicas by cluster, whatever else is wished.
+    /// The maximum of replicas by cluster, which overrides all preferences.
     pub(super) limits: BTreeMap<String, i64>,
-    /// Clusters that the object has to leave, until when.
+    /// The clusters from which the object is evicted, with the time until when.
     pub(super) evicted: BTreeMap<String, Timestamp>,
 }
 
@@ -52,8 +50,8 @@ struct WorkloadMigration {
 }
 
 impl Migration {
-    /// Reads a template's configuration, which is taken as a whole or not at all; `None` where there is none.
-    /// `divisible` tells whether the template has replicas that can be divided.
+    /// Reads a template's configuration, which is invalid as a whole if one entry is; `None` where there is
+    /// none. `divisible` tells whether the template has replicas that can be divided.
     pub(super) fn of(template: &Object, divisible: bool) -> Result<Option<Self>, String> {
         let Some(text) = template.annotation(keys::MIGRATION) else { return Ok(None) };
         let configuration: Configuration = serde_json::from_str(text).map_err(|e| e.to_string())?;
@@ -86,7 +84,7 @@ impl Migration {
         Ok(())
     }
 
-    /// The text in which the scheduler keeps what is in force.
+    /// The text in which the scheduler keeps the configuration in force.
     pub(super) fn text(&self) -> String {
         let until =
             |until: &Timestamp| Timestamp::from_second(until.as_second()).unwrap_or(*until).to_string();
@@ -112,7 +110,7 @@ impl Migration {
     }
 }
 
-/// What is in force, as the scheduler keeps it.
+/// The configuration in force, as the scheduler keeps it.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Applied {
@@ -129,53 +127,44 @@ struct Unavailable {
     valid_until: String,
 }
 
-/// What is known of replicas that found no room.
+/// The estimates of unschedulable replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Estimates {
-    /// How many replicas a cluster can take, where that is known to be limited.
+    /// How many replicas a cluster can run, where that is known to be limited.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub estimated_capacity: BTreeMap<String, i64>,
-    /// How many replicas found room.
+    /// The number of scheduled replicas.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub scheduled_replicas: BTreeMap<String, i64>,
 }
 
-/// The text that the auto-migration controller left, if any.
-pub(super) fn info(previous: Option<&Placement>) -> Option<&str> {
-    remembered(previous?, keys::AUTO_MIGRATION_INFO)
+/// The text of the auto-migration controller, if any.
+pub(super) fn info(memory: &Memory) -> Option<&str> {
+    memory.annotations.get(keys::AUTO_MIGRATION_INFO).map(String::as_str)
 }
 
 /// The text of the migration configuration that was in force.
-pub(super) fn applied(previous: &Placement) -> Option<&str> {
-    remembered(previous, keys::APPLIED_MIGRATION)
+pub(super) fn applied(memory: &Memory) -> Option<&str> {
+    memory.annotations.get(keys::APPLIED_MIGRATION).map(String::as_str)
 }
 
-fn remembered<'p>(previous: &'p Placement, annotation: &str) -> Option<&'p str> {
-    previous.memory.get(ANNOTATIONS)?.get(annotation)?.as_str()
-}
-
-/// Puts the text of the migration configuration that is in force among the remembered annotations.
+/// Records the text of the migration configuration in force in the memory.
 pub(super) fn remember(memory: &mut Memory, applied: Option<&str>) {
-    let annotations = memory.entry(ANNOTATIONS).or_insert_with(|| Value::Object(Map::new()));
-    if let Some(map) = annotations.as_object_mut() {
-        match applied {
-            Some(text) => drop(map.insert(keys::APPLIED_MIGRATION.to_owned(), text.into())),
-            None => drop(map.shift_remove(keys::APPLIED_MIGRATION)),
-        }
-    }
-    if annotations.as_object().is_some_and(Map::is_empty) {
-        memory.shift_remove(ANNOTATIONS);
+    let annotations = &mut memory.annotations;
+    match applied {
+        Some(text) => drop(annotations.insert(keys::APPLIED_MIGRATION.to_owned(), text.to_owned())),
+        None => drop(annotations.remove(keys::APPLIED_MIGRATION)),
     }
 }
 
 impl Estimates {
-    /// The text that the controller leaves on the federated object.
+    /// The text that the controller writes to the federated object.
     pub fn annotation(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads that text; negative estimates are none.
+    /// Reads that text. Negative estimates are ignored.
     pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
         let mut estimates: Self = serde_json::from_str(text)?;
         estimates.estimated_capacity.retain(|_, capacity| *capacity >= 0);
@@ -185,7 +174,7 @@ impl Estimates {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

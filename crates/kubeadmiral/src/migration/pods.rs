@@ -1,8 +1,8 @@
-//! How many replicas of a workload find room in its clusters: what the auto-migration controller counts in the
-//! members and leaves on the federated object for the scheduler.
+//! The estimates of the auto-migration controller: how many replicas of a workload are scheduled in its
+//! clusters. The controller writes them to the federated object for the scheduler.
 //!
-//! Facts: only pods of the newest `ReplicaSet` of a Deployment count. A pod counts against its cluster when the
-//! scheduler there has found no node for it for as long as the policy's threshold says.
+//! Facts: only pods of the newest `ReplicaSet` of a Deployment count. A pod counts against its cluster if it
+//! has been unschedulable for as long as the policy's threshold.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use federate_dialect::probe::ClusterCondition;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, object};
 
-/// What is there of a Deployment in one member.
+/// A Deployment in one member.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'o> {
     /// The Deployment.
     pub deployment: &'o Object,
-    /// The `ReplicaSets` of its namespace.
+    /// The `ReplicaSet` objects of its namespace.
     pub replica_sets: &'o [Object],
     /// The pods of its namespace; `None` where they cannot be listed.
     pub pods: Option<&'o [Object]>,
 }
 
-/// What comes of a look at all members.
+/// The estimate over all members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// What is left for the scheduler.
+    /// The estimates for the scheduler.
     pub estimates: Estimates,
-    /// When to look again, because a pod will have waited long enough then.
+    /// When the next estimate is due, because a pod will exceed the threshold.
     pub again: Option<SignedDuration>,
-    /// Whether a member could not be looked at, so that it is tried again.
+    /// Whether a member could not be read, so that the controller retries.
     pub failed: bool,
 }
 
@@ -70,13 +70,13 @@ pub fn estimate(
     estimate
 }
 
-/// Pods by whether they have a node.
+/// The number of pods by state.
 #[derive(Default)]
 struct Counted {
     scheduled: i64,
-    /// Without one for longer than the threshold.
+    /// Pods that have been unschedulable for longer than the threshold.
     stuck: i64,
-    /// When the next one will be.
+    /// When the next pod exceeds the threshold.
     next: Option<SignedDuration>,
 }
 
@@ -130,7 +130,7 @@ fn is_owned(object: &Object, owner: &Object) -> bool {
     })
 }
 
-/// Whether two pod templates are the same but for the label that the Deployment's controller adds.
+/// Whether two pod templates are equal, except for the label that the Deployment controller adds.
 fn same_template(set: &Object, deployment: &Object) -> bool {
     let template = |object: &Object| {
         let mut template = object.at(&["spec", "template"]).cloned().unwrap_or_default();

@@ -5,127 +5,120 @@ use serde_json::Value;
 
 use super::super::api::Term;
 use federate_kubernetes::Labels;
-use federate_kubernetes::selector::null_default;
+use federate_kubernetes::schema::{Field, Shape};
 
-/// The rules, in order.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(in super::super) struct OverrideSpec {
-    #[serde(deserialize_with = "null_default")]
-    pub(in super::super) override_rules: Vec<Rule>,
+const CHANGES: Shape = Shape::OneOf(&["addIfAbsent", "overwrite", "delete"]);
+
+/// A variable. `valueFrom` is validated when the container is read.
+const ENV_VAR: Shape = Shape::Object(&[&[
+    Field::required("name", Shape::Text),
+    Field::optional("value", Shape::Text),
+    Field::optional("valueFrom", Shape::Any),
+]]);
+
+federate_kubernetes::crd! {
+    /// The rules, in order.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(in super::super) struct OverrideSpec {
+        pub(in super::super) override_rules: Vec<Rule> = optional("overrideRules"),
+    }
 }
 
-/// What is changed for which clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(in super::super) struct Rule {
-    /// All clusters when absent.
-    pub(super) target_clusters: Option<Target>,
-    pub(super) overriders: Option<Overriders>,
+federate_kubernetes::crd! {
+    /// One rule: the changes for some clusters.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(in super::super) struct Rule {
+        /// All clusters when absent.
+        pub(super) target_clusters: Option<Target> = optional("targetClusters"),
+        pub(super) overriders: Option<Overriders> = optional("overriders"),
+    }
 }
 
-/// Which clusters are meant; every part that is given must hold.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Target {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) clusters: Vec<String>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_selector: Labels,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) cluster_affinity: Vec<Term>,
+federate_kubernetes::crd! {
+    /// Selects clusters. All given parts must match.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct Target {
+        pub(super) clusters: Vec<String> = optional("clusters"),
+        pub(super) cluster_selector: Labels = optional("clusterSelector"),
+        pub(super) cluster_affinity: Vec<Term> = optional("clusterAffinity"),
+    }
 }
 
-/// The changes, by sort.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Overriders {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) image: Vec<ImageOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) command: Vec<CommandOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) args: Vec<CommandOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) envs: Vec<EnvOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) annotations: Vec<MapOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) labels: Vec<MapOverrider>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) jsonpatch: Vec<PatchOverrider>,
+federate_kubernetes::crd! {
+    /// The changes, by type.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct Overriders {
+        pub(super) image: Vec<ImageOverrider> = optional("image"),
+        pub(super) command: Vec<CommandOverrider> = optional("command"),
+        pub(super) args: Vec<CommandOverrider> = optional("args"),
+        pub(super) envs: Vec<EnvOverrider> = optional("envs"),
+        pub(super) annotations: Vec<MapOverrider> = optional("annotations"),
+        pub(super) labels: Vec<MapOverrider> = optional("labels"),
+        pub(super) jsonpatch: Vec<PatchOverrider> = optional("jsonpatch"),
+    }
 }
 
-/// Changes parts of image references: of the containers named, of all, or of the one at a path.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ImageOverrider {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) container_names: Vec<String>,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) image_path: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operations: Vec<ImageOperation>,
+federate_kubernetes::crd! {
+    /// Changes parts of image references: of the named containers, of all containers, or at a path.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ImageOverrider {
+        pub(super) container_names: Vec<String> = optional("containerNames"),
+        pub(super) image_path: String = optional("imagePath"),
+        pub(super) operations: Vec<ImageOperation> = required("operations"),
+    }
 }
 
-/// A change of one part of an image reference.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ImageOperation {
-    /// `Registry`, `Repository`, `Tag` or `Digest`.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) image_component: String,
-    /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) value: String,
+federate_kubernetes::crd! {
+    /// A change of one part of an image reference.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct ImageOperation {
+        /// `Registry`, `Repository`, `Tag` or `Digest`.
+        pub(super) image_component: String = required("imageComponent", Shape::OneOf(&["Registry", "Repository", "Tag", "Digest"])),
+        /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
+        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) value: String = optional("value"),
+    }
 }
 
-/// Changes a container's command or arguments.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct CommandOverrider {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) container_name: String,
-    /// `append`, `overwrite` or `delete`.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    pub(super) value: Option<Vec<String>>,
+federate_kubernetes::crd! {
+    /// Changes a container's command or arguments.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct CommandOverrider {
+        pub(super) container_name: String = required("containerName"),
+        /// `append`, `overwrite` or `delete`.
+        pub(super) operator: String = optional("operator", Shape::OneOf(&["append", "overwrite", "delete"])),
+        pub(super) value: Option<Vec<String>> = required("value"),
+    }
 }
 
-/// Changes a container's environment.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct EnvOverrider {
-    #[serde(deserialize_with = "null_default")]
-    pub(super) container_name: String,
-    /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) value: Vec<k8s_openapi::api::core::v1::EnvVar>,
+federate_kubernetes::crd! {
+    /// Changes a container's environment.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct EnvOverrider {
+        pub(super) container_name: String = required("containerName"),
+        /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
+        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) value: Vec<k8s_openapi::api::core::v1::EnvVar> = required("value", Shape::List(0, &ENV_VAR)),
+    }
 }
 
-/// Changes labels or annotations.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct MapOverrider {
-    /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) value: Labels,
+federate_kubernetes::crd! {
+    /// Changes labels or annotations.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct MapOverrider {
+        /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
+        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) value: Labels = required("value"),
+    }
 }
 
-/// An operation of a JSON patch.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PatchOverrider {
-    /// `replace` when absent.
-    #[serde(deserialize_with = "null_default")]
-    pub(super) operator: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) path: String,
-    pub(super) value: Value,
+federate_kubernetes::crd! {
+    /// An operation of a JSON patch.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(super) struct PatchOverrider {
+        /// `replace` when absent.
+        pub(super) operator: String = optional("operator"),
+        pub(super) path: String = required("path"),
+        pub(super) value: Value = optional("value"),
+    }
 }

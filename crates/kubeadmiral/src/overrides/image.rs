@@ -10,7 +10,7 @@ use super::{Failure, Patch};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::image::{Image, is_digest, is_tag};
 
-/// The patches of image overriders, by path; those of one image accumulate.
+/// The patches of image overriders, by path. Changes of one image accumulate.
 pub(super) fn patches(
     overriders: &[ImageOverrider],
     id: &ObjectRef,
@@ -27,7 +27,7 @@ pub(super) fn patches(
     Ok(images.into_iter().map(|(path, image)| Patch::replace(path, image.into())).collect())
 }
 
-/// The images that an overrider means, by path.
+/// The images of an overrider, by path.
 fn meant(overrider: &ImageOverrider, id: &ObjectRef, body: &Value) -> Result<Vec<(String, String)>, String> {
     if !overrider.image_path.is_empty() {
         let path = &overrider.image_path;
@@ -52,7 +52,7 @@ fn at_path<'v>(body: &'v Value, path: &str) -> Option<&'v str> {
 }
 
 fn changed(image: &str, operations: &[ImageOperation]) -> Result<String, String> {
-    let mut parts = Image::parse(image).ok_or_else(|| format!("`{image}` is no image reference"))?;
+    let mut parts = Image::parse(image).ok_or_else(|| format!("`{image}` is not an image reference"))?;
     for operation in operations {
         let component = operation.image_component.as_str();
         let part = match component {
@@ -65,9 +65,9 @@ fn changed(image: &str, operations: &[ImageOperation]) -> Result<String, String>
         match operation.operator.as_str() {
             "" | "overwrite" => part.clone_from(&operation.value),
             "addIfAbsent" if operation.value.is_empty() => {
-                return Err(format!("there is no {component} to add"));
+                return Err(format!("the {component} to add is empty"));
             }
-            "addIfAbsent" if !part.is_empty() => return Err(format!("`{image}` has a {component} already")),
+            "addIfAbsent" if !part.is_empty() => return Err(format!("`{image}` already has a {component}")),
             "addIfAbsent" => part.clone_from(&operation.value),
             "delete" => part.clear(),
             other => return Err(format!("`{other}` is not one of overwrite, addIfAbsent, delete")),
@@ -78,7 +78,7 @@ fn changed(image: &str, operations: &[ImageOperation]) -> Result<String, String>
             _ => true,
         };
         if !fits {
-            return Err(format!("`{part}` is no {}", component.to_lowercase()));
+            return Err(format!("`{part}` is not a valid {}", component.to_lowercase()));
         }
     }
     Ok(parts.to_string())

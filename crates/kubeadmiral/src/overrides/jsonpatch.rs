@@ -1,4 +1,4 @@
-//! `jsonpatch` overriders, and the paths that are treated apart.
+//! `jsonpatch` overriders, and paths with special treatment.
 
 use super::Patch;
 use super::api::PatchOverrider;
@@ -9,12 +9,12 @@ pub(super) fn patch(written: &PatchOverrider) -> Patch {
     Patch { name: name.to_owned(), path: written.path.clone(), value: written.value.clone() }
 }
 
-/// Whether a patch is applied only when the object is sent: finalizers are always there then.
+/// Whether a patch is applied only when the object is sent, because finalizers exist only then.
 pub(in super::super) fn after_all(patch: &Patch) -> bool {
     patch.path.starts_with("/metadata/finalizers")
 }
 
-/// Whether nothing may be sent with this patch: it would make another object of it.
+/// Whether the patch would change the identity of the object, so that nothing may be sent.
 pub(in super::super) fn refused(patch: &Patch) -> bool {
     matches!(
         patch.path.as_str(),

@@ -7,7 +7,7 @@ use super::{Failure, Patch};
 use federate_kubernetes::Labels;
 use federate_kubernetes::object::{at, string_map};
 
-/// One patch of the whole map, whatever the overriders change in it.
+/// One patch of the whole map with all changes.
 pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) -> Result<Vec<Patch>, Failure> {
     let mut patches = Vec::new();
     let mut map = strings(at(body, &["metadata", field]));
@@ -23,10 +23,10 @@ pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) ->
             }
             "addIfAbsent" => {
                 if overrider.value.is_empty() {
-                    return Err(failure(format!("there are no {field} to add")));
+                    return Err(failure(format!("the {field} to add are empty")));
                 }
                 if let Some(key) = overrider.value.keys().find(|key| map.contains_key(*key)) {
-                    return Err(failure(format!("`{key}` is there already")));
+                    return Err(failure(format!("`{key}` already exists")));
                 }
                 map.extend(overrider.value.clone());
             }
@@ -41,7 +41,7 @@ pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) ->
     Ok(patches)
 }
 
-/// A map in which anything but strings stands counts as empty.
+/// A map with a value that is not a string counts as empty.
 fn strings(map: Option<&Value>) -> Labels {
     let all = map.and_then(Value::as_object).is_some_and(|map| map.values().all(Value::is_string));
     if all { string_map(map) } else { Labels::new() }

@@ -1,8 +1,8 @@
-//! Override policies: which rules apply to a cluster, and the patches they come to.
+//! Override policies: the rules that apply to a cluster, and their patches.
 //!
-//! Facts: the cluster's policy goes before the namespace's, and both apply. Within a rule all overriders
-//! are computed from the object as it was before the rule, and their patches then applied in a fixed
-//! order. An error anywhere keeps the whole object back everywhere.
+//! Facts: the cluster-scoped policy applies first, then the one of the namespace. All overriders of a rule are
+//! computed from the object before the rule, and their patches are then applied in a fixed order. One error
+//! keeps the object from all clusters.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use federate_kubernetes::patch::{self, Operation, Rules};
 use federate_kubernetes::selector::{invalid_key, invalid_value};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 
-mod api;
+pub(super) mod api;
 mod image;
 mod jsonpatch;
 mod metadata;
@@ -34,7 +34,7 @@ pub(super) struct OverridePolicy<'a> {
     pub(super) rules: Vec<Rule>,
 }
 
-/// One change that an override comes to.
+/// One patch of an override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Patch {
     pub(super) name: String,
@@ -47,14 +47,14 @@ impl Patch {
         Self { name: "replace".to_owned(), path, value }
     }
 
-    /// Applies it to a document.
+    /// Applies the patch to a document.
     pub(super) fn apply(&self, document: &mut Value) -> Result<(), patch::Error> {
         let operation = Operation { name: &self.name, path: &self.path, value: Some(&self.value) };
         patch::apply_by(Rules::Lenient, document, operation)
     }
 }
 
-/// Why a rule cannot be applied, and where in its overriders.
+/// Why a rule cannot be applied, and the place in its overriders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) pointer: String,
@@ -76,7 +76,7 @@ pub(super) struct Failed<'a> {
 }
 
 impl Failed<'_> {
-    /// In words; what the object holds is not quoted when it is a Secret.
+    /// The failure in a sentence. The content of a Secret is not quoted.
     pub(super) fn message(&self, template: &Object) -> String {
         let shown: Vec<&str> = self.clusters.iter().map(AsRef::as_ref).collect();
         let secret = template.id.kind == "Secret";
@@ -86,7 +86,7 @@ impl Failed<'_> {
     }
 }
 
-/// What some clusters' overrides come to.
+/// The result of the overrides of a group of clusters.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     /// Sorted by name.
@@ -98,7 +98,7 @@ pub(super) struct Class {
 /// Rules by policy and number.
 type RuleIds = Vec<(usize, usize)>;
 
-/// The override policies that a template names, in the order they apply; or the one that is missing.
+/// The override policies that a template names, in the order in which they apply; or the missing one.
 pub(super) fn named<'p, 'a>(
     plane: &'p KubeAdmirals<'a>,
     template: &Object,
@@ -111,8 +111,7 @@ pub(super) fn named<'p, 'a>(
     wide.into_iter().chain(own).map(|id| plane.overrides.get(&id).ok_or(id)).collect()
 }
 
-/// Computes what the policies come to for each of the clusters; those for which the same rules apply
-/// stand together.
+/// Computes the results of the policies, one for the clusters with the same rules.
 pub(super) fn evaluate<'a>(
     plane: &KubeAdmirals<'a>,
     template: &Object,
@@ -123,7 +122,7 @@ pub(super) fn evaluate<'a>(
     let per_cluster = plane.template(&template.id).is_some_and(|t| t.per_cluster.is_some());
     for placed in clusters {
         let Some(cluster) = plane.cluster(&placed.name) else { continue };
-        // Each cluster has its own rendering of a `*.j2` file.
+        // A `*.j2` file is rendered for each cluster.
         let own = if per_cluster { placed.name.as_ref() } else { "" };
         classes.entry((applying(policies, cluster)?, own)).or_default().push(placed.clone());
     }
@@ -183,7 +182,7 @@ fn targets(target: &Target, cluster: &Cluster) -> Result<bool, String> {
         .map_err(|malformed| malformed.0)
 }
 
-/// Applies the rules one after the other, each to what the one before left.
+/// Applies the rules one after the other.
 fn class<'a>(
     policies: &[&OverridePolicy<'a>],
     rules: &[(usize, usize)],
@@ -224,7 +223,7 @@ fn class<'a>(
     Ok(Class { clusters, patches: all, changes })
 }
 
-/// The patches of a rule, each with where it comes from.
+/// The patches of a rule, each with its place.
 fn patches(rule: &Rule, id: &ObjectRef, body: &Value) -> Result<Vec<(Patch, String)>, Failure> {
     let Some(overriders) = &rule.overriders else { return Ok(Vec::new()) };
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! `command`, `args` and `envs` overriders, and the pod spec that typed overriders look at.
+//! `command`, `args` and `envs` overriders, and the pod spec that typed overriders read.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::api::{CommandOverrider, EnvOverrider};
 use super::{Failure, Patch};
 use federate_kubernetes::ObjectRef;
 
-/// A workload's pod spec, typed, and where it stands.
+/// A workload's typed pod spec, and its path.
 pub(super) struct Pods {
     spec: PodSpec,
     pointer: String,
@@ -20,8 +20,8 @@ pub(super) struct Pods {
 pub(super) type Place = (&'static str, usize);
 
 impl Pods {
-    /// Reads the whole pod spec: a wrongly typed field anywhere in it is an error. The kind is the
-    /// template's, whatever the body says by now.
+    /// Reads the whole pod spec. A field with a wrong type anywhere in it is an error. The kind is that of the
+    /// template, even if an override changed it.
     pub(super) fn read(id: &ObjectRef, body: &Value) -> Result<Self, String> {
         let path = podspec::path(id).ok_or_else(|| format!("{} has no pods", id.kind))?;
         let pointer: String = path.iter().flat_map(|key| ["/", key]).collect();
@@ -55,7 +55,7 @@ impl Pods {
     }
 }
 
-/// The patches of command or argument overriders; those of one container accumulate.
+/// The patches of command or argument overriders. Changes of one container accumulate.
 pub(super) fn commands(
     overriders: &[CommandOverrider],
     field: &'static str,
@@ -80,11 +80,11 @@ pub(super) fn commands(
     Ok(changed.into_iter().map(patch).collect())
 }
 
-/// Words after one overrider. Taking words away from a list leaves `None` rather than an empty list.
+/// The words after one overrider. An empty list becomes `None` when words are removed.
 fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<Option<Vec<String>>, String> {
     let value = overrider.value.as_deref().unwrap_or_default();
     match overrider.operator.as_str() {
-        "append" if value.is_empty() => Err("there is nothing to append".to_owned()),
+        "append" if value.is_empty() => Err("the value to append is empty".to_owned()),
         "append" => Ok(Some(words.into_iter().flatten().chain(value.iter().cloned()).collect())),
         "overwrite" => Ok(overrider.value.clone()),
         "delete" => {
@@ -96,7 +96,7 @@ fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<O
     }
 }
 
-/// The patches of environment overriders; those of one container accumulate.
+/// The patches of environment overriders. Changes of one container accumulate.
 pub(super) fn envs(overriders: &[EnvOverrider], id: &ObjectRef, body: &Value) -> Result<Vec<Patch>, Failure> {
     if overriders.is_empty() {
         return Ok(Vec::new());
@@ -115,11 +115,11 @@ pub(super) fn envs(overriders: &[EnvOverrider], id: &ObjectRef, body: &Value) ->
     Ok(changed.into_iter().map(patch).collect())
 }
 
-/// Changes variables by one overrider. Taking the last one away leaves `None`.
+/// Applies one overrider to variables. An empty list becomes `None` when the last one is removed.
 fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<(), String> {
     let adds = overrider.operator == "addIfAbsent";
     if adds && overrider.value.is_empty() {
-        return Err("there are no variables to add".to_owned());
+        return Err("the variables to add are empty".to_owned());
     }
     for own in &overrider.value {
         let there = variables.as_deref_mut().unwrap_or_default();
@@ -130,7 +130,7 @@ fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<
                     variable.clone_from(own);
                 }
             }
-            "addIfAbsent" if known => return Err(format!("`{}` is there already", own.name)),
+            "addIfAbsent" if known => return Err(format!("`{}` already exists", own.name)),
             "addIfAbsent" => variables.get_or_insert_default().push(own.clone()),
             "delete" if known => {
                 let mut left = variables.take().unwrap_or_default();
@@ -144,7 +144,7 @@ fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<
     Ok(())
 }
 
-/// As the API's types write it: an empty value is left out.
+/// The variable as the API types write it, without empty values.
 fn encoded(variable: &EnvVar) -> Value {
     let mut value = serde_json::to_value(variable).unwrap_or_default();
     if let Value::Object(map) = &mut value

@@ -1,20 +1,20 @@
 //! The planner that fills clusters one after the other.
 //!
-//! Facts: the order is the selection's; weights do not count. It plans anew only once the outcome of
-//! the last plan is known, unless a cluster was lost or is over its limit.
+//! Facts: clusters are in the order of the selection, and weights do not count. The planner changes its plan
+//! only once the outcome of the last one is known, unless a cluster was lost or exceeds its limit.
 
 use super::spread::Division;
 use super::{Bounds, Limits, Rescheduling};
 
-/// What is known of a workload's replicas, by selected cluster.
+/// The replicas of a workload, by selected cluster.
 pub(super) struct Current<'c> {
-    /// Replicas now; `None` where it is not placed.
+    /// The current replicas; `None` where it is not placed.
     pub(super) replicas: &'c [Option<i64>],
-    /// Replicas that found room, as far as that is known.
+    /// The scheduled replicas, where that is known.
     pub(super) scheduled: &'c [Option<i64>],
-    /// Whether it is placed on a cluster that is not selected any more.
+    /// Whether it is placed on a cluster that is no longer selected.
     pub(super) lost: bool,
-    /// Whether an estimate for a cluster that is not selected is still awaited.
+    /// Whether the estimate for a cluster that is not selected is pending.
     pub(super) awaited: bool,
 }
 
@@ -68,7 +68,7 @@ fn should_plan(limits: &Limits, current: &Current<'_>) -> bool {
     !current.awaited && current.scheduled.iter().enumerate().all(settled)
 }
 
-/// Minimums, then everything that is left into the first, the second, …
+/// Gives minimums, then fills the first cluster, the second, and so on.
 fn desired(bounds: &[Bounds], limits: &Limits, total: i64) -> Division {
     let mut rest = total;
     let mut division = Division { plan: vec![0; bounds.len()], over: vec![0; bounds.len()] };
@@ -101,7 +101,7 @@ fn scale_up(now: &mut [i64], wished: &[i64], bounds: &[Bounds], limits: &Limits,
     }
 }
 
-/// The last selected give first.
+/// The last selected clusters give replicas away first.
 fn scale_down(now: &mut [i64], wished: &[i64], by: i64) {
     let shrinking: Vec<usize> = (0..now.len()).rev().filter(|at| wished[*at] < now[*at]).collect();
     let room: Vec<Bounds> = shrinking.iter().map(|&at| Bounds { min: 0, max: Some(now[at]) }).collect();

@@ -1,4 +1,4 @@
-//! The filters: which plugin refuses a cluster, and why in words.
+//! The filters: which plugin refuses a cluster, and why.
 
 use super::super::affinity::{self, Terms};
 use super::super::effective_policy::EffectivePolicy;
@@ -6,7 +6,7 @@ use super::super::profile::Filter;
 use super::{Member, Subject};
 use federate_kubernetes::{Cluster, Taint};
 
-/// What the filters of one decision look at.
+/// The input of the filters.
 pub(super) struct Eligibility<'w> {
     subject: &'w Subject<'w>,
     wanted: &'w EffectivePolicy<'w>,
@@ -19,7 +19,7 @@ impl<'w> Eligibility<'w> {
         Self { subject, wanted, required }
     }
 
-    /// The first of the filters that refuses the cluster.
+    /// The first filter that refuses the cluster.
     pub(super) fn refusal(&self, filters: &[Filter], member: &Member<'_>) -> Option<Filter> {
         filters.iter().copied().find(|filter| !self.passes(*filter, member))
     }
@@ -47,7 +47,7 @@ impl<'w> Eligibility<'w> {
                 .is_none_or(|terms| terms.accepts(&cluster.name, &cluster.labels) == Ok(true))
     }
 
-    /// The taint that keeps the object out; only `NoExecute` drives out what is there.
+    /// The taint that refuses the object. Only `NoExecute` refuses objects that are already there.
     fn untolerated<'c>(&self, cluster: &'c Cluster, scheduled: bool) -> Option<&'c Taint> {
         let counts = |taint: &&Taint| match taint.effect.as_str() {
             "NoExecute" => true,
@@ -84,7 +84,7 @@ impl<'w> Eligibility<'w> {
             }
             Filter::Ready => "is not ready".to_owned(),
             Filter::Terminating => "is being deleted".to_owned(),
-            Filter::Evicted => "the workload migration moves it away from there".to_owned(),
+            Filter::Evicted => "the workload migration evicts it".to_owned(),
             Filter::ResourcesFit => "has too few GPUs left".to_owned(),
         }
     }

@@ -1,7 +1,7 @@
 //! `KubeAdmiral`'s scheduler: filter, score, select, divide, for one object.
 //!
-//! Every cluster is known by its index in the inventory, which is in name order; those that have not
-//! joined do not exist.
+//! Every cluster has an index in the inventory, which is in name order. Clusters that have not joined are
+//! ignored.
 
 use jiff::Timestamp;
 
@@ -30,16 +30,16 @@ use stats::Stats;
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) cluster: &'a Cluster,
-    /// Its place in the inventory.
+    /// Its index in the inventory.
     pub(super) index: usize,
     stats: Stats,
-    /// The scores of an object without GPUs.
+    /// The resource scores for objects without GPUs.
     balanced: i64,
     least: i64,
 }
 
 impl<'a> Member<'a> {
-    /// The joined ones of the inventory.
+    /// The joined clusters of the inventory.
     pub(super) fn all(clusters: &'a [Cluster]) -> Vec<Self> {
         let joined = clusters.iter().enumerate().filter(|(_, cluster)| cluster.joined);
         joined
@@ -59,7 +59,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What is scheduled.
+/// The object to schedule.
 pub(super) struct Subject<'s> {
     /// API version and kind, for messages.
     pub(super) kind: &'s str,
@@ -67,15 +67,15 @@ pub(super) struct Subject<'s> {
     pub(super) key: &'s str,
     /// Which clusters serve its kind, by index.
     pub(super) served: &'s [bool],
-    /// Where it is, in name order.
+    /// Its current clusters, in name order.
     pub(super) previous: &'s [Placed],
-    /// The replicas there, by index: all of them where no number was decided.
+    /// Its current replicas, by index; all replicas where no number was decided.
     pub(super) current: Vec<Option<i64>>,
     /// The replicas to divide.
     pub(super) replicas: i64,
-    /// The GPUs of a pod.
+    /// The GPUs that a pod requests.
     pub(super) gpu: Option<i64>,
-    /// What is known of replicas without room, and whether those are kept where they are.
+    /// The estimates of unschedulable replicas, and whether these stay where they are.
     pub(super) estimates: Estimates,
     pub(super) keep_unschedulable: bool,
     pub(super) migration: &'s Migration,
@@ -87,7 +87,7 @@ impl Subject<'_> {
         self.current.get(index).is_some_and(Option::is_some)
     }
 
-    /// The replicas where it is placed.
+    /// The current replicas.
     fn running(&self, index: usize) -> Option<i64> {
         self.current.get(index).copied().flatten().map(bounded)
     }
@@ -98,8 +98,8 @@ impl Subject<'_> {
     }
 }
 
-/// The replicas of a placement by cluster index; both lists are in name order. Where no number was
-/// decided, all `replicas` run.
+/// The replicas of a placement by cluster index. Both lists are in name order. Where no number was decided, it
+/// is `replicas`.
 pub(super) fn by_index(previous: &[Placed], clusters: &[Cluster], replicas: i64) -> Vec<Option<i64>> {
     let mut current = vec![None; clusters.len()];
     for placed in previous {
@@ -110,29 +110,29 @@ pub(super) fn by_index(previous: &[Placed], clusters: &[Cluster], replicas: i64)
     current
 }
 
-/// No number of replicas and no weight comes near this; larger ones count as this, so that their sums
-/// stay numbers.
+/// The greatest number of replicas and the greatest weight. Larger ones count as this, so that sums do not
+/// overflow.
 const LARGEST: i64 = 1 << 48;
 
 fn bounded(number: i64) -> i64 {
     number.clamp(-LARGEST, LARGEST)
 }
 
-/// How far replicas may be moved.
+/// Whether replicas may move.
 #[derive(Clone, Copy, Debug)]
 struct Rescheduling {
     avoid_disruption: bool,
     keep_unschedulable: bool,
 }
 
-/// The least and the most replicas wished for a cluster.
+/// The minimum and the maximum of a cluster.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     min: i64,
     max: Option<i64>,
 }
 
-/// What came of scheduling.
+/// The outcome of scheduling.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The new placement, in name order.
@@ -143,19 +143,19 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
-/// What an explanation shows of a decision.
+/// The trace of a decision for its explanation.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// By index: the filter that refused the cluster, and why.
     pub(super) refusals: Vec<Option<(Filter, String)>>,
     /// By index: the score of a cluster that passed.
     pub(super) scores: Vec<Option<i64>>,
-    /// The arithmetic.
+    /// The steps of the computation.
     pub(super) steps: Vec<String>,
 }
 
 impl Trace {
-    /// An empty one for an inventory of that size.
+    /// Returns an empty trace for an inventory of that size.
     pub(super) fn new(clusters: usize) -> Self {
         Self { refusals: vec![None; clusters], scores: vec![None; clusters], steps: Vec::new() }
     }
@@ -171,7 +171,7 @@ pub(super) fn schedule(
 ) -> Outcome {
     if wanted.sticky && !subject.previous.is_empty() {
         if let Some(trace) = trace {
-            trace.steps.push("it is placed already, and rescheduling is disabled".to_owned());
+            trace.steps.push("it is already placed, and rescheduling is disabled".to_owned());
         }
         return Outcome::Placed(subject.previous.to_vec());
     }
@@ -212,7 +212,7 @@ pub(super) fn schedule(
     Outcome::Placed(placed)
 }
 
-/// Divides the replicas among the chosen clusters; one that gets none is not placed.
+/// Divides the replicas among the chosen clusters. Clusters that get none are dropped.
 fn divide(
     subject: &Subject<'_>,
     wanted: &EffectivePolicy<'_>,
@@ -272,7 +272,7 @@ fn bounds(subject: &Subject<'_>, wanted: &EffectivePolicy<'_>, member: &Member<'
         .filter(|taint| taint.effect == "NoSchedule")
         .any(|taint| !super::affinity::tolerated(wanted.tolerations.iter(), taint));
     if untolerated {
-        // What is there stays, and does not grow.
+        // Current replicas stay, and no cluster gets more.
         let running = subject.running(member.index).unwrap_or(0);
         max = Some(max.map_or(running, |max| max.min(running)));
     }
@@ -288,7 +288,7 @@ fn weights(subject: &Subject<'_>, wanted: &EffectivePolicy<'_>, chosen: &[&Membe
     weights::dynamic(&chosen.iter().map(amounts).collect::<Vec<_>>())
 }
 
-/// Whether the outcome of the last plan is still awaited in a cluster that is not chosen.
+/// Whether the outcome of the last plan is pending in a cluster that is not chosen.
 fn awaited(subject: &Subject<'_>, chosen: &[&Member<'_>]) -> bool {
     let estimates = &subject.estimates;
     estimates
@@ -317,11 +317,11 @@ fn spread_words(
         let Bounds { min, max } = shares[at].bounds;
         let most = max.map_or_else(String::new, |max| format!(", at most {max}"));
         let least = if min > 0 { format!(", at least {min}") } else { String::new() };
-        let now = subject.running(chosen[at].index).map_or_else(String::new, |n| format!(", {n} there now"));
+        let now = subject.running(chosen[at].index).map_or_else(String::new, |n| format!(", {n} now"));
         format!("  {}: weight {}{least}{most}{now}", chosen[at].cluster.name, shares[at].weight)
     }));
     if wanted.avoid_disruption && subject.previous.iter().any(|p| p.replicas.is_some()) {
-        words.push("only what the total has changed by moves: disruption is avoided".to_owned());
+        words.push("only the change of the total is divided: disruption is avoided".to_owned());
     }
     words
 }

@@ -1,11 +1,11 @@
-//! The scores: what each plugin gives every cluster that passed the filters, added up.
+//! The scores: the sum over plugins, for every cluster that passed the filters.
 
 use super::super::affinity;
 use super::super::effective_policy::EffectivePolicy;
 use super::super::profile::Score;
 use super::{Member, Subject};
 
-/// The most that a plugin gives.
+/// The greatest score of a plugin.
 const MOST: i64 = 100;
 
 /// The sum of the plugins' scores, by cluster; or why scoring fails.
@@ -31,7 +31,7 @@ pub(super) fn scores(
     Ok(sums)
 }
 
-/// The fewer `PreferNoSchedule` taints are not tolerated, the better.
+/// The score by untolerated `PreferNoSchedule` taints: the fewer, the better.
 fn least_tainted(wanted: &EffectivePolicy<'_>, feasible: &[&Member<'_>]) -> Vec<i64> {
     let soft = |effect: &str| effect.is_empty() || effect == "PreferNoSchedule";
     let count = |member: &&Member<'_>| {
@@ -46,7 +46,7 @@ fn least_tainted(wanted: &EffectivePolicy<'_>, feasible: &[&Member<'_>]) -> Vec<
     }
 }
 
-/// The weights of the preferred terms that match, in percent of the most.
+/// The sum of the weights of matching preferred terms, in percent of the greatest sum.
 fn preferred(wanted: &EffectivePolicy<'_>, feasible: &[&Member<'_>]) -> Result<Vec<i64>, String> {
     let counting = || wanted.preferred.iter().filter(|p| p.weight != 0);
     for requirement in counting().flat_map(|p| &p.preference.match_expressions) {

@@ -1,7 +1,7 @@
-//! The selection: which of the scored clusters are taken, in which order.
+//! The selection: which of the scored clusters are chosen, in which order.
 //!
-//! Facts: wishes for priorities, or filling one cluster after the other, put the priority in place of
-//! the score. Names break ties.
+//! Facts: if a priority is set, or clusters are filled one after the other, the priority replaces the score.
+//! Names break ties.
 
 use std::cmp::Reverse;
 
@@ -26,7 +26,7 @@ pub(super) fn select<'m, 'a>(
                         *score = priorities.priority[member.index].unwrap_or(0);
                     }
                 }
-                // Members stand in name order, and the sort is stable.
+                // Members are in name order, and the sort is stable.
                 chosen.sort_by_key(|(member, score)| (Reverse(*score), member.index));
             }
             Select::MaxCluster => {

@@ -1,8 +1,8 @@
 //! The planner that spreads replicas by weight.
 //!
-//! Facts: minimums first, in the order of weights and then of the FNV-1 hash of cluster name and
-//! object key; then rounds by weight, rounded up, until nothing moves. With disruption avoided, only
-//! the difference between what is there and what is wished moves.
+//! Facts: first minimums, in the order of weights and then of the FNV-1 hash of cluster name and object key.
+//! Then rounds by weight, rounded up, until nothing changes. If disruption is avoided, only the difference
+//! between current and desired replicas moves.
 
 use super::{Bounds, Limits, Rescheduling};
 
@@ -15,7 +15,7 @@ pub(super) struct Share {
     pub(super) hash: u32,
 }
 
-/// What comes of a division, by cluster: what fits, and what is to wait for room.
+/// The result of a division, by cluster: the replicas that can run, and those that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Division {
     pub(super) plan: Vec<i64>,
@@ -27,7 +27,7 @@ impl Division {
         self.plan.iter().sum()
     }
 
-    /// What each cluster is given in the end.
+    /// The sum for each cluster.
     pub(super) fn replicas(&self) -> Vec<i64> {
         self.plan.iter().zip(&self.over).map(|(plan, over)| plan + over).collect()
     }
@@ -39,7 +39,7 @@ pub(super) fn hash(cluster: &str, key: &str) -> u32 {
     bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }
 
-/// Divides `total` among the clusters; all lists are by cluster. `current` is what runs there now.
+/// Divides `total` among the clusters. All lists are by cluster. `current` are the current replicas.
 pub(super) fn plan(
     shares: &[Share],
     limits: &Limits,

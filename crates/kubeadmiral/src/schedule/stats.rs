@@ -1,13 +1,13 @@
-//! What a cluster has and has left, as the resource plugins count it.
+//! The resources of a cluster, as the resource plugins count them.
 //!
-//! Facts: cpu in thousandths, memory in bytes, GPUs in units. Used is what is allocatable less what is
-//! available; of pods' requests only GPUs count.
+//! Facts: cpu is in thousandths, memory in bytes, GPUs in units. The used amount is allocatable minus
+//! available. Of pods' requests only GPUs count.
 
 use super::weights::Amounts;
 use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
 
-/// The only pod resource that is scheduled by.
+/// The only requested resource that counts.
 pub(in super::super) const GPU: &str = "nvidia.com/gpu";
 
 /// A resource of a cluster.
@@ -23,7 +23,7 @@ pub(super) struct Stats {
     cpu: Resource,
     memory: Resource,
     gpu: Resource,
-    /// What division by free resources weighs.
+    /// The resources for division by free resources.
     pub(super) cores: Amounts,
     pub(super) gpus: Amounts,
 }
@@ -47,7 +47,7 @@ impl Stats {
         Self { cpu, memory, gpu, cores, gpus }
     }
 
-    /// Whether a pod's GPUs fit into what is not used.
+    /// Whether a pod's GPUs fit into the free ones.
     pub(super) fn fits(&self, gpu: Option<i64>) -> bool {
         gpu.is_none_or(|gpu| gpu <= 0 || self.gpu.allocatable >= gpu.saturating_add(self.gpu.used))
     }
@@ -62,7 +62,7 @@ impl Stats {
             .flatten()
     }
 
-    /// 100 when all resources are used to the same part, 0 when any is used up.
+    /// 100 if the same part of all resources is used, 0 if one is exhausted.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

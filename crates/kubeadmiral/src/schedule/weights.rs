@@ -1,9 +1,9 @@
-//! Weights from free resources, for division without weights of its own.
+//! Weights from free resources, for policies without weights.
 //!
-//! Facts: no cluster weighs more than 1.4 times its part of what all have; the weights then add up to
-//! 1000. Floats, rounded half away from zero, in the order written here.
+//! Facts: the weight of a cluster is at most 1.4 times its share of the resources of all clusters. The weights
+//! add up to 1000. They are floats, rounded half away from zero, computed in the order written here.
 
-/// What weighs in one cluster, in whole units rounded up.
+/// The resources of one cluster, in whole units rounded up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Amounts {
     pub(super) allocatable: i64,

@@ -1,5 +1,4 @@
-//! What `KubeAdmiral`'s API server refuses, told before anything is placed; and what it takes although
-//! it can never work.
+//! Validation: what `KubeAdmiral`'s API server refuses, and what it accepts although it can never work.
 
 use federate_kubernetes::schema::{self as checker, Shape};
 use federate_kubernetes::{Finding, Object};
@@ -8,10 +7,10 @@ use super::profile::Plugins;
 
 mod schema;
 
-/// The longest name that a label can hold.
+/// The length of the longest label value.
 const LONGEST_NAME: usize = 63;
 
-/// Everything that is wrong with one of `KubeAdmiral`'s own objects.
+/// Returns the findings about one of `KubeAdmiral`'s own objects.
 pub(super) fn check(object: &Object) -> Vec<Finding> {
     let (shape, code): (&Shape, _) = match object.id.kind.as_str() {
         "PropagationPolicy" | "ClusterPropagationPolicy" => (&schema::PROPAGATION, "invalid-policy"),
@@ -24,11 +23,9 @@ pub(super) fn check(object: &Object) -> Vec<Finding> {
     let mut findings = checker::check(object, shape, code);
     if object.id.kind.ends_with("PropagationPolicy") && object.id.name.len() > LONGEST_NAME {
         let message = format!("the name of a propagation policy has at most {LONGEST_NAME} characters");
-        findings.push(
-            Finding::error(code, object, message)
-                .at("/metadata/name")
-                .help("templates name their policy in a label, whose value is no longer than that"),
-        );
+        findings.push(Finding::error(code, object, message).at("/metadata/name").help(
+            "templates name their policy in a label, and the value of a label is limited to that length",
+        ));
     }
     if object.id.kind == "SchedulingProfile"
         && findings.is_empty()

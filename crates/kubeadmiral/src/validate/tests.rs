@@ -1,4 +1,4 @@
-//! What the definitions refuse, what they drop, and what never works.
+//! What the definitions refuse and drop, and what never works.
 
 use serde_json::{Value, json};
 

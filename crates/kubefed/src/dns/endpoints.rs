@@ -1,19 +1,19 @@
 //! From the status of a DNS record to the endpoints of its `DNSEndpoint`.
 //!
-//! Facts: each zone falls back to its region, each region to the global name, and that to nothing;
-//! host names of load balancers are resolved. Endpoints of one name are merged: addresses go before
-//! aliases.
+//! Facts: each zone falls back to its region, and each region to the global name, which has no fallback. Host
+//! names of load balancers are resolved. Endpoints of one name are merged, and addresses replace aliases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::status::{Addresses, Status};
+use super::status::Status;
 use super::{Failure, Kind};
+use crate::memory::Address;
 use federate_dialect::Hosts;
 use federate_kubernetes::Object;
 
-/// How long an answer may be kept where the record says nothing, in seconds.
+/// The default TTL, in seconds.
 const DEFAULT_TTL: i64 = 180;
 
 /// An endpoint before those of one name are merged.
@@ -100,9 +100,9 @@ fn ingress(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoi
 }
 
 /// The addresses behind a load balancer.
-fn resolved(addresses: &Addresses, hosts: &Hosts) -> Result<BTreeSet<String>, Failure> {
+fn resolved(addresses: &[Address], hosts: &Hosts) -> Result<BTreeSet<String>, Failure> {
     let mut targets = BTreeSet::new();
-    for (ip, hostname) in addresses {
+    for Address { ip, hostname } in addresses {
         if !ip.is_empty() {
             targets.insert(ip.clone());
         }
@@ -123,7 +123,7 @@ fn resolved(addresses: &Addresses, hosts: &Hosts) -> Result<BTreeSet<String>, Fa
     Ok(targets)
 }
 
-/// One endpoint for each name: addresses go before aliases, targets of one type come together.
+/// Merges endpoints by name: addresses replace aliases, and targets of one type are joined.
 fn merged(endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     let mut by_name: BTreeMap<String, Endpoint> = BTreeMap::new();
     for mut endpoint in endpoints {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn host_names_are_resolved_or_fail_the_record() {
         let hosts = Hosts::from([("lb".to_owned(), vec!["10.0.0.2".to_owned(), "::1".to_owned()])]);
-        let of = |ip: &str, name: &str| resolved(&vec![(ip.to_owned(), name.to_owned())], &hosts);
+        let of = |ip: &str, name: &str| resolved(&[Address { ip: ip.to_owned(), hostname: name.to_owned() }], &hosts);
         assert_eq!(of("10.0.0.1", "lb").unwrap().len(), 3);
         assert_eq!(of("", "other").unwrap_err().reason, "ResolveFailed");
     }

@@ -1,5 +1,5 @@
-//! Multi-cluster DNS: `ServiceDNSRecord` and `IngressDNSRecord`, and the `DNSEndpoint` that each
-//! becomes on the host.
+//! Multi-cluster DNS: `ServiceDNSRecord` and `IngressDNSRecord`, and the `DNSEndpoint` that the host gets for
+//! each.
 //!
 //! ```text
 //! record ─► status (load balancers of the ready clusters) ─► endpoints (names, types, targets)
@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::memory::{Memory, RecordStatus};
 use super::{KubeFeds, NAME};
 use federate_dialect::{
     ClusterVerdict, Decided, Explanation, HOST, Placed, Placement, Rendered, Unschedulable, Variant,
@@ -16,10 +17,7 @@ use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 mod endpoints;
 mod status;
 
-/// The status of a record in its row of the plan.
-const STATUS: &str = "recordStatus";
-
-/// Why a record does not become an endpoint.
+/// Why a record has no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     reason: &'static str,
@@ -27,7 +25,7 @@ pub(super) struct Failure {
     help: &'static str,
 }
 
-/// A record of services or of ingresses.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Service,
@@ -52,7 +50,7 @@ pub(super) fn is_record(object: &Object) -> bool {
     matches!(object.id.kind.as_str(), "ServiceDNSRecord" | "IngressDNSRecord")
 }
 
-/// The endpoint that a record becomes.
+/// The endpoint of a record.
 pub(super) fn target(record: &Object) -> ObjectRef {
     ObjectRef {
         api_version: record.id.api_version.clone(),
@@ -62,9 +60,9 @@ pub(super) fn target(record: &Object) -> ObjectRef {
     }
 }
 
-/// What comes of a record.
+/// The outcome for a record.
 struct Outcome {
-    status: Option<Value>,
+    status: Option<RecordStatus>,
     endpoints: Result<Vec<Value>, Failure>,
 }
 
@@ -93,9 +91,7 @@ pub(super) fn decide(plane: &KubeFeds<'_>, record: &Object) -> Decided {
 fn row(plane: &KubeFeds<'_>, record: &Object) -> (Placement, Option<Failure>) {
     let outcome = outcome(plane, record);
     let mut row = Placement::new(NAME, target(record), Some(record.id.clone()));
-    if let Some(status) = outcome.status {
-        row.memory.insert(STATUS.to_owned(), status);
-    }
+    Memory { record_status: outcome.status, ..Memory::default() }.write(&mut row);
     match outcome.endpoints {
         Ok(_) => {
             row.clusters = vec![Placed { name: HOST.into(), replicas: None }].into();
@@ -109,7 +105,7 @@ fn row(plane: &KubeFeds<'_>, record: &Object) -> (Placement, Option<Failure>) {
     }
 }
 
-/// The endpoint, if one is written.
+/// The variants of the endpoint; none if it is not written.
 pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, record: &Object) -> Vec<Variant> {
     let Ok(endpoints) = outcome(plane, record).endpoints else { return Vec::new() };
     let mut metadata = Map::new();
@@ -121,7 +117,7 @@ pub(super) fn variants(plane: &KubeFeds<'_>, row: &Placement, record: &Object) -
     vec![Variant { clusters, rendered: Ok(Rendered { body, changes: Vec::new() }) }]
 }
 
-/// Why a record becomes what it does.
+/// Explains a record.
 pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Placement>) -> Explanation {
     let (own, failure) = row(plane, record);
     let mut policy = vec![format!("{} ({}) asks for it", record.id, record.origin)];
@@ -142,30 +138,28 @@ pub(super) fn explain(plane: &KubeFeds<'_>, record: &Object, placed: Option<&Pla
         placement: placed.cloned().unwrap_or_else(|| own.clone()),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 
-/// What a cluster adds to the record's addresses.
+/// What a cluster contributes to the addresses, in a sentence.
 fn contribution(plane: &KubeFeds<'_>, row: &Placement, cluster: &Cluster) -> String {
-    let entries = row.memory.get(STATUS).and_then(|status| status.get("dns")).and_then(Value::as_array);
-    let entry = entries.into_iter().flatten().find(|e| e["cluster"] == cluster.name.as_ref());
+    let status = Memory::of(row).record_status.unwrap_or_default();
+    let entry = status.dns.iter().find(|entry| *entry.cluster == *cluster.name);
     let addresses: Vec<&str> = entry
-        .and_then(|e| e.pointer("/loadBalancer/ingress"))
-        .and_then(Value::as_array)
         .into_iter()
-        .flatten()
-        .flat_map(|ingress| [ingress.get("ip"), ingress.get("hostname")])
-        .filter_map(|address| address?.as_str())
+        .flat_map(|entry| &entry.load_balancer.ingress)
+        .flat_map(|address| [address.ip.as_str(), address.hostname.as_str()])
+        .filter(|address| !address.is_empty())
         .collect();
     match entry {
         None if plane.cluster(&cluster.name).is_none() => {
             format!("KubeFed sees only clusters in its namespace `{}`", plane.config.namespace)
         }
-        None if !cluster.ready => "it is not ready, so it is left out".to_owned(),
+        None if !cluster.ready => "it is not ready, so the record skips it".to_owned(),
         None => "the record fails as a whole".to_owned(),
-        Some(_) if addresses.is_empty() => {
-            "nothing there answers: no load balancer, or no endpoints".to_owned()
-        }
+        Some(_) if addresses.is_empty() => "it has no load balancer, or no endpoints".to_owned(),
         Some(_) => format!("answers at {}", addresses.join(", ")),
     }
 }

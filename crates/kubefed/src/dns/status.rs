@@ -1,25 +1,24 @@
-//! The status of a DNS record: which load balancers answer for it in the ready clusters.
+//! The status of a DNS record: its load balancers in the ready clusters.
 //!
-//! Facts: a record of services needs its domain, and every ready cluster a region and zones, or the
-//! record as a whole fails; a service counts while it has endpoints with addresses, unless the record
-//! says otherwise. Only objects count that the control plane has marked as its own.
+//! Facts: the record of a Service fails as a whole if its Domain is missing, or if a ready cluster has no
+//! region or no zones. A Service counts if its Endpoints have addresses, unless the record allows Services
+//! without endpoints. Only managed objects count.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{Failure, Kind};
 use crate::KubeFeds;
+use crate::memory::{Address, ClusterDns, LoadBalancer, RecordStatus};
 use crate::observe::is_managed;
 use federate_kubernetes::{Cluster, Object};
-
-/// A load balancer's addresses: each an IP, a host name, or both; sorted.
-pub(super) type Addresses = Vec<(String, String)>;
 
 /// What one cluster contributes.
 pub(super) struct Entry {
     pub cluster: String,
     pub region: String,
     pub zones: Vec<String>,
-    pub addresses: Addresses,
+    /// The addresses of its load balancer, sorted.
+    pub addresses: Vec<Address>,
 }
 
 /// The status of a record.
@@ -51,7 +50,7 @@ fn domain(plane: &KubeFeds<'_>, record: &Object) -> Result<String, Failure> {
     found.ok_or_else(|| Failure {
         reason: "DomainNotFound",
         message: format!("there is no Domain `{name}` in namespace `{}`", plane.config.namespace),
-        help: "add it there, or name another one in `spec.domainRef`",
+        help: "add it there, or use another one in `spec.domainRef`",
     })
 }
 
@@ -73,7 +72,7 @@ fn service(plane: &KubeFeds<'_>, record: &Object, cluster: &Cluster) -> Result<E
     Ok(entry(cluster, addresses))
 }
 
-fn entry(cluster: &Cluster, addresses: Addresses) -> Entry {
+fn entry(cluster: &Cluster, addresses: Vec<Address>) -> Entry {
     Entry {
         cluster: cluster.name.to_string(),
         region: cluster.region.clone(),
@@ -89,7 +88,7 @@ fn has_addresses(endpoints: &Object) -> bool {
     subsets.into_iter().flatten().any(addresses)
 }
 
-fn ingress(plane: &KubeFeds<'_>, record: &Object, cluster: &str) -> Addresses {
+fn ingress(plane: &KubeFeds<'_>, record: &Object, cluster: &str) -> Vec<Address> {
     let id = &record.id;
     let groups = ["networking.k8s.io", "extensions"];
     let found = groups
@@ -98,46 +97,29 @@ fn ingress(plane: &KubeFeds<'_>, record: &Object, cluster: &str) -> Addresses {
     found.filter(|object| is_managed(object)).map(addresses).unwrap_or_default()
 }
 
-fn addresses(object: &Object) -> Addresses {
+fn addresses(object: &Object) -> Vec<Address> {
     let text =
         |ingress: &Value, key: &str| ingress.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = object.at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
-    let mut addresses: Addresses =
-        list.into_iter().flatten().map(|i| (text(i, "ip"), text(i, "hostname"))).collect();
+    let address = |ingress| Address { ip: text(ingress, "ip"), hostname: text(ingress, "hostname") };
+    let mut addresses: Vec<Address> = list.into_iter().flatten().map(address).collect();
     addresses.sort();
     addresses
 }
 
 impl Status {
     /// The status as the record carries it.
-    pub(super) fn written(&self) -> Value {
-        let entries: Vec<Value> = self.entries.iter().map(|entry| self.entry(entry)).collect();
-        let mut status = Map::new();
-        if self.kind == Kind::Service {
-            status.insert("domain".to_owned(), self.domain.as_str().into());
+    pub(super) fn written(&self) -> RecordStatus {
+        let of_service = self.kind == Kind::Service;
+        let entry = |entry: &Entry| ClusterDns {
+            cluster: entry.cluster.clone(),
+            load_balancer: LoadBalancer { ingress: entry.addresses.clone() },
+            region: of_service.then(|| entry.region.clone()),
+            zones: of_service.then(|| entry.zones.clone()),
+        };
+        RecordStatus {
+            domain: of_service.then(|| self.domain.clone()),
+            dns: self.entries.iter().map(entry).collect(),
         }
-        if !entries.is_empty() {
-            status.insert("dns".to_owned(), entries.into());
-        }
-        Value::Object(status)
     }
-
-    fn entry(&self, entry: &Entry) -> Value {
-        let mut written = Map::new();
-        written.insert("cluster".to_owned(), entry.cluster.as_str().into());
-        let ingress: Vec<Value> =
-            entry.addresses.iter().map(|(ip, hostname)| address(ip, hostname)).collect();
-        let load_balancer = if ingress.is_empty() { json!({}) } else { json!({"ingress": ingress}) };
-        written.insert("loadBalancer".to_owned(), load_balancer);
-        if self.kind == Kind::Service {
-            written.insert("region".to_owned(), entry.region.as_str().into());
-            written.insert("zones".to_owned(), json!(entry.zones));
-        }
-        Value::Object(written)
-    }
-}
-
-fn address(ip: &str, hostname: &str) -> Value {
-    let given = [("ip", ip), ("hostname", hostname)].into_iter().filter(|(_, text)| !text.is_empty());
-    Value::Object(given.map(|(key, text)| (key.to_owned(), text.into())).collect())
 }

@@ -1,10 +1,9 @@
-//! What is done about an object in one member cluster: created, updated, adopted, deleted, released or
-//! left.
+//! What the sync controller does about an object in one member cluster: it creates, updates, adopts, deletes,
+//! releases or leaves it.
 //!
-//! Facts: an object in a member is the control plane's own with the label `kubefed.io/managed: "true"`.
-//! One without is taken over unless adoption is switched off or its label says `"false"`. An update
-//! keeps some fields of the member's object and is sent only if the versions recorded say so; overrides
-//! are carried out after what is kept.
+//! Facts: an object in a member is managed if it has the label `kubefed.io/managed: "true"`. Other objects are
+//! adopted unless adoption is disabled or the label is `"false"`. An update retains some fields of the live
+//! object, then applies the overrides. It is sent only if the recorded versions differ.
 
 use serde_json::Value;
 
@@ -15,19 +14,19 @@ use super::{KubeFeds, NOT_READY, decide, manifest};
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 
-pub(super) mod removal;
+pub(super) mod deletion;
 mod retain;
 pub(super) mod version;
 
 pub(super) use version::is_record;
 
-/// What an action says that has nothing to tell.
+/// The status of an action without problems.
 const DONE: &str = "OK";
 
-/// What is said of an object that is to go and may still be there.
+/// The status of an object that is being deleted.
 const WAITING: &str = "WaitingForRemoval";
 
-/// What is done in a cluster; `None` where the control plane does not even look.
+/// Decides what to do in a cluster; `None` where the controller does not look at it.
 pub(super) fn reconcile(
     plane: &KubeFeds<'_>,
     row: &Placement,
@@ -40,7 +39,7 @@ pub(super) fn reconcile(
         return None;
     }
     if federated.object.deleting() {
-        return removal::reconcile(plane, federated, cluster, live);
+        return deletion::reconcile(plane, federated, cluster, live);
     }
     if row.unschedulable.as_ref().is_some_and(|u| u.reason == decide::NO_PLACEMENT) {
         return None;
@@ -63,7 +62,7 @@ pub(super) fn reconcile(
     })
 }
 
-/// What is done about a managed object in a cluster that is not selected.
+/// Decides what to do about a managed object in a cluster that is not selected.
 fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> Action {
     if live.deleting() {
         return Action::nothing(WAITING);
@@ -74,7 +73,7 @@ fn withdraw(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> A
     Action { op: SyncOp::Delete(DeleteOptions::new()), adopts: false, status: WAITING, hint: None }
 }
 
-/// Whether it is the very namespace of the host cluster, which is a member of itself then.
+/// Whether a live object is the namespace of the host cluster itself, where the host is also a member.
 fn is_host_namespace(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Object) -> bool {
     let uid = live.text(&["metadata", "uid"]);
     let host = || plane.input.repo.templates.iter().map(|template| &template.object);
@@ -83,7 +82,7 @@ fn is_host_namespace(plane: &KubeFeds<'_>, federated: &Federated<'_>, live: &Obj
         && host().any(|o| o.id == federated.target && o.text(&["metadata", "uid"]) == uid)
 }
 
-/// The object without the label that makes it the control plane's own.
+/// The object without the label that marks it as managed.
 fn released(live: &Object) -> Value {
     let mut body = live.body.clone();
     let labels = body.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
@@ -91,7 +90,7 @@ fn released(live: &Object) -> Value {
     body
 }
 
-/// A federated object on its way to a cluster.
+/// A federated object that is sent to a cluster.
 struct Sending<'s, 'a> {
     plane: &'s KubeFeds<'a>,
     row: &'s Placement,
@@ -101,7 +100,7 @@ struct Sending<'s, 'a> {
 }
 
 impl Sending<'_, '_> {
-    /// Creates the object; one that is in the way is adopted, if it may be.
+    /// Creates the object, or adopts an existing one if that is allowed.
     fn create(&self, found: Option<&Object>) -> Action {
         let mut body = manifest::base(self.federated);
         if overrides::apply_all(self.steps, &mut body).is_err() {
@@ -118,12 +117,10 @@ impl Sending<'_, '_> {
                 Action::nothing("AlreadyExists")
                     .unless("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`")
             }
-            Some(found) if found.label(manifest::MANAGED) == Some("false") => {
-                Action::nothing("ManagedLabelFalse").unless(format!(
-                    "the label `{}: \"false\"` of the object that is there forbids it",
-                    manifest::MANAGED
-                ))
-            }
+            Some(found) if found.label(manifest::MANAGED) == Some("false") => Action::nothing(
+                "ManagedLabelFalse",
+            )
+            .unless(format!("the label `{}: \"false\"` of the live object forbids it", manifest::MANAGED)),
             Some(found) => self.update(found, true),
         }
     }

@@ -1,19 +1,19 @@
-//! What of the member's object stays when it is updated.
+//! The fields of the live object that an update retains.
 //!
-//! Facts: annotations and finalizers are the member's, entirely; services keep what the member has
-//! allocated, service accounts their secrets; replicas stay only where the federated object asks for
-//! it. A field of the member's of the wrong type is an error.
+//! Facts: all annotations and finalizers of the live object are retained. Services retain allocated fields,
+//! ServiceAccounts their secrets. Replicas are retained only where the federated object asks for that. A field
+//! of the live object with the wrong type is an error.
 
 use serde_json::{Map, Value};
 
 use super::super::federated::Federated;
 use federate_kubernetes::Object;
 
-/// A field of the member's that does not fit.
+/// A field of the live object with the wrong type.
 #[derive(Debug)]
 pub(super) struct Unretained;
 
-/// Brings what stays of the member's object into what is sent.
+/// Copies the retained fields of the live object into the new one.
 pub(super) fn retain(federated: &Federated<'_>, body: &mut Value, live: &Object) -> Result<(), Unretained> {
     metadata(body, live)?;
     let live = &live.body;
@@ -43,7 +43,7 @@ fn metadata(body: &mut Value, live: &Object) -> Result<(), Unretained> {
     Ok(())
 }
 
-/// The value at a path; what stands in its way is an error, but for nothing.
+/// The value at a path. A value of the wrong type on the way is an error; an absent one is not.
 fn field<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, Unretained> {
     let mut value = value;
     for key in path {
@@ -59,7 +59,7 @@ fn field<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, Unret
     Ok(Some(value))
 }
 
-/// The same, read as what it has to be.
+/// The same, converted to its type.
 fn typed<'v, T>(
     value: &'v Value,
     path: &[&str],
@@ -97,7 +97,7 @@ fn service(body: &mut Value, live: &Value) -> Result<(), Unretained> {
     put(body, &["spec", "ports"], ports.into())
 }
 
-/// The port with the node port of the member's: of several that are the same the last counts.
+/// The port with the node port of the live one. Of several equal ports the last counts.
 fn with_node_port(mut port: Value, theirs: &[Value]) -> Value {
     let same =
         |other: &&Value| ["name", "protocol", "port"].iter().all(|key| port.get(key) == other.get(key));

@@ -1,9 +1,9 @@
-//! Whether an update is needed: versions are compared, contents are not.
+//! Whether an update is needed: the controller compares versions, not contents.
 //!
-//! Facts: a `PropagatedVersion` beside the federated object says which template and which overrides
-//! were sent and which version the object had in each cluster afterwards. It counts only as long as
-//! template and overrides are those. An object with a generation is looked at for its labels and
-//! annotations besides.
+//! Facts: a `PropagatedVersion` in the namespace of the federated object records the versions of the template
+//! and of the overrides that were sent, and the version of the object in each cluster afterwards. It counts
+//! only while template and overrides have these versions. If the object has a generation, its labels and
+//! annotations are compared as well.
 
 use md5::{Digest, Md5};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use federate_dialect::{Placement, gojson};
 use federate_kubernetes::object::{at, string_map};
 use federate_kubernetes::{Labels, Object, ObjectRef};
 
-/// The kind that records what was sent of an object in a namespace, and of any other.
+/// The kinds that record versions: of namespaced objects, and of cluster-scoped ones.
 const KINDS: [&str; 2] = ["PropagatedVersion", "ClusterPropagatedVersion"];
 
 /// Whether an object is such a record.
@@ -22,8 +22,7 @@ pub(crate) fn is_record(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The version that the object had in the cluster when it was last sent there, if what would be sent
-/// now is the same.
+/// The version of the object in the cluster when it was last sent, if template and overrides are the same now.
 pub(super) fn recorded<'r>(
     plane: &'r KubeFeds<'_>,
     row: &Placement,
@@ -46,7 +45,7 @@ pub(super) fn recorded<'r>(
     entry.get("version")?.as_str()
 }
 
-/// Whether the member's object is as it was left, so that nothing is sent.
+/// Whether the live object is up to date, so that nothing is sent.
 pub(super) fn is_current(recorded: Option<&str>, desired: &Value, live: &Object) -> bool {
     let version = object_version(live);
     recorded == Some(&version) && (!version.starts_with("gen:") || same_metadata(desired, &live.body))
@@ -68,7 +67,7 @@ fn same_metadata(desired: &Value, live: &Value) -> bool {
         && ["labels", "annotations"].iter().all(|key| map(desired, key) == map(live, key))
 }
 
-/// The versions of the template and of the overrides, as the scheduler leaves them.
+/// The versions of the template and of the overrides, after the scheduler has written them.
 fn versions(row: &Placement, federated: &Federated<'_>) -> (String, String) {
     let object = federated.object;
     let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
@@ -77,7 +76,7 @@ fn versions(row: &Placement, federated: &Federated<'_>) -> (String, String) {
     of(rewritten.as_ref().unwrap_or(&object.body))
 }
 
-/// The versions of the template and of the overrides of a federated object as it stands.
+/// The versions of the template and of the overrides of a federated object.
 pub(crate) fn of(federated: &Value) -> (String, String) {
     let template = at(federated, &["spec", "template"]).filter(|template| !template.is_null());
     (template.map(hash).unwrap_or_default(), overrides_version(at(federated, &["spec", "overrides"])))

@@ -1,4 +1,4 @@
-//! Why Federation v1 sends an object where it does.
+//! Explains the placements of Federation v1.
 
 use super::{AUTOSCALED, Decision, Divided, SELECTOR};
 use crate::division::Trace;
@@ -24,6 +24,8 @@ pub(in super::super) fn explain(
         placement: placed.cloned().unwrap_or_else(|| decision.row()),
         fulfilled: None,
         rewritten: None,
+        deletion_progress: None,
+        rollout: None,
     }
 }
 
@@ -31,11 +33,11 @@ fn policy_words(decision: &Decision<'_>) -> Vec<String> {
     let object = decision.object;
     let mut lines = Vec::new();
     match object.annotation(SELECTOR) {
-        _ if decision.standing => {
+        _ if decision.implicit => {
             lines.push("Federation v1 sends everything to every ready cluster".to_owned());
         }
         Some(_) if object.id.kind == "Job" => {
-            lines.push("a cluster selector does not count for a Job".to_owned());
+            lines.push("a cluster selector has no effect on a Job".to_owned());
         }
         Some(_) => lines.push(format!("its annotation `{SELECTOR}` selects clusters")),
         None => lines.push("without a cluster selector it goes to every ready cluster".to_owned()),
@@ -67,9 +69,10 @@ fn verdict(plane: &KubeFeds<'_>, decision: &Decision<'_>, cluster: &Cluster) -> 
         Ok(requirements) => match requirements.iter().find(|r| !r.matches(&cluster.labels)) {
             Some(failed) => (Some("ClusterSelector"), failed.words(&cluster.labels)),
             None if part.chosen => (None, chosen_words(part.replicas)),
-            None if part.withdrawn => {
-                (Some("Autoscaler"), "not named there; it stays behind with 0 replicas".to_owned())
-            }
+            None if part.withdrawn => (
+                Some("Autoscaler"),
+                "the autoscaler does not name it; the object stays there with 0 replicas".to_owned(),
+            ),
             None if decision.autoscaled => (Some("Autoscaler"), "the autoscaler does not name it".to_owned()),
             None => (Some("Preferences"), "no parallelism is left for it".to_owned()),
         },

@@ -1,12 +1,12 @@
-//! JSON in annotations, decoded as Go's `encoding/json` does into structures: keys match whatever
-//! their case, the last of several wins, unknown ones are ignored, `null` leaves the empty value, and
-//! a value of another type is an error.
+//! JSON in annotations, decoded into structures as by Go's `encoding/json`. Keys match in any case, and the
+//! last of several wins. Unknown keys are ignored. `null` leaves the empty value. A value of another type is an
+//! error.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Why a document does not decode.
+/// Why a document cannot be decoded.
 pub(super) type Error = String;
 
 /// Reads a document.
@@ -14,16 +14,16 @@ pub(super) fn parse(text: &str) -> Result<Value, Error> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The entries of a structure; `null` has none.
+/// The entries of a structure. `null` has none.
 pub(super) fn structure(value: &Value) -> Result<Option<&Map<String, Value>>, Error> {
     match value {
         Value::Null => Ok(None),
         Value::Object(map) => Ok(Some(map)),
-        _ => Err("a mapping is expected".to_owned()),
+        _ => Err("expected a mapping".to_owned()),
     }
 }
 
-/// The value of a field, if it has one other than `null`.
+/// The value of a field, unless it is `null`.
 pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -> Option<&'v Value> {
     let named = structure
         .into_iter()
@@ -32,12 +32,12 @@ pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -
     named.map(|(_, value)| value).next_back()
 }
 
-/// The text of a field, empty without one.
+/// The string of a field; empty if it is absent.
 pub(super) fn text(structure: Option<&Map<String, Value>>, name: &str) -> Result<String, Error> {
     match field(structure, name) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("`{name}` must be text")),
+        Some(_) => Err(format!("`{name}` must be a string")),
     }
 }
 
@@ -45,11 +45,11 @@ pub(super) fn text(structure: Option<&Map<String, Value>>, name: &str) -> Result
 pub(super) fn integer(structure: Option<&Map<String, Value>>, name: &str) -> Result<Option<i64>, Error> {
     match field(structure, name) {
         None => Ok(None),
-        Some(value) => value.as_i64().map(Some).ok_or_else(|| format!("`{name}` must be a whole number")),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| format!("`{name}` must be an integer")),
     }
 }
 
-/// The truth of a field, false without one.
+/// The boolean of a field; false if it is absent.
 pub(super) fn boolean(structure: Option<&Map<String, Value>>, name: &str) -> Result<bool, Error> {
     match field(structure, name) {
         None => Ok(false),
@@ -57,7 +57,7 @@ pub(super) fn boolean(structure: Option<&Map<String, Value>>, name: &str) -> Res
     }
 }
 
-/// The texts of a field.
+/// The strings of a field.
 pub(super) fn texts(structure: Option<&Map<String, Value>>, name: &str) -> Result<Vec<String>, Error> {
     let Some(value) = field(structure, name) else { return Ok(Vec::new()) };
     let item = |item: &Value| match item {
@@ -65,10 +65,10 @@ pub(super) fn texts(structure: Option<&Map<String, Value>>, name: &str) -> Resul
         other => other.as_str().map(str::to_owned),
     };
     let items = value.as_array().and_then(|items| items.iter().map(item).collect::<Option<Vec<_>>>());
-    items.ok_or_else(|| format!("`{name}` must be a list of texts"))
+    items.ok_or_else(|| format!("`{name}` must be a list of strings"))
 }
 
-/// The entries of a field that is a map, by their keys as written.
+/// The entries of a map field, with their keys as written.
 pub(super) fn entries<'v>(
     structure: Option<&'v Map<String, Value>>,
     name: &str,

@@ -1,7 +1,7 @@
-//! What Federation v1 sends of an object: identity, labels, annotations and what its kind is about.
+//! The manifests of Federation v1: identity, labels, annotations and the content of the kind.
 //!
-//! Facts: nothing else of the metadata passes, and no status; of a `ConfigMap` only `data`, of a Secret
-//! only `data` and `type`. Replicas are written over; no label is added.
+//! Facts: other metadata and the status are dropped. Of a ConfigMap only `data` stays, of a Secret `data` and
+//! `type`. Replicas are overwritten. No label is added.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use federate_dialect::{Placement, Rendered, Variant};
 use federate_kubernetes::{ClusterName, Object};
 use federate_repo::Template;
 
-/// The annotation of a Deployment that is not passed on.
+/// The annotation of a Deployment that is dropped.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 /// The variants of a placement.
 pub(in super::super) fn variants(row: &Placement, template: &Template) -> Vec<Variant> {
     let mut classes: BTreeMap<_, (Share, Vec<ClusterName>)> = BTreeMap::new();
     for share in shares(row) {
-        // Each cluster has its own rendering of a `*.j2` file.
+        // A `*.j2` file is rendered for each cluster.
         let own = template.per_cluster.is_some().then(|| share.cluster.clone());
         let cluster = share.cluster.clone();
         let class = classes.entry((share.replicas, share.completions, own));

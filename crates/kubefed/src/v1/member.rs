@@ -1,8 +1,7 @@
 //! What Federation v1 does about an object in one member cluster.
 //!
-//! Facts: only ready clusters are looked at. Nothing marks what was sent: an object that is in the way
-//! is updated, and one of that name in a cluster that is not selected is deleted. Services keep what
-//! the member has allocated.
+//! Facts: only ready clusters are handled. Objects that were sent have no mark. So an existing object of the
+//! name is updated, and one in a cluster that is not selected is deleted. Services retain allocated fields.
 
 use serde_json::Value;
 
@@ -13,10 +12,10 @@ use federate_kubernetes::object::{at, string_map};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
 
-/// What an action says that has nothing to tell.
+/// The status of an action without problems.
 const DONE: &str = "OK";
 
-/// What is done in a cluster; `None` where it is not looked at.
+/// Decides what to do in a cluster; `None` where the cluster is not handled.
 pub(in super::super) fn reconcile(
     plane: &KubeFeds<'_>,
     row: &Placement,
@@ -32,7 +31,7 @@ pub(in super::super) fn reconcile(
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
     let done = |op: SyncOp| Some(Action { op, adopts: false, status: DONE, hint: None });
     match (own.next().and_then(|variant| variant.rendered.ok()), live) {
-        // A Job is left where it has nothing to run.
+        // A Job stays in a cluster that has no parallelism.
         (None, Some(live)) if template.object.id.kind != "Job" && !live.deleting() => {
             done(SyncOp::Delete(DeleteOptions::new()))
         }
@@ -45,7 +44,7 @@ pub(in super::super) fn reconcile(
     }
 }
 
-/// Whether labels, annotations and all that is sent are in the member as they are sent.
+/// Whether the labels, the annotations and all other fields that are sent are equal in the live object.
 fn same(body: &Value, live: &Object) -> bool {
     let identity = ["apiVersion", "kind", "metadata"];
     let mut sent =
@@ -54,7 +53,7 @@ fn same(body: &Value, live: &Object) -> bool {
     maps(body) == maps(&live.body) && sent.all(|(key, value)| live.body.get(key) == Some(value))
 }
 
-/// The object with what the member has allocated for it.
+/// The object with the allocated fields of the live one.
 fn retained(mut body: Value, live: &Object) -> Value {
     if body.get("kind").is_none_or(|kind| kind != "Service") {
         return body;

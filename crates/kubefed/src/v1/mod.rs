@@ -1,12 +1,15 @@
-//! Federation v1: ordinary objects that carry everything in annotations.
+//! Federation v1: ordinary objects with everything in annotations.
 //!
-//! Facts: only ready clusters take part, and namespaces limit nothing. Every selected cluster gets a
-//! workload, also with 0 replicas; a Job goes only where it has parallelism. The autoscaler's own list
-//! of clusters goes before preferences.
+//! Facts: only ready clusters take part, and namespaces limit nothing. Every selected cluster gets a workload,
+//! even with 0 replicas; a Job goes only to clusters with parallelism. The autoscaler's list of clusters
+//! overrides preferences.
 
-use serde_json::{Map, Value, json as value};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use super::division::{Division, Party, Trace, divide};
+use super::memory::{JobShare, Memory};
 use super::observe::{Observed, Observer};
 use super::{KubeFeds, NAME};
 use federate_dialect::{Decided, Placed, Placement, Previous, Unschedulable};
@@ -27,15 +30,12 @@ use selector::Requirement;
 const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
 const AUTOSCALED: &str = "federation.kubernetes.io/hpa-target-cluster-list";
 
-/// Where a Job's parallelism and completions in each cluster are kept.
-const JOB: &str = "job";
-
-/// Whether Federation v1 takes care of a template: its annotations say so, or the repo is kept for it.
-pub(super) fn takes(template: &Template, standing: bool) -> bool {
-    handles(&template.object.id) && (standing || is_annotated(&template.object))
+/// Whether Federation v1 handles a template: it has annotations, or the repo is kept for Federation v1.
+pub(super) fn handles_template(template: &Template, implicit: bool) -> bool {
+    handles(&template.object.id) && (implicit || is_annotated(&template.object))
 }
 
-/// Whether it has a controller for objects like this one.
+/// Whether there is a controller for the kind.
 fn handles(id: &ObjectRef) -> bool {
     matches!(
         (id.group(), id.kind.as_str()),
@@ -58,15 +58,15 @@ fn is_annotated(object: &Object) -> bool {
     annotations.into_iter().flat_map(Map::keys).any(domain)
 }
 
-/// Annotations on a kind that has no controller.
-pub(super) fn unheeded(template: &Template) -> Option<Finding> {
+/// The finding about annotations on a kind without a controller.
+pub(super) fn ignored_annotations(template: &Template) -> Option<Finding> {
     let object = &template.object;
     let message = format!("{} has annotations of Federation v1, which does not handle its kind", object.id);
     (is_annotated(object) && !handles(&object.id))
         .then(|| Finding::warning("no-effect", object, message).help("remove the annotations"))
 }
 
-/// What kind of number is divided over the clusters.
+/// The number that is divided over the clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Divided {
     Nothing,
@@ -92,28 +92,28 @@ impl Divided {
     }
 }
 
-/// What one cluster gets.
+/// The share of one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Part {
     /// Whether the object goes there.
     chosen: bool,
     replicas: Option<i64>,
     completions: Option<i64>,
-    /// Whether it stays behind there, scaled to nothing.
+    /// Whether the object stays there with 0 replicas.
     withdrawn: bool,
 }
 
-/// A decision with everything that explains it.
+/// A decision with what explains it.
 pub(super) struct Decision<'d> {
     object: &'d Object,
     requirements: Result<Vec<Requirement>, (&'static str, String)>,
-    /// The ready clusters, each with what it gets.
+    /// The ready clusters with their shares.
     parts: Vec<(&'d Cluster, Part)>,
     /// Why the preferences do not count, if they do not.
     preferences: Option<String>,
     /// Whether the autoscaler's list decides.
     autoscaled: bool,
-    standing: bool,
+    implicit: bool,
 }
 
 impl<'d> Decision<'d> {
@@ -131,7 +131,7 @@ impl<'d> Decision<'d> {
             parts: Vec::new(),
             preferences: None,
             autoscaled: false,
-            standing: !is_annotated(object),
+            implicit: !is_annotated(object),
         };
         let Ok(requirements) = &decision.requirements else { return decision };
         let selects = |c: &Cluster| requirements.iter().all(|r| r.matches(&c.labels));
@@ -234,7 +234,7 @@ impl<'d> Decision<'d> {
     pub(super) fn row(&self) -> Placement {
         let id = &self.object.id;
         let mut row = Placement::new(NAME, id.clone(), Some(id.clone()));
-        row.standing = self.standing;
+        row.implicit = self.implicit;
         if let Err((reason, message)) = &self.requirements {
             row.unschedulable =
                 Some(Unschedulable { reason: (*reason).to_owned(), message: message.clone() });
@@ -246,19 +246,15 @@ impl<'d> Decision<'d> {
         let withdrawn = self.parts.iter().filter(|(_, part)| part.withdrawn);
         row.withdrawn = withdrawn.map(|(c, _)| c.name.clone()).collect();
         if Divided::of(id) == Divided::Parallelism {
-            row.memory.insert(JOB.to_owned(), self.job());
+            Memory { job: Some(self.job()), ..Memory::default() }.write(&mut row);
         }
         row
     }
 
-    /// What each ready cluster would run of a Job.
-    fn job(&self) -> Value {
-        let numbers = |part: &Part| match part.completions {
-            Some(completions) => value!({"parallelism": part.replicas, "completions": completions}),
-            None => value!({"parallelism": part.replicas}),
-        };
-        let parts = self.parts.iter().map(|(c, part)| (c.name.to_string(), numbers(part)));
-        Value::Object(parts.collect())
+    /// The share of each ready cluster in a Job.
+    fn job(&self) -> BTreeMap<ClusterName, JobShare> {
+        let share = |part: &Part| JobShare { parallelism: part.replicas, completions: part.completions };
+        self.parts.iter().map(|(cluster, part)| (cluster.name.clone(), share(part))).collect()
     }
 
     fn findings(&self) -> Vec<Finding> {
@@ -267,11 +263,11 @@ impl<'d> Decision<'d> {
         if let Err((reason, message)) = &self.requirements {
             let annotation = if *reason == "InvalidClusterSelector" { SELECTOR } else { AUTOSCALED };
             let message = format!("{} goes nowhere: {reason}: {message}", self.object.id);
-            // The control plane would leave everything as it is, which no rendering can say.
+            // The control plane would leave everything as it is, which a rendering cannot express.
             findings.push(
                 Finding::error("invalid-policy", self.object, message)
                     .at(at(annotation))
-                    .help("mend the annotation"),
+                    .help("fix the annotation"),
             );
         }
         if let Some(why) = &self.preferences {
@@ -298,7 +294,7 @@ fn requirements(object: &Object) -> Result<Vec<Requirement>, (&'static str, Stri
     }
 }
 
-/// The clusters that the autoscaler has chosen, if it has.
+/// The clusters that the autoscaler chose, if it did.
 fn autoscaled(object: &Object) -> Result<Option<Vec<String>>, String> {
     let Some(annotation) = object.annotation(AUTOSCALED) else { return Ok(None) };
     let document = json::parse(annotation)?;
@@ -311,16 +307,17 @@ pub(super) fn decide(plane: &KubeFeds<'_>, template: &Template, previous: &Previ
     Decided { placements: vec![decision.row()], findings: decision.findings(), ..Decided::default() }
 }
 
-/// A cluster with what is written there: replicas, or a Job's parallelism and completions.
+/// A cluster with its replicas, or with a Job's parallelism and completions.
 struct Share {
     cluster: ClusterName,
     replicas: Option<i64>,
     completions: Option<i64>,
 }
 
-/// What each cluster of a row is sent, and those where the object stays behind.
+/// The numbers for each cluster of a row, and for those where the object stays with 0 replicas.
 fn shares(row: &Placement) -> Vec<Share> {
-    let completions = |cluster: &str| row.memory.get(JOB)?.get(cluster)?.get("completions")?.as_i64();
+    let job = Memory::of(row).job.unwrap_or_default();
+    let completions = |cluster: &str| job.get(cluster)?.completions;
     let placed = row.clusters.iter().map(|placed| Share {
         cluster: placed.name.clone(),
         replicas: placed.replicas,

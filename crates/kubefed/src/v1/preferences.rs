@@ -1,7 +1,7 @@
 //! Federation v1's replica preferences: an annotation for each kind that has replicas.
 //!
-//! Facts: without it, or when it does not decode, every cluster has weight 1; one that decodes to
-//! nothing gives every cluster nothing.
+//! Facts: without the annotation, or if it cannot be decoded, every cluster has weight 1. An annotation without
+//! clusters gives every cluster 0.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::json;
 use crate::api::ClusterPreference;
 use federate_kubernetes::Object;
 
-/// What is preferred for the clusters.
+/// The preferences for the clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preferences {
     pub rebalance: bool,
@@ -17,7 +17,7 @@ pub(super) struct Preferences {
 }
 
 impl Preferences {
-    /// Reads the preferences of an object; with the reason why its annotation does not count, if so.
+    /// Reads the preferences of an object. Also returns why the annotation does not count, if it does not.
     pub(super) fn of(object: &Object, annotation: &str) -> (Self, Option<String>) {
         match object.annotation(annotation).map(Self::read) {
             Some(Ok(preferences)) => (preferences, None),
@@ -47,7 +47,7 @@ impl Preferences {
         Ok(Self { rebalance: json::boolean(map, "rebalance")?, clusters })
     }
 
-    /// What is preferred for one cluster.
+    /// The preference for one cluster.
     pub(super) fn cluster(&self, name: &str) -> Option<ClusterPreference> {
         self.clusters.get(name).or_else(|| self.clusters.get("*")).copied()
     }

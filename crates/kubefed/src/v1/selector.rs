@@ -1,9 +1,9 @@
 //! Federation v1's cluster selector: an annotation with a list of requirements, all of which must
 //! match.
 //!
-//! Facts: operators have several spellings but no other case; equality takes exactly one value, `gt`
-//! and `lt` one integer, which the label must be too; whatever denies also matches clusters without
-//! the key.
+//! Facts: operators have several spellings, but are case-sensitive. Equality takes exactly one value. `gt` and
+//! `lt` take one integer, and the label must be one, too. Negative operators also match clusters without the
+//! key.
 
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ enum Test {
     Below(i64),
 }
 
-/// Reads the annotation; `null` and an empty list require nothing.
+/// Reads the annotation. `null` and an empty list match all clusters.
 pub(super) fn read(annotation: &str) -> Result<Vec<Requirement>, String> {
     match json::parse(annotation)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items.iter().map(requirement).collect(),
-        _ => Err("a list of requirements is expected".to_owned()),
+        _ => Err("expected a list of requirements".to_owned()),
     }
 }
 
@@ -54,7 +54,7 @@ fn requirement(item: &Value) -> Result<Requirement, String> {
 
 fn test(operator: &str, values: &[String]) -> Result<Test, String> {
     let integer = || match values {
-        [one] => one.parse::<i64>().map_err(|_| format!("`{operator}` compares with a whole number")),
+        [one] => one.parse::<i64>().map_err(|_| format!("`{operator}` needs an integer")),
         _ => Err(format!("`{operator}` takes exactly one value")),
     };
     match (operator, values.len()) {
@@ -67,7 +67,7 @@ fn test(operator: &str, values: &[String]) -> Result<Test, String> {
         ("in" | "In" | "notin" | "NotIn", _) => Err(format!("`{operator}` needs at least one value")),
         ("=" | "==" | "!=", _) => Err(format!("`{operator}` takes exactly one value")),
         ("exists" | "Exists" | "!" | "DoesNotExist", _) => Err(format!("`{operator}` takes no values")),
-        _ => Err(format!("there is no operator `{operator}`")),
+        _ => Err(format!("`{operator}` is not an operator")),
     }
 }
 

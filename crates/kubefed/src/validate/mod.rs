@@ -1,5 +1,5 @@
-//! What the API server and `KubeFed`'s admission webhooks refuse, told before anything is placed; and
-//! what they take although it is of no use.
+//! Validation: what the API server and `KubeFed`'s admission webhooks refuse, and what they accept although it
+//! has no effect.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use federate_repo::Role;
 
 mod schema;
 
-/// Everything that is wrong with one of `KubeFed`'s own objects.
+/// Returns the findings about one of `KubeFed`'s own objects.
 pub(super) fn check(object: &Object, role: Role) -> Vec<Finding> {
     let (shape, code): (&Shape, _) = match (role, object.id.kind.as_str()) {
         (Role::Bundle, _) => (&schema::FEDERATED, "invalid-policy"),
@@ -36,7 +36,7 @@ pub(super) fn check(object: &Object, role: Role) -> Vec<Finding> {
     findings
 }
 
-/// The name of a configuration says what it is about, and a federated group is a domain.
+/// Checks that the name of a configuration is its target, and that the federated group is a domain.
 fn type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let name = object.id.name.as_str();
@@ -48,16 +48,16 @@ fn type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let group = or(target.field("group").text(), rest);
     let wanted = if group.is_empty() { plural } else { format!("{plural}.{group}") };
     if name != wanted {
-        let message = format!("{} is about `{wanted}`, and must be named so", object.id);
+        let message = format!("{} must be named `{wanted}`, after its target", object.id);
         findings.push(
             Finding::error("invalid-policy", object, message)
                 .at("/metadata/name")
-                .help("the name is the target's plural, a dot and its group; the core group has no dot"),
+                .help("the name is `<plural>.<group>`, or `<plural>` for the core group"),
         );
     }
     let group = spec.field("federatedType").field("group");
     if !group.text().contains('.') {
-        let message = format!("the federated group `{}` is no domain", group.text());
+        let message = format!("the federated group `{}` is not a domain", group.text());
         findings.push(
             Finding::error("invalid-policy", object, message)
                 .at(group.pointer())
@@ -67,8 +67,7 @@ fn type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The API server takes no operations but three; the others still fail or test where they are carried
-/// out.
+/// Checks operations: the API server accepts only three.
 fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let overrides = spec.field("overrides").items();
     let operations = overrides.flat_map(|entry| entry.field("clusterOverrides").items());
@@ -76,28 +75,28 @@ fn operations(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
         operations.map(|o| o.field("op")).filter(|op| !["", "add", "remove", "replace"].contains(&op.text()));
     other
         .map(|op| {
-            let message = format!("the API server refuses {}: there is no `op: {}`", object.id, op.text());
+            let message = format!("the API server refuses {}: `op: {}` is not allowed", object.id, op.text());
             Finding::warning("invalid-override", object, message)
                 .at(op.pointer())
-                .help("use add, remove or replace; without `op` it is replace")
+                .help("use add, remove or replace; the default is replace")
         })
         .collect()
 }
 
-/// A federated object of a kind that no configuration makes one.
+/// The finding about a federated object whose kind has no configuration.
 pub(super) fn unknown_type(object: &Object, config: &Config) -> Finding {
     let message = format!(
-        "{} is not federated: no FederatedTypeConfig in namespace `{}` is about `{}` of `{}`",
+        "{} is not federated: no FederatedTypeConfig in namespace `{}` has the type `{}` of `{}`",
         object.id,
         config.namespace,
         object.id.kind,
         object.id.group()
     );
     Finding::warning("unknown-type", object, message)
-        .help("add the FederatedTypeConfig that `kubefedctl enable` writes, or check group and kind")
+        .help("add the FederatedTypeConfig that `kubefedctl enable` writes, or fix the group and the kind")
 }
 
-/// What is of no use, or not now: clusters that are not ready or not seen, names of no cluster.
+/// The findings about what has no effect: clusters that are not ready or not seen, names without a cluster.
 pub(super) fn useless(plane: &KubeFeds<'_>) -> Vec<Finding> {
     let clusters = plane.input.clusters.iter().filter_map(|cluster| {
         if !plane.config.sees(cluster) {
@@ -119,7 +118,7 @@ fn about_cluster(code: &'static str, cluster: &Cluster, message: String) -> Find
 
 fn not_ready(cluster: &Cluster) -> Finding {
     let message =
-        format!("cluster `{}` is not ready ({NOT_READY}): it is sent nothing for now", cluster.name);
+        format!("cluster `{}` is not ready ({NOT_READY}), so it receives nothing for now", cluster.name);
     about_cluster("not-ready", cluster, message)
         .help("a cluster is ready with a condition `Ready` of status \"True\"; keep its status in the repo up to date")
 }
@@ -129,10 +128,10 @@ fn unseen(cluster: &Cluster, config: &Config) -> Finding {
         format!("KubeFed sees only clusters in its namespace `{}`, not {}", config.namespace, cluster.id);
     about_cluster("unseen-cluster", cluster, message)
         .at("/metadata/namespace")
-        .help("move it there, or keep the KubeFedConfig in the repo that says where KubeFed lives")
+        .help("move it there, or add the KubeFedConfig to the repo, which names the namespace of KubeFed")
 }
 
-/// Preferences for federated objects that are not there.
+/// Preferences for federated objects that do not exist.
 fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
     let name = |id: &ObjectRef, kind: &str| (kind.to_owned(), id.namespace.clone(), id.name.clone());
     let there: BTreeSet<_> = plane.federated.iter().map(|f| name(&f.object.id, &f.object.id.kind)).collect();
@@ -142,14 +141,14 @@ fn without_target(plane: &KubeFeds<'_>) -> Vec<Finding> {
         let id = &preference.object.id;
         let message =
             format!("{id} has no effect: there is no {} {}", preference.spec.target_kind, id.path());
-        Finding::warning("no-effect", preference.object, message).at("/spec/targetKind").help(
-            "it schedules the federated object of its own namespace and name, of the kind in `targetKind`",
-        )
+        Finding::warning("no-effect", preference.object, message)
+            .at("/spec/targetKind")
+            .help("it schedules the federated object of its own namespace and name, and of its `targetKind`")
     })
     .collect()
 }
 
-/// Names in a placement or in overrides that no cluster has.
+/// Names in a placement or in overrides without a cluster.
 fn unknown_clusters(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Vec<Finding> {
     let unknown = |names: BTreeSet<&str>| -> Vec<String> {
         names
@@ -160,11 +159,11 @@ fn unknown_clusters(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Vec<Find
     };
     let finding = |what: &str, pointer: &str, names: Vec<String>| {
         let shown = finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 5);
-        let message = format!("{what} of {} names clusters that there are not: {shown}", federated.object.id);
+        let message = format!("{what} of {} names clusters that do not exist: {shown}", federated.object.id);
         (!names.is_empty()).then(|| {
             Finding::warning("unknown-cluster", federated.object, message)
                 .at(pointer)
-                .help("KubeFed ignores these names silently; check their spelling")
+                .help("KubeFed ignores these names silently; fix or remove them")
         })
     };
     let placed = federated.spec.placement.clusters.iter().flatten().map(|c| c.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Invalid objects and where each is refused.
+//! Invalid objects, and where each is refused.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn object(kind: &str, name: &str, body: Value) -> Object {
     Object::named("x.kubefed.io/v1", kind, &format!("shop/{name}"), body)
 }
 
-/// Severity and place of everything that is said of an object.
+/// The severity and the pointer of each finding about an object.
 fn said(kind: &str, name: &str, role: Role, body: &Value) -> Vec<(Severity, String)> {
     let findings = check(&object(kind, name, body.clone()), role);
     findings.into_iter().map(|f| (f.severity, f.pointer)).collect()

@@ -1,8 +1,9 @@
 //! The property provider for Azure.
 //!
-//! Facts: it is started once, with the agent's first look; where it does not start, the agent collects itself
-//! for ever. It watches nodes and keeps sums, adds the number of nodes of each size, the version of Kubernetes
-//! (kept for 15 minutes), the certificate authority, costs and namespaces, as it is configured.
+//! Facts: the agent starts the provider once, with its first collection. If the provider does not start, the
+//! agent always collects by itself. The provider watches nodes and keeps sums. As configured, it adds the
+//! number of nodes of each size, the Kubernetes version (kept for 15 minutes), the certificate authority, costs
+//! and namespaces.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,13 @@ use super::costs::{Costs, Prices};
 use super::nodes::Amounts;
 use super::{MemberStatus, NODE_COUNT, Observed, PATIENCE, PropertyValue, ResourceUsage};
 
-/// How long a version is taken for granted.
+/// How long the Kubernetes version is kept.
 const VERSION_AGE: SignedDuration = SignedDuration::from_mins(15);
 
 /// How many namespaces are tracked.
 const MOST_NAMESPACES: usize = 200;
 
-/// How starting the provider goes.
+/// How the start of the provider ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// It starts.
@@ -33,10 +34,10 @@ pub enum Start {
     Fails(String),
 }
 
-/// How the provider is configured.
+/// The configuration of the provider.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How starting it goes.
+    /// How the start ends.
     pub starting: Start,
     /// Prices, where costs are collected.
     pub prices: Option<Prices>,
@@ -48,7 +49,7 @@ pub struct Config {
     pub certificate_authority: Option<String>,
 }
 
-/// The provider, and what it keeps.
+/// The provider with its state.
 #[derive(Clone, Debug, Default)]
 pub struct Azure {
     config: Config,
@@ -88,7 +89,7 @@ impl Node {
 }
 
 impl Nodes {
-    /// Takes in what there is; whether anything changed that costs depend on.
+    /// Updates the nodes, and returns whether anything changed that costs depend on.
     fn watch(&mut self, nodes: &[Value]) -> bool {
         let mut changed = false;
         let mut here = Vec::new();
@@ -121,7 +122,7 @@ impl Nodes {
         changed
     }
 
-    /// How many nodes there are of each size.
+    /// The number of nodes of each size.
     fn sizes(&self) -> BTreeMap<String, usize> {
         let mut sizes = BTreeMap::new();
         for node in self.by_name.values() {
@@ -141,14 +142,14 @@ impl Azure {
         Self { config, ..Self::default() }
     }
 
-    /// There are new prices.
+    /// Sets new prices.
     pub fn set_prices(&mut self, prices: Prices) {
         if self.config.prices.is_some() {
             self.config.prices = Some(prices);
         }
     }
 
-    /// Takes in what its watches see.
+    /// Updates the state from the watches.
     pub(super) fn watch(&mut self, seen: &Observed<'_>) {
         if self.nodes.watch(seen.nodes) {
             self.compute_costs(seen.now);
@@ -177,7 +178,7 @@ impl Azure {
         }
     }
 
-    /// Starts it, unless that was tried before; how long that took.
+    /// Starts the provider unless it has been tried before, and returns how long that took.
     pub(super) fn start(&mut self, conditions: &mut Vec<Condition>, now: Timestamp) -> SignedDuration {
         if self.tried {
             return SignedDuration::ZERO;
@@ -211,7 +212,7 @@ impl Azure {
         self.started.is_some()
     }
 
-    /// Collects what there is to report.
+    /// Collects the report.
     pub(super) fn collect(&mut self, status: &mut MemberStatus, seen: &Observed<'_>, now: Timestamp) {
         let message = "The property provider has returned the latest cluster properties";
         let collected =
@@ -253,7 +254,7 @@ impl Azure {
         }
     }
 
-    /// The version of Kubernetes and since when it is known.
+    /// The Kubernetes version, and when it was read.
     fn version(&mut self, seen: &str, now: Timestamp) -> Option<(String, Timestamp)> {
         let fresh = |(_, since): &&(String, Timestamp)| now.duration_since(*since) < VERSION_AGE;
         if let Some(known) = self.version.as_ref().filter(fresh) {
@@ -283,7 +284,7 @@ impl Azure {
     }
 }
 
-/// The name of the work that owns a namespace, if one does.
+/// The name of the Work that owns a namespace, if one does.
 fn owner(namespace: &Value) -> &str {
     let owners = at(namespace, &["metadata", "ownerReferences"]).and_then(Value::as_array);
     let mut works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");

@@ -1,8 +1,8 @@
-//! What a core and a gigabyte cost in an hour.
+//! The cost of a core and of a gigabyte per hour.
 //!
-//! Facts: the prices of all nodes together are divided by their cores, and by their memory. One size of
-//! machine without a price spoils both. They are computed again when a node's size or capacity changes, when a
-//! node goes, and when prices were updated since.
+//! Facts: the sum of the prices of all nodes is divided by their cores, and by their memory. If one machine
+//! size has no price, both costs are unknown. The costs are computed again when the size or the capacity of a
+//! node changes, when a node is removed, and when prices were updated.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 /// Prices by size of machine.
 #[derive(Clone, Debug)]
 pub struct Prices {
-    /// What an hour costs.
+    /// The prices per hour.
     pub hourly: BTreeMap<String, f64>,
     /// When they were updated.
     pub updated: Timestamp,
 }
 
-/// The costs, as they were last computed.
+/// The costs from the last computation.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
     computed: Timestamp,
@@ -34,12 +34,12 @@ pub(super) struct Costs {
 struct Rates {
     core: f64,
     gigabyte: f64,
-    /// That they come from stale prices.
+    /// A warning that the prices are stale.
     warning: Option<String>,
 }
 
 impl Costs {
-    /// Computes the costs of machines, which are counted by size, with this capacity.
+    /// Computes the costs from the number of machines of each size and their capacity.
     pub(super) fn compute(
         prices: &Prices,
         machines: &BTreeMap<String, usize>,
@@ -54,13 +54,13 @@ impl Costs {
         prices.updated > self.computed
     }
 
-    /// What a core and a gigabyte cost, printed.
+    /// The costs of a core and of a gigabyte, as text.
     pub(super) fn printed(&self) -> Option<[String; 2]> {
         let rates = self.result.as_ref().ok()?;
         Some([rates.core, rates.gigabyte].map(|rate| format!("{rate:.3}")))
     }
 
-    /// The condition that says how it went.
+    /// The condition that reports the computation.
     pub(super) fn condition(&self) -> Condition {
         let (status, reason, message) = match &self.result {
             Ok(Rates { warning: None, .. }) => {

@@ -1,10 +1,10 @@
-//! What a member reports of itself, and what the hub's `MemberCluster` says then: heartbeat, health,
+//! What the agent of a member reports, and the resulting status of the `MemberCluster`: heartbeat, health,
 //! properties, resources, namespaces.
 //!
-//! Facts: an agent that cannot join reports nothing else. One that cannot reach its own API server still sends
-//! heartbeats and properties. Capacity is that of all nodes, cordoned and broken ones included, in cpu and
-//! memory only. Available is what is allocatable without the requests of containers of pods that have a node
-//! and are not done, and never less than nothing.
+//! Facts: an agent that cannot join reports nothing else. An agent that cannot reach its own API server still
+//! sends heartbeats and properties. Capacity is that of all nodes, cordoned and unready ones included, in cpu
+//! and memory only. Available is allocatable minus the container requests of scheduled pods that are not
+//! finished, and at least 0.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ use nodes::Amounts;
 /// The property with the number of nodes.
 const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
 
-/// What an agent sees in its cluster.
+/// The state of a cluster, as its agent sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'o> {
-    /// When it looks.
+    /// When the agent looks.
     pub now: Timestamp,
     /// All nodes.
     pub nodes: &'o [Value],
@@ -39,7 +39,7 @@ pub struct Observed<'o> {
     pub namespaces: &'o [Value],
     /// The HTTP status of `/readyz`; 0 where the API server cannot be reached.
     pub ready_status: u16,
-    /// The version of the API server; empty where it does not tell.
+    /// The version of the API server; empty where the server does not report it.
     pub version: &'o str,
     /// Why the agent cannot join, if it cannot.
     pub join_failure: Option<&'o str>,
@@ -55,20 +55,20 @@ pub struct PropertyValue {
     pub observation_time: Timestamp,
 }
 
-/// What nodes have, and what is left of it.
+/// The resources of the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceUsage {
-    /// What nodes have.
+    /// The capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<BTreeMap<&'static str, String>>,
-    /// What they offer to pods.
+    /// The allocatable resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<BTreeMap<&'static str, String>>,
-    /// What is left of that.
+    /// The available resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<BTreeMap<&'static str, String>>,
-    /// When this was observed.
+    /// When they were observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation_time: Option<Timestamp>,
 }
@@ -84,53 +84,53 @@ pub struct MemberStatus {
     pub properties: BTreeMap<String, PropertyValue>,
     /// Its resources.
     pub resource_usage: ResourceUsage,
-    /// Its namespaces, each with the work that owns it, if one does.
+    /// Its namespaces, each with the Work that owns it, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<BTreeMap<String, String>>,
-    /// What its agents report.
+    /// The status of its agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_status: Option<[AgentStatus; 1]>,
 }
 
-/// What a look at the cluster led to.
+/// The outcome of one run of the agent.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The status that the hub has then.
+    /// The status on the hub.
     pub status: MemberStatus,
-    /// Why the agent looks again sooner than usual.
+    /// The error for which the agent retries.
     pub error: Option<String>,
-    /// When it was done.
+    /// When the run ended.
     pub ended: Timestamp,
 }
 
-/// Where an agent has its properties from.
+/// The property provider of an agent.
 #[derive(Clone, Debug, Default)]
 pub enum Provider {
-    /// The agent itself: nodes, cpu and memory.
+    /// The built-in one: nodes, cpu and memory.
     #[default]
     BuiltIn,
     /// The provider for Azure.
     Azure(Box<Azure>),
 }
 
-/// A member with its agent, as it goes from look to look.
+/// A member with its agent, from run to run.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     provider: Provider,
-    /// What the agent reports, but for what it says of itself.
+    /// What the agent reports of the cluster.
     reported: MemberStatus,
-    /// What the agent says of itself.
+    /// What the agent reports of itself.
     agent: Option<AgentStatus>,
     status: MemberStatus,
 }
 
-/// The status of a member that is looked at for the first time.
+/// The status of the member on the hub.
 pub fn member_status(seen: &Observed<'_>) -> MemberStatus {
     Member::default().look(seen).status
 }
 
 impl Member {
-    /// A member with a property provider that has not reported yet.
+    /// Returns a member with a property provider that has not reported yet.
     pub fn new(provider: Provider) -> Self {
         Self { provider, ..Self::default() }
     }
@@ -140,7 +140,7 @@ impl Member {
         &mut self.provider
     }
 
-    /// The agent looks at its cluster, and the hub takes over what it reports.
+    /// Runs the agent once, and copies its report to the hub.
     pub fn look(&mut self, seen: &Observed<'_>) -> Outcome {
         if let Provider::Azure(azure) = &mut self.provider {
             azure.watch(seen);
@@ -161,7 +161,7 @@ impl Member {
         why.to_owned()
     }
 
-    /// What an agent that has joined reports; why it is retried, and when it is done.
+    /// Runs an agent that has joined, and returns its error and when it ended.
     fn report(&mut self, seen: &Observed<'_>) -> (Option<String>, Timestamp) {
         let agent = self.agent.get_or_insert_with(AgentStatus::member_agent);
         agent.last_received_heartbeat = Some(seen.now);
@@ -175,7 +175,7 @@ impl Member {
         (failure, ended)
     }
 
-    /// Collects properties and resources, and says when that is done.
+    /// Collects properties and resources, and returns when that ended.
     fn collect(&mut self, seen: &Observed<'_>) -> Timestamp {
         let Provider::Azure(azure) = &mut self.provider else {
             self.built_in(seen, seen.now);
@@ -191,7 +191,7 @@ impl Member {
         now
     }
 
-    /// What an agent without a property provider collects.
+    /// Collects properties and resources without a property provider.
     fn built_in(&mut self, seen: &Observed<'_>, now: Timestamp) {
         let allocatable = Amounts::of_nodes(seen.nodes, "allocatable");
         let available = allocatable.without(&Amounts::requested(seen.pods));
@@ -205,7 +205,7 @@ impl Member {
         };
     }
 
-    /// The hub takes over what the agent reports.
+    /// Copies the agent's report to the hub.
     fn take_over(&mut self, now: Timestamp) {
         let status = &mut self.status;
         status.properties.clone_from(&self.reported.properties);
@@ -219,5 +219,5 @@ impl Member {
     }
 }
 
-/// How long the agent waits for what its property provider does.
+/// How long the agent waits for its property provider.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);

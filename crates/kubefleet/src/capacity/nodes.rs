@@ -14,18 +14,18 @@ pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
 pub(super) struct Amounts(pub(super) [FormattedQuantity; 2]);
 
 impl Amounts {
-    /// Reads a list of resources; what is missing is nothing.
+    /// Reads a list of resources. Missing ones are 0.
     pub(super) fn read(list: Option<&Value>) -> Self {
         let of = |name| FormattedQuantity::from_json(list?.get(name)?);
         Self(RESOURCES.map(|name| of(name).unwrap_or_default()))
     }
 
-    /// What a node has, by the key in its status.
+    /// The amounts of a node below a key of its status.
     pub(super) fn of_node(node: &Value, key: &str) -> Self {
         Self::read(at(node, &["status", key]))
     }
 
-    /// What nodes have together.
+    /// The sum over nodes.
     pub(super) fn of_nodes(nodes: &[Value], key: &str) -> Self {
         let mut sum = Self::default();
         for node in nodes {
@@ -34,7 +34,7 @@ impl Amounts {
         sum
     }
 
-    /// What pods ask for that have a node and are not done.
+    /// The requests of scheduled pods that are not finished.
     pub(super) fn requested(pods: &[Value]) -> Self {
         let mut sum = Self::default();
         for pod in pods.iter().filter(|pod| runs(pod)) {
@@ -58,7 +58,7 @@ impl Amounts {
         }
     }
 
-    /// What is left without `other`, nothing at least.
+    /// The difference, at least 0.
     pub(super) fn without(&self, other: &Self) -> Self {
         let mut left = *self;
         for (left, less) in left.0.iter_mut().zip(other.0) {
@@ -71,13 +71,13 @@ impl Amounts {
         left
     }
 
-    /// The amounts by resource, as they are printed.
+    /// The amounts by resource, as text.
     pub(super) fn printed(&self) -> BTreeMap<&'static str, String> {
         RESOURCES.into_iter().zip(self.0.map(|amount| amount.to_string())).collect()
     }
 }
 
-/// Whether a pod takes resources of a node.
+/// Whether a pod uses resources of a node.
 fn runs(pod: &Value) -> bool {
     let text = |path: &[&str]| at(pod, path).and_then(Value::as_str).unwrap_or_default();
     !text(&["spec", "nodeName"]).is_empty() && !matches!(text(&["status", "phase"]), "Succeeded" | "Failed")

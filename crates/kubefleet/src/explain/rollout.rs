@@ -1,4 +1,4 @@
-//! The order in which a placement would be rolled out: clusters by its strategy, objects by waves.
+//! The rollout of a placement: clusters by its strategy, by stages, by waves; and the same in sentences.
 
 use jiff::Timestamp;
 
@@ -7,44 +7,40 @@ use super::super::rollout::rolling::{self, Next, Round};
 use super::super::rollout::row::{Resources, Row, State};
 use super::super::rollout::{budget, staged};
 use super::super::schedule;
+use super::super::version::ResourceSnapshots;
 use super::super::{Behaviour, KubeFleets, NAME, Subject, waves};
+use federate_dialect::rollout::{EvictionVerdict, RollingRound, Rollout, Stage, StagedRollout, Wave};
 use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 use federate_repo::Role;
 
-/// Names shown of one step.
+/// The most names in one sentence.
 const SHOWN: usize = 8;
 
-/// The rollout, a line a step.
-pub(super) fn words(
-    plane: &KubeFleets<'_>,
-    subject: &Subject<'_>,
-    decision: &Decision<'_, '_>,
-) -> Vec<String> {
-    let mut lines = Vec::new();
+/// The rollout of a placement to clusters that do not have it yet.
+pub(super) fn rollout(plane: &KubeFleets<'_>, subject: &Subject<'_>, decision: &Decision<'_, '_>) -> Rollout {
     let behaviour = &plane.behaviour;
-    lines.extend(rolling(subject, decision, plane.input.now.unwrap_or_default(), behaviour));
     let others = || plane.input.repo.claimed(NAME, Role::Other);
-    for strategy in others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy")) {
-        lines.extend(stages(strategy, decision, behaviour));
-    }
+    let strategies = others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
     let budget =
         others().find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == subject.object.id.name);
-    lines.extend(evictions(subject.object, budget, decision));
-    for (wave, objects) in waves::waves(subject.items.iter().map(|item| &item.id)) {
-        let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        lines.push(format!("wave {wave} in each cluster: {}", finding::list(&names, SHOWN)));
+    let waves = waves::waves(subject.items.iter().map(|item| &item.id)).into_iter();
+    Rollout {
+        rolling: rolling(subject, decision, plane.input.now.unwrap_or_default(), behaviour),
+        staged: strategies.map(|strategy| stages(strategy, decision, behaviour)).collect(),
+        eviction: budget.and_then(|budget| eviction(subject.object, budget, decision)),
+        waves: waves
+            .map(|(wave, objects)| Wave { wave, objects: objects.into_iter().cloned().collect() })
+            .collect(),
     }
-    lines
 }
 
-/// What the strategy would do first with rows that have not been rolled out, and then.
+/// The first round of the placement's own strategy, with rows that have not been rolled out.
 fn rolling(
     subject: &Subject<'_>,
     decision: &Decision<'_, '_>,
     now: Timestamp,
     behaviour: &Behaviour,
-) -> Option<String> {
+) -> Option<RollingRound> {
     let row = |(cluster, row): (&Cluster, schedule::Row)| Row {
         cluster: cluster.name.clone(),
         state: match row.state {
@@ -57,47 +53,102 @@ fn rolling(
         conditions: Vec::new(),
     };
     let rows: Vec<Row> = decision.placed().map(row).collect();
-    if rows.is_empty() || subject.object.text(&["spec", "strategy", "type"]) == "External" {
+    if rows.is_empty() || is_external(subject.object) {
         return None;
     }
     match rolling::next(subject.object, &rows, now, behaviour).ok()? {
         Next::Cleanup => None,
-        Next::Round(Round { update, blocked, .. }) => Some(match (update.is_empty(), blocked.is_empty()) {
-            (_, true) => format!("rollout: {} at once", named(&update)),
-            (true, false) => format!("rollout: {} wait until others are available", named(&blocked)),
-            (false, false) => format!("rollout: first {}, then {}", named(&update), named(&blocked)),
-        }),
+        Next::Round(Round { update, blocked, .. }) => Some(RollingRound { update, blocked }),
     }
 }
 
-fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour) -> Vec<String> {
+/// Whether only update runs roll the placement out.
+fn is_external(placement: &Object) -> bool {
+    placement.text(&["spec", "strategy", "type"]) == "External"
+}
+
+fn stages(strategy: &Object, decision: &Decision<'_, '_>, behaviour: &Behaviour) -> StagedRollout {
     let picked: Vec<&Cluster> = decision.placed().map(|(cluster, _)| cluster).collect();
-    let name = &strategy.id;
-    match staged::stages(strategy, &picked, behaviour) {
-        Err(failure) => vec![format!("staged by {name}: {}", failure.name())],
-        Ok(stages) => {
-            let words = |stage: staged::Stage| {
-                let most = stage.max_concurrency;
-                let idle = stage.clusters.is_empty() && !behaviour.empty_stages_are_skipped;
-                format!(
-                    "staged by {name}: stage `{}`, {most} at a time: {}{}",
-                    stage.name,
-                    named(&stage.clusters),
-                    if idle { ", and yet its tasks are waited for" } else { "" }
-                )
-            };
-            stages.into_iter().map(words).collect()
-        }
+    let stage = |stage: staged::Stage| Stage {
+        name: stage.name,
+        clusters: stage.clusters,
+        max_concurrency: stage.max_concurrency,
+    };
+    let stages = staged::stages(strategy, &picked, behaviour);
+    StagedRollout {
+        strategy: strategy.id.clone(),
+        stages: stages
+            .map(|stages| stages.into_iter().map(stage).collect())
+            .map_err(|failure| failure.name()),
     }
 }
 
-/// What a budget would permit if everything were available.
-fn evictions(placement: &Object, budget: Option<&Object>, decision: &Decision<'_, '_>) -> Option<String> {
-    let budget = budget?;
+/// What a budget permits while every cluster is available.
+fn eviction(placement: &Object, budget: &Object, decision: &Decision<'_, '_>) -> Option<EvictionVerdict> {
     let available = vec![true; decision.placed().count()];
     let eviction = budget::eviction(placement, Some(budget), &available).ok()?;
-    let permits = if eviction.allowed { "permits an eviction" } else { "permits no eviction" };
-    Some(format!("{} {permits} while all are available", budget.id))
+    Some(EvictionVerdict {
+        budget: budget.id.clone(),
+        eviction_allowed: eviction.allowed,
+        available_placements: eviction.available,
+    })
+}
+
+/// The rollout in sentences.
+pub(super) fn sentences(plane: &KubeFleets<'_>, subject: &Subject<'_>, rollout: &Rollout) -> Vec<String> {
+    let behaviour = &plane.behaviour;
+    let mut lines: Vec<String> = rollout.rolling.iter().map(round).collect();
+    if is_external(subject.object) {
+        lines.extend(external(behaviour));
+    }
+    for StagedRollout { strategy, stages } in &rollout.staged {
+        match stages {
+            Err(error) => lines.push(format!("staged by {strategy}: {error}")),
+            Ok(stages) => lines.extend(stages.iter().map(|stage| {
+                let waits = stage.clusters.is_empty() && !behaviour.empty_stages_are_skipped;
+                format!(
+                    "staged by {strategy}: stage `{}`, {} at a time: {}{}",
+                    stage.name,
+                    stage.max_concurrency,
+                    named(&stage.clusters),
+                    if waits { "; its tasks still have to complete" } else { "" }
+                )
+            })),
+        }
+    }
+    lines.extend(rollout.eviction.iter().map(|eviction| {
+        let permits = if eviction.eviction_allowed { "permits an eviction" } else { "permits no eviction" };
+        format!("{} {permits} while all are available", eviction.budget)
+    }));
+    lines.extend(rollout.waves.iter().map(|Wave { wave, objects }| {
+        let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!("wave {wave} in each cluster: {}", finding::list(&names, SHOWN))
+    }));
+    lines
+}
+
+fn round(RollingRound { update, blocked }: &RollingRound) -> String {
+    match (update.is_empty(), blocked.is_empty()) {
+        (_, true) => format!("rollout: {} at once", named(update)),
+        (true, false) => format!("rollout: {} wait until others are available", named(blocked)),
+        (false, false) => format!("rollout: first {}, then {}", named(update), named(blocked)),
+    }
+}
+
+/// What an update run sends, and whether the strategy can be changed.
+fn external(behaviour: &Behaviour) -> Vec<String> {
+    let resources = match behaviour.resource_snapshots {
+        ResourceSnapshots::ByRun => "the resources as they are when it initializes",
+        ResourceSnapshots::ByPlacement => "the latest resource snapshot of the placement",
+    };
+    let mut lines = vec![format!(
+        "rollout: by update runs only; a run without `resourceSnapshotIndex` sends {resources}"
+    )];
+    if behaviour.external_is_final {
+        lines.push("the strategy `External` cannot be changed back to `RollingUpdate`".to_owned());
+    }
+    lines
 }
 
 fn named(clusters: &[ClusterName]) -> String {

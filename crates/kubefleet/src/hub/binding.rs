@@ -1,13 +1,15 @@
 //! `ClusterResourceBinding` and `ResourceBinding`: a placement's row for one cluster.
 //!
-//! Facts: whoever takes a row out of use notes the state that it had in an annotation; a cluster that is
-//! picked again gets the same row back in that state, and keeps the note.
+//! Facts: when the scheduler unschedules a row, it records the former state in an annotation. When the cluster
+//! is picked again, the row gets that state back and keeps the annotation.
 
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{ClusterName, Object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Behaviour;
+use crate::rollout::row;
 pub use crate::rollout::row::State;
 
 /// The annotation with the state that an unscheduled row had.
@@ -23,7 +25,7 @@ pub struct Binding {
     pub name: String,
     /// Its cluster.
     pub cluster: ClusterName,
-    /// What has been decided.
+    /// The state of the decision.
     pub state: State,
     /// The state that it had before it was unscheduled.
     pub previous_state: Option<State>,
@@ -35,9 +37,9 @@ pub struct Binding {
     pub policy_snapshot: String,
     /// Why it was picked.
     pub decision: Decision,
-    /// Who has to see its deletion.
+    /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// How far it is.
+    /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
@@ -98,7 +100,7 @@ impl Binding {
         })
     }
 
-    /// A row for a cluster that has just been picked.
+    /// Returns a row for a cluster that has just been picked.
     pub(super) fn new(placement: &str, snapshot: &str, decision: Decision) -> Self {
         Self {
             name: format!("{placement}-{}", decision.cluster_name),
@@ -114,14 +116,14 @@ impl Binding {
         }
     }
 
-    /// Takes it out of use.
+    /// Unschedules the row.
     pub(super) fn unschedule(&mut self) {
         self.previous_state = Some(self.state);
         self.state = State::Unscheduled;
         self.generation += 1;
     }
 
-    /// Takes it over into a policy snapshot; one that was out of use gets back the state that it had.
+    /// Moves the row to a policy snapshot. An unscheduled row gets its former state back.
     pub(super) fn pick_again(&mut self, snapshot: &str, decision: Decision) {
         if self.state == State::Unscheduled {
             self.state = self.previous_state.unwrap_or_default();
@@ -131,7 +133,7 @@ impl Binding {
         self.generation += 1;
     }
 
-    /// The condition of that type, if it is about the binding as it is now.
+    /// The condition of that type, if it is about the current generation.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         condition::current(&self.conditions, kind, self.generation)
     }
@@ -141,10 +143,8 @@ impl Binding {
         self.condition("DiffReported").is_some()
     }
 
-    /// Whether something went wrong that waiting does not mend.
-    pub fn failed(&self) -> bool {
-        crate::rollout::row::failed(&crate::Behaviour::newest(), |kind| {
-            self.condition(kind).map(|c| (&*c.status, &*c.reason))
-        })
+    /// Whether the row failed, so that waiting does not help.
+    pub fn failed(&self, behaviour: &Behaviour) -> bool {
+        row::failed(&self.conditions, self.generation, behaviour)
     }
 }

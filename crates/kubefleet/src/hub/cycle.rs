@@ -1,9 +1,9 @@
-//! What the scheduler does next: cycles over a placement's bindings, until none asks for another one.
+//! A run of the scheduler: cycles over a placement's bindings until none requests another cycle.
 //!
-//! Facts: each cycle first lets go of bindings that are being deleted and takes those out of use whose
-//! cluster is gone or leaving. When a policy cannot be evaluated the cycle ends there. A cluster that is
-//! picked keeps the row that it has: an obsolete one is taken over, one out of use is revived. Obsolete rows
-//! that are not picked again are taken out of use.
+//! Facts: each cycle first removes its finalizer from bindings that are being deleted, and unschedules those
+//! whose cluster is gone or leaving. If the policy cannot be evaluated, the cycle ends there. A picked cluster
+//! keeps its row: an obsolete row moves to the new snapshot, an unscheduled one gets its state back. Obsolete
+//! rows that are not picked again are unscheduled.
 
 use std::cmp::Reverse;
 
@@ -16,10 +16,10 @@ use crate::api::PlacementType;
 use crate::cluster::ineligible;
 use crate::schedule::{self, Outcome, Rejection, Request, Row, Rows, Scores};
 
-/// What a run of the scheduler leaves.
+/// The outcome of a run of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How many cycles it took.
+    /// The number of cycles.
     pub cycles: usize,
     /// The bindings, by cluster; one that is being deleted before its successor.
     pub bindings: Vec<Binding>,
@@ -29,17 +29,17 @@ pub struct Run {
     pub aborted: Option<String>,
 }
 
-/// The rows of the current policy, by what has been decided.
+/// The class of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Being deleted, or out of use: they do not count.
+    /// It is being deleted or unscheduled, so it does not count.
     None,
     Obsolete,
     Current,
 }
 
 impl Hub {
-    /// What the scheduler makes of the placement.
+    /// Runs the scheduler.
     pub fn schedule(mut self, now: Timestamp) -> Run {
         let mut cycles = 0;
         let aborted = loop {
@@ -54,7 +54,7 @@ impl Hub {
         Run { cycles, bindings: self.bindings, status: self.snapshot.status, aborted }
     }
 
-    /// One cycle, and whether another one follows at once.
+    /// Runs one cycle, and returns whether another one follows at once.
     fn cycle(&mut self, now: Timestamp) -> Result<bool, String> {
         self.release_deleted();
         for at in self.dangling() {
@@ -63,7 +63,7 @@ impl Hub {
         let rows = self.rows();
         let request = Request {
             policy: &self.policy,
-            namespace: self.namespace.as_deref(),
+            namespace: self.namespace.as_deref().filter(|_| self.behaviour.namespace_affinity),
             clusters: &self.clusters,
             now: Some(now),
         };
@@ -80,7 +80,7 @@ impl Hub {
         Ok(more)
     }
 
-    /// Lets go of bindings that are being deleted.
+    /// Removes the scheduler's finalizer from bindings that are being deleted.
     fn release_deleted(&mut self) {
         for binding in self.bindings.iter_mut().filter(|binding| binding.deleting) {
             binding.finalizers.retain(|finalizer| finalizer != CLEANUP);
@@ -88,7 +88,7 @@ impl Hub {
         self.bindings.retain(|binding| !binding.deleting || !binding.finalizers.is_empty());
     }
 
-    /// The bindings in use whose cluster is gone or leaving.
+    /// The scheduled and bound bindings whose cluster is gone or leaving.
     fn dangling(&self) -> Vec<usize> {
         let here = |b: &Binding| self.index(&b.cluster).is_some_and(|(_, cluster)| !cluster.deleting);
         let used = |b: &Binding| !b.deleting && b.state != State::Unscheduled;
@@ -124,7 +124,7 @@ impl Hub {
         usize::try_from(self.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// The rows as the schedule knows them, by cluster.
+    /// The rows for the schedule, by cluster.
     fn rows(&self) -> Rows {
         let mut rows = Rows::none(self.clusters.len());
         for binding in &self.bindings {
@@ -152,9 +152,8 @@ impl Hub {
         }
     }
 
-    /// Puts down that a cluster is picked. The answer is the row that it had: whether it was in use, and its
-    /// name.
-    fn put(&mut self, decision: Decision) -> Option<(bool, String)> {
+    /// Records that a cluster is picked. Returns its former row, if any: whether it was in use, and its name.
+    fn record(&mut self, decision: Decision) -> Option<(bool, String)> {
         let row = self.bindings.iter_mut().find(|b| !b.deleting && *b.cluster == *decision.cluster_name);
         if let Some(binding) = row {
             let former = (binding.state != State::Unscheduled, binding.name.clone());
@@ -173,7 +172,7 @@ impl Hub {
         order.into_iter().flat_map(of).collect()
     }
 
-    /// `PickAll` and `PickN`: clusters are added.
+    /// Adds clusters, for `PickAll` and `PickN`.
     fn pick(&mut self, outcome: &Outcome, before: &[bool], obsolete: &[bool], now: Timestamp) {
         let is = |list: &[bool], at: usize| list.get(at).copied().unwrap_or(false);
         let kept = self.current();
@@ -201,17 +200,17 @@ impl Hub {
             }
         }
         let kept = self.kept(&kept, [State::Scheduled, State::Bound]);
-        let put = picked.into_iter().map(|(at, scores)| {
+        let record = picked.into_iter().map(|(at, scores)| {
             let decision = picked_by_policy(&self.name_of(at), Some(scores));
-            let former = self.put(decision.clone());
+            let former = self.record(decision.clone());
             (former, decision)
         });
-        let mut put: Vec<_> = put.collect();
-        // New rows in the order in which they were picked, then those that were there in their own order.
-        put.sort_by(|a, b| a.0.cmp(&b.0));
-        let selected = put.into_iter().map(|(_, decision)| decision).chain(kept).collect();
+        let mut record: Vec<_> = record.collect();
+        // New rows in the order in which they were picked, then the former rows in theirs.
+        record.sort_by(|a, b| a.0.cmp(&b.0));
+        let selected = record.into_iter().map(|(_, decision)| decision).chain(kept).collect();
         let mut others: Vec<Decision> =
-            passed_over.into_iter().map(|(at, scores)| outscored(&self.name_of(at), scores)).collect();
+            passed_over.into_iter().map(|(at, scores)| not_enough_score(&self.name_of(at), scores)).collect();
         let refused = outcome.rejected.iter().enumerate();
         others.extend(refused.filter_map(|(at, r)| refused_by(&self.name_of(at), r.as_ref()?)));
         self.snapshot.report(&self.policy, selected, others, now);
@@ -221,13 +220,13 @@ impl Hub {
         self.clusters.get(at).map(|cluster| cluster.name.to_string()).unwrap_or_default()
     }
 
-    /// `PickN` with enough clusters: what is obsolete or too much goes.
+    /// Removes obsolete and surplus rows, for `PickN` with enough clusters.
     fn downscale(&mut self, outcome: &Outcome, now: Timestamp) {
         let obsolete = self.of_class(Class::Obsolete);
         let rows = self.current();
         let surplus = rows.len() - self.wanted();
         let order = if surplus == 0 && obsolete.is_empty() {
-            // Nothing is to be done, and that is reported in another order.
+            // Nothing changes, which the scheduler reports in another order.
             [State::Bound, State::Scheduled]
         } else {
             [State::Scheduled, State::Bound]
@@ -244,8 +243,8 @@ impl Hub {
         let selected = order.into_iter().flat_map(|state| {
             let mut kept: Vec<&Binding> = stay.iter().filter_map(of).filter(|b| b.state == state).collect();
             if go.iter().filter_map(of).any(|binding| binding.state == state) {
-                // Where some are cut they have been sorted for that, the worst first.
-                kept.sort_by(|a, b| worth(a).cmp(&worth(b)));
+                // The scheduler sorts rows to remove some of them, the worst first.
+                kept.sort_by(|a, b| removal_key(a).cmp(&removal_key(b)));
             }
             kept.into_iter().map(|binding| binding.decision.clone())
         });
@@ -256,7 +255,7 @@ impl Hub {
         self.snapshot.report(&self.policy, selected, Vec::new(), now);
     }
 
-    /// `PickFixed`: the clusters that are named, if they are eligible.
+    /// Picks the named clusters if they are eligible, for `PickFixed`.
     fn pick_fixed(&mut self, outcome: &Outcome, before: &[bool], now: Timestamp) {
         let (mut selected, mut invalid, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for name in self.policy.cluster_names.clone() {
@@ -281,7 +280,7 @@ impl Hub {
         }
         for (at, decision) in &selected {
             if !before.get(*at).copied().unwrap_or(false) {
-                self.put(decision.clone());
+                self.record(decision.clone());
             }
         }
         let selected = selected.into_iter().map(|(_, decision)| decision).collect();
@@ -289,8 +288,8 @@ impl Hub {
     }
 }
 
-/// What orders rows when some are cut.
-fn worth(binding: &Binding) -> (Option<(i64, i64)>, &str) {
+/// The key by which rows are sorted to remove some.
+fn removal_key(binding: &Binding) -> (Option<(i64, i64)>, &str) {
     (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
 }
 
@@ -313,13 +312,13 @@ fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> Decision {
     Decision { cluster_name: cluster.to_owned(), selected: true, score, reason }
 }
 
-fn outscored(cluster: &str, scores: Scores) -> Decision {
+fn not_enough_score(cluster: &str, scores: Scores) -> Decision {
     let (score, words) = scored(scores);
     let reason = format!("Cluster \"{cluster}\" does not score high enough {words}");
     Decision { score: Some(score), ..unselected(cluster, reason) }
 }
 
-/// What a filter that refuses a cluster says; `None` where it was none.
+/// The message of the filter that refuses a cluster; `None` where no filter does.
 fn refused_by(cluster: &str, rejection: &Rejection) -> Option<Decision> {
     let why = match rejection {
         Rejection::Score(_) => return None,

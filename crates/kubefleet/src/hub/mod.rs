@@ -1,16 +1,16 @@
-//! What a fleet's hub knows of placements: bindings and policy snapshots, read as the scheduler's memory, and
-//! what its scheduler makes of them next.
+//! The objects of a hub: bindings and policy snapshots, read as the memory of a plan, and one run of the
+//! scheduler over them.
 //!
-//! Facts: a binding is a placement's row for one cluster; its label names the placement, its name means
-//! nothing. A row belongs to the policy snapshot that it names: those of older snapshots are obsolete. A
-//! binding that is being deleted does not count.
+//! Facts: a binding is a placement's row for one cluster. Its label names the placement; its own name has no
+//! meaning. A row belongs to the policy snapshot that it names; rows of older snapshots are obsolete. A binding
+//! that is being deleted does not count.
 
-use federate_dialect::{Placed, Placement};
+use federate_dialect::{Placed, Placement, Plan};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
-use serde_json::{Value, json};
 
 use crate::api::Policy;
-use crate::{NAME, PLACEMENT_GROUP, cluster};
+use crate::memory::{self, Memory};
+use crate::{Behaviour, NAME, PLACEMENT_GROUP, cluster};
 
 pub mod binding;
 mod cycle;
@@ -23,7 +23,7 @@ pub use snapshot::{Snapshot, SnapshotStatus};
 /// The label that names the placement of a binding or snapshot.
 pub(crate) const PARENT: &str = "kubernetes-fleet.io/parent-CRP";
 
-/// A placement with all that its scheduler reads on the hub.
+/// A placement with everything that the scheduler reads on the hub.
 #[derive(Clone, Debug)]
 pub struct Hub {
     /// The placement's name.
@@ -38,13 +38,15 @@ pub struct Hub {
     clusters: Vec<Cluster>,
     /// The placement's bindings, by name.
     bindings: Vec<Binding>,
+    /// The rules of the release.
+    behaviour: Behaviour,
 }
 
 /// Why a placement on the hub cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It has no latest policy snapshot, or several.
-    #[error("{0} has {1} policy snapshots that are marked as the latest, and has to have one")]
+    #[error("{0} has {1} policy snapshots that are marked as the latest, but must have exactly one")]
     Snapshots(ObjectRef, usize),
     /// An object that has not the form of its kind.
     #[error("{0} cannot be read: {1}")]
@@ -53,7 +55,7 @@ pub enum Error {
 
 impl Hub {
     /// The state of a placement, among the objects of a hub.
-    pub fn of(placement: &ObjectRef, objects: &[Object]) -> Result<Self, Error> {
+    pub fn of(placement: &ObjectRef, objects: &[Object], behaviour: &Behaviour) -> Result<Self, Error> {
         let mut latest: Vec<&Object> =
             snapshots(placement, objects).filter(|o| snapshot::is_latest(o)).collect();
         let (Some(one), true) = (latest.pop(), latest.is_empty()) else {
@@ -67,8 +69,9 @@ impl Hub {
             namespace: placement.namespace.clone(),
             snapshot,
             policy,
-            clusters: clusters(objects),
+            clusters: clusters(objects, behaviour),
             bindings: bindings(placement, objects)?,
+            behaviour: *behaviour,
         })
     }
 
@@ -78,11 +81,10 @@ impl Hub {
     }
 }
 
-/// The clusters of the hub, sorted by name. They are judged by what their agents report.
-fn clusters(objects: &[Object]) -> Vec<Cluster> {
+/// The clusters of the hub, sorted by name. Their eligibility depends on the reports of their agents.
+fn clusters(objects: &[Object], behaviour: &Behaviour) -> Vec<Cluster> {
     let members = objects.iter().filter(|o| o.id.kind == "MemberCluster");
-    let mut all: Vec<Cluster> =
-        members.map(|object| cluster::read(object, true, &crate::Behaviour::newest())).collect();
+    let mut all: Vec<Cluster> = members.map(|object| cluster::read(object, true, behaviour)).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
 }
@@ -117,7 +119,7 @@ fn snapshots<'o>(placement: &'o ObjectRef, objects: &'o [Object]) -> impl Iterat
 /// What the hub remembers of its placements, as rows of a plan: the clusters that each has, with the states and
 /// scores of the bindings, and the policy that they were picked under. Placements that were never scheduled
 /// are left out.
-pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
+pub fn memory_of(objects: &[Object]) -> Result<Plan, Error> {
     let placements = objects.iter().filter(|object| {
         object.id.group() == PLACEMENT_GROUP
             && matches!(object.id.kind.as_str(), "ClusterResourcePlacement" | "ResourcePlacement")
@@ -132,7 +134,7 @@ pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
-    Ok(rows)
+    Ok(Plan { placements: rows, ..Plan::default() })
 }
 
 /// The snapshot that the rows belong to: the latest one, if any row is of it or there are no rows; else the
@@ -160,20 +162,13 @@ fn remembered(placement: &ObjectRef, snapshot: &Snapshot, bindings: &[Binding]) 
     let mut placed: Vec<Placed> = placed.collect();
     placed.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = placed.into_iter().collect();
-    let binding = |binding: &Binding| {
-        let state = if binding.state == State::Bound { "Bound" } else { "Scheduled" };
-        let mut value = json!({"cluster": *binding.cluster, "state": state});
-        if let Some(scores) = binding.decision.score {
-            value["affinityScore"] = scores.affinity.into();
-            value["topologySpreadScore"] = scores.topology.into();
-        }
-        if binding.policy_snapshot != snapshot.name {
-            value[crate::decide::OBSOLETE] = true.into();
-        }
-        value
+    let binding = |binding: &Binding| memory::Binding {
+        affinity_score: binding.decision.score.map(|score| score.affinity),
+        topology_spread_score: binding.decision.score.map(|score| score.topology),
+        obsolete: binding.policy_snapshot != snapshot.name,
+        ..memory::Binding::new(binding.cluster.clone(), binding.state)
     };
-    let bindings: Vec<Value> = bindings.iter().map(binding).collect();
-    row.memory.insert(crate::decide::POLICY.to_owned(), snapshot.policy_as_written());
-    row.memory.insert(crate::decide::BINDINGS.to_owned(), bindings.into());
+    let (policy, bindings) = (snapshot.policy_as_written(), bindings.iter().map(binding).collect());
+    Memory { policy: Some(policy), bindings: Some(bindings), placements: None }.write(&mut row);
     row
 }

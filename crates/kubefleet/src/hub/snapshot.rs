@@ -20,7 +20,7 @@ const INDEX: &str = "kubernetes-fleet.io/policy-index";
 const NUMBER: &str = "kubernetes-fleet.io/number-of-clusters";
 const GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
 
-/// The most decisions that a status holds, and the most of them about clusters that were not picked.
+/// The most decisions in a status, and the most of them about clusters that were not picked.
 const MOST: usize = 1000;
 const MOST_UNSELECTED: usize = 20;
 
@@ -37,25 +37,25 @@ pub struct Snapshot {
     policy: Value,
     /// The number of clusters that `PickN` wants.
     number_of_clusters: Option<i64>,
-    /// The generation of the placement that it was last updated for.
+    /// The generation of the placement for which it was last updated.
     placement_generation: i64,
     /// The snapshot's own generation.
     generation: i64,
-    /// What the scheduler said last.
+    /// The last status by the scheduler.
     pub status: SnapshotStatus,
 }
 
-/// What the scheduler says of a policy.
+/// The status of a policy snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotStatus {
     /// Whether as many clusters as asked for were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The generation of the placement that this is about.
+    /// The generation of the placement that the status is about.
     #[serde(rename = "observedCRPGeneration")]
     pub observed_placement_generation: i64,
-    /// Decisions: about clusters that were picked first.
+    /// Decisions, those about picked clusters first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub target_clusters: Vec<Decision>,
 }
@@ -82,13 +82,13 @@ impl Snapshot {
         })
     }
 
-    /// The policy, with the number of clusters that it is about now.
+    /// The policy, with the current number of clusters.
     pub(crate) fn policy(&self) -> Result<Policy, serde_json::Error> {
         let policy = Policy::read(Some(&self.policy))?;
         Ok(Policy { number_of_clusters: self.number_of_clusters, ..policy })
     }
 
-    /// The same as a placement writes it.
+    /// The policy as a placement writes it.
     pub(super) fn policy_as_written(&self) -> Value {
         let mut policy = match &self.policy {
             Value::Null => json!({"placementType": "PickAll"}),
@@ -100,7 +100,7 @@ impl Snapshot {
         policy
     }
 
-    /// Writes the scheduler's verdict, if it says anything new.
+    /// Writes the scheduler's verdict, if it differs from the last one.
     pub(super) fn report(
         &mut self,
         policy: &Policy,

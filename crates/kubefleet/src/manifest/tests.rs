@@ -1,4 +1,4 @@
-//! What stands together, and what fails together.
+//! Which clusters are rendered together, and which fail together.
 
 use serde_json::json;
 

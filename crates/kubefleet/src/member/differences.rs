@@ -1,20 +1,20 @@
-//! In what the hub's and the member's view of an object differ, as it is reported.
+//! The reported differences between the hub's and the member's view of an object.
 //!
-//! Facts: mappings key by key, lists position by position; values as Go prints them; what lists have
-//! more is told at one place each; no more than a hundred are told; secrets' values never.
+//! Facts: mappings are compared by key, lists by position. Values are printed as in Go. Surplus list items are
+//! reported at one place each. At most a hundred differences are reported, and never the values of Secrets.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-/// How many are told.
+/// The most differences that are reported.
 const MOST: usize = 100;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Where: a JSON pointer.
+    /// The path, as a JSON pointer.
     pub path: String,
     /// The hub's value; absent where it has none, or an empty one.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -37,7 +37,7 @@ pub(super) fn differences(hub: &Value, member: &Value) -> Vec<Difference> {
     found
 }
 
-/// What is told of an object that the member does not have.
+/// The difference for an object that the member does not have.
 pub(super) fn missing() -> Vec<Difference> {
     vec![Difference { path: "/".to_owned(), hub: "(the whole object)".to_owned(), member: String::new() }]
 }
@@ -89,7 +89,7 @@ fn lists(path: &str, hub: &[Value], member: &[Value], found: &mut Vec<Difference
         compare(&format!("{path}/{index}"), hub, member, found);
     }
     let common = hub.len().min(member.len());
-    // Each of the hub's is told as the first of them: they are all removed at that place.
+    // All surplus items of the hub's list are reported at the index of the first.
     for _ in hub.iter().skip(common) {
         let first = hub.get(common).map(printed).unwrap_or_default();
         found.push(Difference { path: format!("{path}/{common}"), hub: first, member: String::new() });
@@ -117,7 +117,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// What was written whole stays so; anything else in its shortest form, far out with an exponent.
+/// Integers stay integers. Other numbers are in their shortest form, with an exponent for large and small ones.
 fn number_text(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.as_i64().is_none()) else {
         return number.to_string();

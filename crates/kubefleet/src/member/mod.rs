@@ -1,5 +1,5 @@
-//! What is done about an object in one member cluster, as the member's agent decides it: taken over,
-//! compared, applied, removed, or left and reported.
+//! What the member's agent does about an object: it adopts, compares, applies or removes it, or leaves and
+//! reports it.
 //!
 //! ```text
 //! stamp ─► owner: taken over? ─► differences (view) ─► drifted? ─► applied: patch, or by the server
@@ -30,15 +30,15 @@ use strategy::TakeOver;
 /// The field manager of the member's agent.
 pub const MANAGER: &str = "work-api-agent";
 
-/// The manager that the API server invents for what stood there before.
+/// The manager that the API server records for fields from before the first apply.
 const BEFORE: &str = "before-first-apply";
 
-/// The API server of a member: what would become of an object.
+/// The API server of a member, which computes the result of a write.
 pub trait Member {
-    /// By a server-side apply as [`MANAGER`].
+    /// The result of a server-side apply as [`MANAGER`].
     fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure>;
 
-    /// By a create, or by an update of `live`.
+    /// The result of a create, or of an update of `live`.
     fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure>;
 }
 
@@ -55,10 +55,10 @@ pub enum Write {
         media: &'static str,
         /// The patch.
         patch: Value,
-        /// The object with it.
+        /// The patched object.
         patched: Value,
     },
-    /// It is applied by the server.
+    /// It is applied by server-side apply.
     Apply {
         /// What is applied.
         manifest: Value,
@@ -67,16 +67,16 @@ pub enum Write {
     },
 }
 
-/// What comes of one manifest.
+/// The outcome for one manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The agent's word for it.
+    /// The agent's decision.
     pub decision: &'static str,
-    /// What went wrong.
+    /// The agent's error.
     pub error: Option<&'static str>,
-    /// In what hub and member differ, where that decides.
+    /// The differences between hub and member, where they decide.
     pub diffs: Vec<Difference>,
-    /// What somebody changed in the member.
+    /// The fields that another client changed in the member.
     pub drifts: Vec<Difference>,
     /// The writes, in order.
     pub writes: Vec<Write>,
@@ -91,12 +91,12 @@ impl Outcome {
     }
 }
 
-/// A way of applying manifests in one member.
+/// An agent that applies manifests in one member.
 pub struct Applying<'m> {
-    /// What the placement says.
+    /// The apply strategy of the placement.
     pub strategy: &'m Strategy,
-    /// The owner reference to the placement's `AppliedWork`. Where the member has none, the hash on an
-    /// object says that it is the placement's own.
+    /// The owner reference to the placement's `AppliedWork`. Where the member has none, the hash on an object
+    /// shows that it belongs to the placement.
     pub owner: Option<&'m Value>,
     /// The Works that exist.
     pub works: &'m [String],
@@ -107,7 +107,7 @@ pub struct Applying<'m> {
 }
 
 impl Applying<'_> {
-    /// What is done about one manifest.
+    /// Decides what to do about one manifest.
     pub fn decide(&self, manifest: &Value, live: Option<&Value>) -> Outcome {
         let manifest = stamp::stripped(manifest);
         let mut outcome = Outcome::default();
@@ -151,7 +151,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Whether an object is the placement's own.
+    /// Whether an object belongs to the placement.
     pub fn owns(&self, live: &Value) -> bool {
         match self.owner {
             Some(owner) => owner::owners(live).iter().any(|one| owner::same(one, owner)),
@@ -178,14 +178,14 @@ impl Applying<'_> {
         Ok(written)
     }
 
-    /// Whether it is to be spared if it has drifted: this very manifest was applied before.
+    /// Whether a drifted object must stay: this manifest was applied before.
     fn is_applied(&self, manifest: &Value, live: &Value) -> bool {
         let applied = live.pointer("/metadata/annotations").and_then(|a| a.get(stamp::HASH)?.as_str());
         self.strategy.spares_drifts() && applied == Some(&view::hash(manifest))
     }
 
-    /// In what the hub's and the member's differ. Where only what the manifest says is compared, a dry
-    /// run of an apply tells; a manifest that is not valid is compared as a whole.
+    /// The differences between hub and member. A partial comparison uses a dry run of an apply; an invalid
+    /// manifest is compared as a whole.
     fn differences(&self, manifest: &Value, live: &Value) -> Vec<Difference> {
         let partial = !self.strategy.compares_all();
         let applied = partial.then(|| self.member.applied(live, manifest, true).ok()).flatten();
@@ -240,14 +240,14 @@ impl Applying<'_> {
     }
 }
 
-/// Whether nobody but the agent manages fields of the object.
+/// Whether only the agent manages fields of the object.
 fn is_ours_alone(live: &Value) -> bool {
     let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned();
     managers.into_iter().flatten().all(|entry| [MANAGER, BEFORE].contains(&name(entry).as_str()))
 }
 
-/// The word for what the API server refuses.
+/// The agent's error for a request that the API server refuses.
 fn word(failure: &Failure) -> &'static str {
     if failure.reason == "Conflict" { "FieldManagerConflict" } else { "ManifestInvalid" }
 }

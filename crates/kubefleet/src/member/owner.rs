@@ -1,7 +1,7 @@
-//! Whose an object in a member is: owner references to `AppliedWork`s.
+//! The owner of an object in a member: owner references to `AppliedWork` objects.
 //!
-//! Facts: a reference that a Work left behind, which is no more, does not count; any other owner
-//! stands in the way unless co-ownership is allowed, and another placement's always does.
+//! Facts: a reference to an `AppliedWork` whose Work is gone does not count. Any other owner prevents adoption
+//! unless co-ownership is allowed; another placement always does.
 
 use serde_json::{Value, json};
 
@@ -18,8 +18,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     ["uid", "name", "kind", "apiVersion"].iter().all(|key| a.get(key) == b.get(key))
 }
 
-/// The object with our owner reference added, and without those that were left behind; or why it is
-/// not ours to take.
+/// The object with the owner reference added and stale ones removed; or why the agent cannot adopt it.
 pub(super) fn taken(
     live: &Value,
     owner: Option<&Value>,
@@ -51,7 +50,7 @@ pub(super) fn taken(
     Ok(taken)
 }
 
-/// The object without our owner reference.
+/// The object without the owner reference.
 pub(super) fn released(live: &Value, owner: &Value) -> Value {
     let mut released = live.clone();
     let left: Vec<Value> = owners(live).iter().filter(|one| !same(one, owner)).cloned().collect();

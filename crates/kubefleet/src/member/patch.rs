@@ -1,8 +1,8 @@
-//! Client-side apply: the patch that brings the member's object to what is sent, and leaves what
-//! others have added.
+//! Client-side apply: the patch that applies a manifest to the live object and keeps what others have added.
 //!
-//! Facts: a three-way merge. What was sent last time and is not sent now is removed; what is sent
-//! replaces; all else stays. Lists of built-in kinds whose items have keys are merged item by item.
+//! Facts: a three-way merge. Fields that were sent last time and are not sent now are removed. Fields that are
+//! sent replace live ones. All others stay. Lists of built-in kinds whose items have keys are merged item by
+//! item.
 
 use serde_json::{Map, Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn three_way(
     patch
 }
 
-/// A union, of which only the fields that are sent may be left.
+/// A union, which keeps only the fields that are sent.
 fn retaining(key: &str, ty: &Type, mut change: Map<String, Value>, sent: &Value) -> Value {
     let is_union = key == "strategy" && ty.at(&["progressDeadlineSeconds"]).is_some();
     if is_union {
@@ -58,7 +58,7 @@ fn keys(sent: &Value) -> Value {
     sent.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect()
 }
 
-/// A list: `sent` and what is there.
+/// The patch of a list.
 fn list(
     name: &str,
     ty: &Type,
@@ -92,7 +92,7 @@ fn list(
     }
 }
 
-/// A list whose items are told apart by a key.
+/// The patch of a list whose items have a merge key.
 fn by_key(
     name: &str,
     (item, key): (&Type, &str),

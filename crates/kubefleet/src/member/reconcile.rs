@@ -1,7 +1,8 @@
-//! What is done about a placement's object in one cluster, from the row of the plan.
+//! The action for an object of a placement in one cluster, from its row of the plan.
 
 use serde_json::{Value, json};
 
+use super::super::memory::Share;
 use super::super::{KubeFleets, PLACEMENT_GROUP, Subject, shared};
 use super::owner;
 use super::{Applying, MANAGER, Outcome, Server, Strategy, Write};
@@ -9,24 +10,24 @@ use federate_apiserver::Kind;
 use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
-/// What is done in a cluster; `None` where nothing is and nothing is said.
+/// Decides what to do in a cluster; `None` where the agent neither acts nor reports.
 pub(crate) fn reconcile(
     plane: &KubeFleets<'_>,
     row: &Placement,
     cluster: &Cluster,
     live: Option<&Object>,
 ) -> Option<Action> {
-    let parts = shared::parts(row);
-    let placed = parts.iter().find(|(_, clusters)| clusters.contains(&cluster.name));
-    let Some((policy, clusters)) = placed else {
-        return parts.iter().find_map(|(policy, _)| withdraw(plane, plane.subject(policy)?, cluster, live?));
+    let shares = shared::shares(row);
+    let Some(share) = shares.iter().find(|share| share.clusters.contains(&cluster.name)) else {
+        let of = |share: &Share| withdraw(plane, plane.subject(&share.policy)?, cluster, live?);
+        return shares.iter().find_map(of);
     };
-    let subject = plane.subject(policy)?;
-    let manifest = match plane.variant(subject, &row.object, clusters, &cluster.name)? {
+    let subject = plane.subject(&share.policy)?;
+    let manifest = match plane.variant(subject, &row.object, &share.clusters, &cluster.name)? {
         Ok(rendered) => rendered.body,
         Err(withheld) => return Some(Action::nothing(withheld.status)),
     };
-    let of = Of::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, subject.object, cluster);
     let kind = Kind::builtin(&row.object.api_version, &row.object.kind);
     let server = Server::new(&row.object.api_version, &row.object.kind);
     let applying = of.applying(kind.as_ref(), &server);
@@ -34,7 +35,7 @@ pub(crate) fn reconcile(
     Some(action(applying.decide(&manifest, live), live, live.is_some_and(|live| !applying.owns(live))))
 }
 
-/// The last write is what is done: it holds what an earlier one, which takes over, says.
+/// The action is the last write, which includes an earlier one that adopts the object.
 fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
     let status = match (outcome.decision, outcome.error) {
         ("Applied", _) => "OK",
@@ -54,7 +55,7 @@ fn action(mut outcome: Outcome, live: Option<&Value>, taken: bool) -> Action {
     Action { adopts: taken && op != SyncOp::Nothing, op, status, hint }
 }
 
-/// What keeps the agent from taking an object over.
+/// The setting that keeps the agent from adopting an object.
 fn hint(status: &str) -> Option<&'static str> {
     Some(match status {
         "NotOwned" => "`spec.strategy.applyStrategy.whenToTakeOver` of its placement is `Never`",
@@ -69,14 +70,14 @@ fn hint(status: &str) -> Option<&'static str> {
     })
 }
 
-/// What is done about an object where the placement does not send it any more.
+/// Decides what to do about an object that the placement no longer sends.
 fn withdraw(
     plane: &KubeFleets<'_>,
     subject: &Subject<'_>,
     cluster: &Cluster,
     live: &Object,
 ) -> Option<Action> {
-    let of = Of::new(plane, subject.object, cluster);
+    let of = PlacementInCluster::new(plane, subject.object, cluster);
     let server = Server::new(&live.id.api_version, &live.id.kind);
     let owns = of.applying(None, &server).owns(&live.body);
     let abandons =
@@ -95,21 +96,21 @@ fn withdraw(
     Some(Action { op, adopts: false, status: "OK", hint: None })
 }
 
-/// Deletes this very object, and none that took its name.
+/// Options that delete this object, and not a later one of its name.
 fn only(live: &Object) -> DeleteOptions {
     let uid = live.text(&["metadata", "uid"]);
     let precondition = (!uid.is_empty()).then(|| ("preconditions".to_owned(), json!({"uid": uid})));
     precondition.into_iter().collect()
 }
 
-/// What is known of a placement in a cluster.
-struct Of {
+/// A placement in one cluster.
+struct PlacementInCluster {
     strategy: Strategy,
     owner: Option<Value>,
     works: Vec<String>,
 }
 
-impl Of {
+impl PlacementInCluster {
     fn new(plane: &KubeFleets<'_>, placement: &Object, cluster: &Cluster) -> Self {
         let works = plane.input.live.list(&cluster.name, PLACEMENT_GROUP, "AppliedWork", None);
         let name = work_name(&placement.id);

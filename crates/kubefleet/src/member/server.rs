@@ -1,4 +1,4 @@
-//! The API server of a member, as far as it can be foretold: see [`federate_apiserver`].
+//! The API server of a member, as [`federate_apiserver`] models it.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{MANAGER, Member};
 use federate_apiserver::schema::Type;
 use federate_apiserver::{Failure, Kind, Write, complete, strategy};
 
-/// When fields are written: nothing that is foretold depends on it.
+/// The time of writes; no result depends on it.
 const NOW: &str = "1970-01-01T00:00:00Z";
 
 /// A member's server for objects of one kind.
@@ -15,7 +15,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// For objects of that kind; of one that is not built in only what an object itself shows is known.
+    /// Returns a server for objects of that kind. Of a kind that is not built in, no schema is known.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self { kind: Kind::builtin(api_version, kind).unwrap_or_else(|| untyped(api_version, kind)) }
     }
@@ -25,7 +25,7 @@ impl Server {
     }
 }
 
-/// A kind of which nothing else is known.
+/// A kind without a known schema.
 fn untyped(api_version: &str, kind: &str) -> Kind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     Kind {

@@ -1,20 +1,20 @@
-//! What is taken out of a manifest before it is applied, and what is put on it.
+//! What the agent removes from a manifest before it applies it, and what it adds.
 
 use serde_json::{Map, Value, json};
 
 use super::view;
 use federate_dialect::gojson;
 
-/// Which manifest was applied.
+/// The annotation with the hash of the applied manifest.
 pub(crate) const HASH: &str = "kubernetes-fleet.io/spec-hash";
 
-/// What was applied, for client-side apply.
+/// The annotation with the applied manifest, for client-side apply.
 pub(super) const LAST_APPLIED: &str = "kubernetes-fleet.io/last-applied-configuration";
 
-/// What it leaves on a member's object.
+/// The keys that the agent writes to an object in a member.
 pub(crate) const BOOKKEEPING: [&str; 2] = [HASH, LAST_APPLIED];
 
-/// The most that all annotations of an object may hold, in bytes.
+/// The greatest total size of an object's annotations, in bytes.
 const LARGEST: usize = 256 * 1024;
 
 const METADATA: [&str; 9] = [
@@ -36,7 +36,7 @@ const ANNOTATIONS: [&str; 4] = [
     "deployment.kubernetes.io/revision",
 ];
 
-/// The manifest without what a member makes of it.
+/// The manifest without fields that the member sets.
 pub(super) fn stripped(manifest: &Value) -> Value {
     let mut body = manifest.clone();
     if let Some(body) = body.as_object_mut() {
@@ -58,11 +58,12 @@ pub(super) fn stripped(manifest: &Value) -> Value {
 /// A manifest, ready to be applied.
 pub(super) struct Stamped {
     pub(super) body: Value,
-    /// Whether it is too large to remember what was applied, so that the server has to.
+    /// Whether it is too large for the annotation of client-side apply, so that it is applied by the server.
     pub(super) is_large: bool,
 }
 
-/// Puts owner and hash on a stripped manifest; with `remembers`, what is applied as well.
+/// Adds the owner and the hash to a stripped manifest; with `remembers`, also the annotation of client-side
+/// apply.
 pub(super) fn stamped(stripped: &Value, owner: Option<&Value>, remembers: bool) -> Stamped {
     let mut body = stripped.clone();
     let hash = view::hash(stripped);

@@ -1,37 +1,32 @@
-//! How a placement wants its objects applied.
+//! The apply strategy of a placement.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::selector::null_default;
+use federate_kubernetes::schema::Shape;
 
-/// `spec.strategy.applyStrategy`, with its defaults.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Strategy {
-    #[serde(rename = "type", deserialize_with = "null_default")]
-    way: String,
-    #[serde(deserialize_with = "null_default")]
-    comparison_option: String,
-    #[serde(deserialize_with = "null_default")]
-    when_to_apply: String,
-    #[serde(deserialize_with = "null_default")]
-    when_to_take_over: String,
-    #[serde(deserialize_with = "null_default")]
-    pub(super) allow_co_ownership: bool,
-    #[serde(deserialize_with = "null_default")]
-    server_side_apply_config: ServerSide,
+federate_kubernetes::crd! {
+    /// `spec.strategy.applyStrategy`, with its defaults.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub struct Strategy {
+        kind: String = optional("type", Shape::OneOf(&["ClientSideApply", "ServerSideApply", "ReportDiff"])),
+        comparison_option: String = optional("comparisonOption", Shape::OneOf(&["PartialComparison", "FullComparison"])),
+        when_to_apply: String = optional("whenToApply", Shape::OneOf(&["Always", "IfNotDrifted"])),
+        when_to_take_over: String = optional("whenToTakeOver", Shape::OneOf(&["Always", "IfNoDiff", "Never"])),
+        pub(super) allow_co_ownership: bool = optional("allowCoOwnership"),
+        server_side_apply_config: ServerSide = optional("serverSideApplyConfig"),
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ServerSide {
-    #[serde(rename = "force", deserialize_with = "null_default")]
-    forced: bool,
+federate_kubernetes::crd! {
+    #[derive(Clone, Debug, Default, Deserialize)]
+    struct ServerSide {
+        forced: bool = optional("force"),
+    }
 }
 
-/// When an object that is not the placement's own is taken over.
+/// When an object that does not belong to the placement is adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakeOver {
     Always,
@@ -40,18 +35,18 @@ pub(super) enum TakeOver {
 }
 
 impl Strategy {
-    /// That of a placement; admission has refused what cannot be read.
+    /// Reads the strategy of a placement. Admission refuses one that cannot be read.
     pub fn of(placement: &Object) -> Self {
         let given = placement.at(&["spec", "strategy", "applyStrategy"]).filter(|given| !given.is_null());
         given.and_then(|given: &Value| serde_json::from_value(given.clone()).ok()).unwrap_or_default()
     }
 
     pub(super) fn is_server_side(&self) -> bool {
-        self.way == "ServerSideApply"
+        self.kind == "ServerSideApply"
     }
 
     pub(super) fn only_reports(&self) -> bool {
-        self.way == "ReportDiff"
+        self.kind == "ReportDiff"
     }
 
     pub(super) fn is_forced(&self) -> bool {

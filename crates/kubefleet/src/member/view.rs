@@ -1,8 +1,8 @@
-//! What of an object is compared: what the hub and the member can differ in.
+//! The part of an object in which hub and member are compared.
 //!
-//! Facts: identity, what the server sets, status, owners and finalizers do not count, nor do labels
-//! and annotations of Kubernetes and of the fleet. The hash of the same says whether a manifest is the
-//! one that was applied before.
+//! Facts: identity, fields that the server sets, status, owners and finalizers do not count, nor do labels and
+//! annotations of Kubernetes and of the fleet. The hash of this part tells whether a manifest was applied
+//! before.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -25,10 +25,10 @@ const METADATA: [&str; 13] = [
     "creationTimestamp",
 ];
 
-/// What a key of a label or annotation contains that does not count.
+/// Parts of the keys of labels and annotations that do not count.
 const SYSTEM: [&str; 3] = ["kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/"];
 
-/// The part of an object that is compared. What is always there has the shape that is hashed.
+/// The part of an object that is compared. Fields that Go always writes are there for the hash.
 pub(super) fn view(object: &Value) -> Value {
     let mut view = object.clone();
     let Some(map) = view.as_object_mut() else { return view };
@@ -55,7 +55,7 @@ pub(super) fn view(object: &Value) -> Value {
     view
 }
 
-/// The hash of what is compared.
+/// The hash of the compared part.
 pub(super) fn hash(object: &Value) -> String {
     let digest = Sha256::digest(gojson::write(&view(object)));
     let mut text = String::new();

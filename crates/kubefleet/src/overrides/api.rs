@@ -6,37 +6,44 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::Labels;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Schema, Shape};
 
-/// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct OverrideSpec {
-    /// The placement it is about; absent: every one.
-    pub placement: Option<PlacementRef>,
-    /// What a `ClusterResourceOverride` changes.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_resource_selectors: Vec<ObjectSelector>,
-    /// What a `ResourceOverride` changes.
-    #[serde(deserialize_with = "null_default")]
-    pub resource_selectors: Vec<ObjectSelector>,
-    /// How.
-    #[serde(deserialize_with = "null_default")]
-    pub policy: Policy,
+use crate::api::ClusterSelector;
+
+federate_kubernetes::crd! {
+    /// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct OverrideSpec {
+        /// The placement to which it applies; absent: every placement.
+        pub placement: Option<PlacementRef> = optional("placement"),
+        /// How.
+        pub policy: Policy = required("policy"),
+    }
 }
 
-/// A placement by name.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PlacementRef {
-    /// Its name.
-    pub name: String,
-    /// Where it lives.
-    #[serde(deserialize_with = "null_default")]
-    pub scope: PlacementScope,
+/// Reads the selectors of an override: `clusterResourceSelectors` of a `ClusterResourceOverride`, or
+/// `resourceSelectors` of a `ResourceOverride`.
+pub(super) fn selectors(spec: &Value) -> Result<Vec<ObjectSelector>, serde_json::Error> {
+    let mut all = Vec::new();
+    for key in ["clusterResourceSelectors", "resourceSelectors"] {
+        let selectors = spec.get(key).filter(|selectors| !selectors.is_null());
+        all.append(&mut selectors.map_or(Ok(Vec::new()), Vec::deserialize)?);
+    }
+    Ok(all)
 }
 
-/// Where a placement lives.
+federate_kubernetes::crd! {
+    /// A placement by name.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct PlacementRef {
+        /// Its name.
+        pub name: String = required("name"),
+        /// Its scope.
+        pub scope: PlacementScope = optional("scope", Shape::OneOf(&["Cluster", "Namespaced"])),
+    }
+}
+
+/// The scope of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum PlacementScope {
     /// A `ClusterResourcePlacement`.
@@ -46,45 +53,45 @@ pub(crate) enum PlacementScope {
     Namespaced,
 }
 
-/// One object by its name.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ObjectSelector {
-    /// The API group.
-    pub group: String,
-    /// The version, which has to be the object's.
-    pub version: String,
-    /// The kind.
-    pub kind: String,
-    /// The name.
-    pub name: String,
+federate_kubernetes::crd! {
+    /// One object by its name.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct ObjectSelector {
+        /// The API group.
+        pub group: String = required("group"),
+        /// The version, which must be the object's.
+        pub version: String = required("version"),
+        /// The kind.
+        pub kind: String = required("kind"),
+        /// The name.
+        pub name: String = required("name", Shape::Filled),
+    }
 }
 
-/// How objects are changed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Policy {
-    /// In order; every one that matches a cluster applies.
-    #[serde(deserialize_with = "null_default")]
-    pub override_rules: Vec<Rule>,
+federate_kubernetes::crd! {
+    /// How objects are changed.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Policy {
+        /// The rules, in order. Every rule that matches a cluster applies.
+        pub override_rules: Vec<Rule> = required("overrideRules", Shape::List(1, &Rule::SHAPE)),
+    }
 }
 
-/// What is changed in some clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Rule {
-    /// Which clusters; absent: none.
-    pub cluster_selector: Option<ClusterSelector>,
-    /// Whether the object is changed or dropped.
-    #[serde(deserialize_with = "null_default")]
-    pub override_type: OverrideType,
-    /// The changes.
-    #[serde(deserialize_with = "null_default")]
-    pub json_patch_overrides: Vec<PatchOperation>,
+federate_kubernetes::crd! {
+    /// A rule: changes for some clusters.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Rule {
+        /// The clusters; absent: none.
+        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector"),
+        /// Whether the object is patched or deleted.
+        pub override_type: OverrideType = optional("overrideType", Shape::OneOf(&["JSONPatch", "Delete"])),
+        /// The changes.
+        pub json_patch_overrides: Vec<PatchOperation> = optional("jsonPatchOverrides"),
+    }
 }
 
 impl Rule {
-    /// Whether it is about a cluster with these labels.
+    /// Whether it matches a cluster with these labels.
     pub(super) fn matches(&self, labels: &Labels) -> bool {
         let Some(selector) = &self.cluster_selector else { return false };
         let terms = &selector.cluster_selector_terms;
@@ -93,41 +100,25 @@ impl Rule {
     }
 }
 
-/// Which clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterSelector {
-    /// One of them has to match; none: every cluster.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_selector_terms: Vec<ClusterSelectorTerm>,
-}
-
-/// Clusters by their labels.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClusterSelectorTerm {
-    /// Absent: no cluster.
-    pub label_selector: Option<LabelSelector>,
-}
-
-/// Whether objects are changed or dropped.
+/// Whether objects are patched or deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum OverrideType {
-    /// Changed.
+    /// They are patched.
     #[default]
     JSONPatch,
-    /// Dropped.
+    /// They are deleted.
     Delete,
 }
 
-/// One operation of a JSON patch.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PatchOperation {
-    /// `add`, `remove` or `replace`.
-    pub op: String,
-    /// A JSON pointer.
-    pub path: String,
-    /// Absent with `remove`.
-    pub value: Option<Value>,
+federate_kubernetes::crd! {
+    /// One operation of a JSON patch.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct PatchOperation {
+        /// `add`, `remove` or `replace`.
+        pub op: String = required("op", Shape::OneOf(&["add", "remove", "replace"])),
+        /// A JSON pointer.
+        pub path: String = required("path"),
+        /// Absent with `remove`.
+        pub value: Option<Value> = optional("value"),
+    }
 }

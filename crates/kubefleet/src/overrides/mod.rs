@@ -1,9 +1,9 @@
-//! Overrides: which apply to an object, in which order, and what they do to it in one cluster.
+//! Overrides: which apply to an object, in which order, and how they change it for one cluster.
 //!
-//! Facts: those of the cluster come before those of the object's namespace, so that the latter win;
-//! within both the order is that of their snapshots' names. Every rule that matches the cluster applies,
-//! as one JSON patch; a deletion ends its own override, and what follows finds nothing to patch, but
-//! must still make sense. An override naming a Namespace is about everything in it, too.
+//! Facts: cluster-scoped overrides come before those of the object's namespace, so that the latter win. Within
+//! both they are ordered by the names of their snapshots. Every rule that matches the cluster applies, as one
+//! JSON patch. A deletion ends its own override; later overrides have nothing to patch, but must still be
+//! valid. An override that names a Namespace applies to everything in it, too.
 
 use std::collections::BTreeMap;
 
@@ -26,27 +26,30 @@ const OF_CLUSTER: &str = "ClusterResourceOverride";
 /// An override of a repo.
 #[derive(Debug)]
 pub(crate) struct Override<'a> {
-    /// The object that says so.
+    /// Its object.
     pub object: &'a Object,
+    /// The objects that it selects.
+    selectors: Vec<ObjectSelector>,
     spec: OverrideSpec,
 }
 
 impl<'a> Override<'a> {
     fn new(object: &'a Object) -> Result<Self, Finding> {
-        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
-        let spec = serde_json::from_value::<Option<OverrideSpec>>(spec);
-        let spec = spec.map_err(|e| Finding::error("invalid-policy", object, e.to_string()).at("/spec"))?;
-        Ok(Self { object, spec: spec.unwrap_or_default() })
+        Self::read(object, object.at(&["spec"]).unwrap_or(&Value::Null))
+            .map_err(|e| Finding::error("invalid-policy", object, e.to_string()).at("/spec"))
     }
 
-    /// The override that a snapshot holds.
+    /// Reads the override of a snapshot.
     pub(crate) fn of_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
-        let spec = object.at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null);
-        let spec: Option<OverrideSpec> = Deserialize::deserialize(spec)?;
-        Ok(Self { object, spec: spec.unwrap_or_default() })
+        Self::read(object, object.at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null))
     }
 
-    /// Whether it counts for a placement and is about one of the objects that this selects.
+    fn read(object: &'a Object, spec: &Value) -> Result<Self, serde_json::Error> {
+        let (selectors, spec) = (api::selectors(spec)?, Option::<OverrideSpec>::deserialize(spec)?);
+        Ok(Self { object, selectors, spec: spec.unwrap_or_default() })
+    }
+
+    /// Whether it applies to a placement and to one of the objects that the placement selects.
     pub(crate) fn concerns(&self, placement: &ObjectRef, selected: &[ObjectRef]) -> bool {
         let within = |target: &ObjectRef, object: &ObjectRef| {
             target.kind == "Namespace"
@@ -57,7 +60,7 @@ impl<'a> Override<'a> {
         self.counts_for(placement) && self.targets().any(hits)
     }
 
-    /// Whether one of its rules is about a cluster.
+    /// Whether one of its rules matches a cluster.
     pub(crate) fn matches(&self, cluster: &Cluster) -> bool {
         self.spec.policy.override_rules.iter().any(|rule| rule.matches(&cluster.labels))
     }
@@ -66,17 +69,13 @@ impl<'a> Override<'a> {
         self.object.id.kind.starts_with(OF_CLUSTER)
     }
 
-    /// What it changes.
+    /// The objects that it changes.
     fn targets(&self) -> impl Iterator<Item = ObjectRef> {
-        let (selectors, namespace) = if self.is_of_cluster() {
-            (&self.spec.cluster_resource_selectors, None)
-        } else {
-            (&self.spec.resource_selectors, self.object.id.namespace.as_ref())
-        };
-        selectors.iter().map(move |selector| selector.target(namespace))
+        let namespace = self.object.id.namespace.as_ref().filter(|_| !self.is_of_cluster());
+        self.selectors.iter().map(move |selector| selector.target(namespace))
     }
 
-    /// Whether it counts for a placement.
+    /// Whether it applies to a placement.
     fn counts_for(&self, placement: &ObjectRef) -> bool {
         let Some(wanted) = &self.spec.placement else { return true };
         let namespace = match (wanted.scope, self.is_of_cluster()) {
@@ -89,7 +88,7 @@ impl<'a> Override<'a> {
             && placement.namespace.as_deref() == namespace
     }
 
-    /// What it does in one cluster.
+    /// The changes for one cluster.
     fn steps(&self, cluster: &Cluster) -> Vec<Step> {
         let mut steps = Vec::new();
         for (rule, written) in self.spec.policy.override_rules.iter().enumerate() {
@@ -114,7 +113,7 @@ impl ObjectSelector {
     }
 }
 
-/// The operations of a rule as one cluster gets them.
+/// The operations of a rule for one cluster.
 fn operations(rule: &Rule, cluster: &Cluster) -> Result<Vec<Resolved>, (usize, Unresolved)> {
     let operations = rule.json_patch_overrides.iter().enumerate();
     operations
@@ -127,7 +126,7 @@ fn operations(rule: &Rule, cluster: &Cluster) -> Result<Vec<Resolved>, (usize, U
         .collect()
 }
 
-/// What one rule does in one cluster.
+/// The changes of one rule for one cluster.
 #[derive(Clone, Debug)]
 struct Step {
     rule: usize,
@@ -137,7 +136,7 @@ struct Step {
 #[derive(Clone, Debug)]
 enum OverrideOp {
     Delete,
-    /// The operations, or which of them has a variable without a value.
+    /// The operations; or the index of the one with a variable without a value.
     Patch(Result<Vec<Resolved>, (usize, Unresolved)>),
 }
 
@@ -158,7 +157,7 @@ pub(crate) struct Overrides<'a> {
 }
 
 impl<'a> Overrides<'a> {
-    /// Reads overrides; those that cannot be read are left out, and told.
+    /// Reads overrides. Those that cannot be read are left out, with a finding.
     pub(crate) fn new(objects: impl Iterator<Item = &'a Object>) -> (Self, Vec<Finding>) {
         let (mut list, mut findings) = (Vec::new(), Vec::new());
         for object in objects {
@@ -169,7 +168,7 @@ impl<'a> Overrides<'a> {
         }
         list.sort_by_cached_key(|one| {
             let ObjectRef { namespace, name, .. } = &one.object.id;
-            // The name of its first snapshot: what git holds has no earlier ones.
+            // The name of its first snapshot; an override in git has no earlier ones.
             (!one.is_of_cluster(), namespace.clone(), format!("{name}-0"))
         });
         let mut by_target: BTreeMap<ObjectRef, Vec<usize>> = BTreeMap::new();
@@ -202,15 +201,15 @@ impl<'a> Overrides<'a> {
     }
 }
 
-/// What overrides do to an object in one cluster.
+/// The changes of overrides to an object in one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
-    /// With the overrides that they are of.
+    /// Each with its override.
     steps: Vec<(&'a Object, Step)>,
 }
 
 impl<'a> Changes<'a> {
-    /// What `overrides`, in this order, do in a cluster.
+    /// Computes the changes of `overrides`, in this order, for a cluster.
     pub(crate) fn new(overrides: &[&Override<'a>], cluster: &Cluster) -> Self {
         let of = |one: &&Override<'a>| {
             let object = one.object;
@@ -220,17 +219,17 @@ impl<'a> Changes<'a> {
         Self { steps: steps.collect() }
     }
 
-    /// What tells changes apart that do different things.
+    /// A key that is equal for equal changes.
     pub(crate) fn key(&self) -> Vec<String> {
         self.steps.iter().map(|(one, step)| format!("{} {step:?}", one.id)).collect()
     }
 
-    /// Whether nothing is done.
+    /// Whether there are no changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Carries them out.
+    /// Applies the changes.
     pub(crate) fn apply(&self, body: Value) -> Result<Changed, Failure<'a>> {
         let mut body = Some(body);
         let mut changes: Vec<OverrideChange> = Vec::new();
@@ -259,7 +258,7 @@ impl<'a> Changes<'a> {
 }
 
 impl Step {
-    /// The paths that differ after it, or which operation fails and why.
+    /// Applies one rule. Returns the paths that differ after it, or the operation that fails and why.
     fn apply(&self, body: &mut Option<Value>) -> Result<Vec<String>, (usize, Why)> {
         let operations = match &self.op {
             OverrideOp::Delete => {
@@ -287,27 +286,27 @@ impl Step {
 /// An object after its overrides.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// What is left of it; `None` when it is dropped.
+    /// The changed object; `None` if it is deleted.
     pub body: Option<Value>,
-    /// What each override did.
+    /// What each override changed.
     pub changes: Vec<OverrideChange>,
 }
 
-/// An override that cannot be carried out.
+/// Why an override fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure<'a> {
     /// The override.
     pub over: &'a Object,
-    /// Where in it.
+    /// The place in it.
     pub pointer: String,
     /// Why.
     pub why: Why,
 }
 
-/// Why an override cannot be carried out.
+/// The reason why an override fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Why {
-    /// An operation does not fit.
+    /// A patch operation fails.
     #[error(transparent)]
     Patch(patch::Error),
     /// A variable has no value.
@@ -316,7 +315,7 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    /// The short name.
+    /// The code.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Patch(_) | Self::Unresolved(Unresolved::NotJson) => "PatchFailed",

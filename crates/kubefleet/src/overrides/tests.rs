@@ -1,4 +1,4 @@
-//! The order of overrides, what they are about, and what they do.
+//! The order of overrides, the objects to which they apply, and their effect.
 
 use serde_json::{Value, json};
 

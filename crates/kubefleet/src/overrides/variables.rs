@@ -1,7 +1,7 @@
 //! Variables in the values of JSON patches: the cluster's name and labels.
 //!
-//! Facts: they are replaced in the value's JSON text, keys included, the name first, then labels from
-//! the left; a label that the cluster does not have, or a variable that never ends, is an error.
+//! Facts: variables are replaced in the JSON text of the value, keys included: first the name, then labels from
+//! left to right. A label that the cluster does not have, or a variable without an end, is an error.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use federate_kubernetes::Labels;
 const NAME: &str = "${MEMBER-CLUSTER-NAME}";
 const LABEL: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
 
-/// A variable that has no value.
+/// Why a variable has no value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub(crate) enum Unresolved {
     /// The cluster lacks the label.
@@ -19,12 +19,12 @@ pub(crate) enum Unresolved {
     /// There is no `}` after it.
     #[error("a variable `{LABEL}…` has no closing brace")]
     MalformedVariable,
-    /// What came out is no JSON.
-    #[error("with its variables replaced, the value is no JSON any more")]
+    /// The result is not JSON.
+    #[error("with its variables replaced, the value is not valid JSON")]
     NotJson,
 }
 
-/// A value as one cluster gets it.
+/// The value for one cluster.
 pub(super) fn resolve(value: &Value, cluster: &str, labels: &Labels) -> Result<Value, Unresolved> {
     let text = value.to_string();
     if !text.contains("${MEMBER-CLUSTER-") {
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x".into())));
         let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x");
         assert_eq!(resolved(&value), Err(Unresolved::MalformedVariable));
-        // The brace of the value's own JSON ends it too.
+        // The next brace ends the variable, even one of the JSON text.
         let value = json!({"a": "${MEMBER-CLUSTER-LABEL-KEY-x"});
         assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x\"".into())));
     }

@@ -1,19 +1,20 @@
 //! Amounts of clusters: a number, or a percentage of how many there are.
 
+use federate_kubernetes::schema::{Schema, Shape};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// That many.
+    /// A number of clusters.
     Count(i64),
-    /// So many of a hundred.
+    /// A percentage.
     Percent(i64),
 }
 
 impl Amount {
-    /// Reads `3` or `25%`; a number may be text as well.
+    /// Reads `3` or `25%`. A number may also be text.
     pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::Number(number) => number.as_i64().map(Self::Count),
@@ -25,7 +26,7 @@ impl Amount {
         }
     }
 
-    /// How many of `total`, percentages rounded up.
+    /// The number out of `total`, with percentages rounded up.
     pub fn rounded_up(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
@@ -33,7 +34,7 @@ impl Amount {
         }
     }
 
-    /// How many of `total`, percentages rounded down.
+    /// The number out of `total`, with percentages rounded down.
     pub fn rounded_down(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
@@ -44,6 +45,11 @@ impl Amount {
 
 fn share(percent: i64, total: i64) -> i64 {
     percent.saturating_mul(total)
+}
+
+/// The rules of validation check amounts, because their bounds differ.
+impl Schema for Amount {
+    const SHAPE: Shape = Shape::Any;
 }
 
 impl<'de> Deserialize<'de> for Amount {

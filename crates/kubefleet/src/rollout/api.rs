@@ -1,4 +1,4 @@
-//! The parts of placements, update strategies and disruption budgets that say how a rollout goes.
+//! The parts of placements, update strategies and disruption budgets that control a rollout.
 //!
 //! Facts: `placement.kubernetes-fleet.io` `v1` and `v1beta1` with their defaults.
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::amount::Amount;
 use federate_kubernetes::Object;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::{Schema, Shape};
+use federate_kubernetes::selector::LabelSelector;
 
 /// Reads the `spec` of an object.
 pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> Result<T, serde_json::Error> {
@@ -17,125 +18,85 @@ pub(crate) fn spec<T: Default + for<'de> Deserialize<'de>>(object: &Object) -> R
     }
 }
 
-/// What a placement says of its rollout.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PlacementSpec {
-    /// How many clusters it wants.
-    #[serde(deserialize_with = "null_default")]
-    pub policy: Policy,
-    /// How it gets there.
-    #[serde(deserialize_with = "null_default")]
-    pub strategy: Strategy,
+/// Reads the limits of a placement's rolling update.
+pub(crate) fn rolling_update(placement: &Object) -> Result<RollingUpdate, serde_json::Error> {
+    let written = placement.at(&["spec", "strategy", "rollingUpdate"]);
+    Ok(written.map_or(Ok(None), Option::deserialize)?.unwrap_or_default())
 }
 
-/// How many clusters a placement wants.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Policy {
-    /// How they are picked.
-    #[serde(deserialize_with = "null_default")]
-    pub placement_type: PlacementType,
-    /// Those of `PickFixed`.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_names: Vec<String>,
-    /// That of `PickN`.
-    pub number_of_clusters: Option<i64>,
-}
-
-/// How clusters are picked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum PlacementType {
-    /// Every one that fits.
-    #[default]
-    PickAll,
-    /// The best ones.
-    PickN,
-    /// By name.
-    PickFixed,
-}
-
-/// How a placement is rolled out.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Strategy {
+federate_kubernetes::crd! {
     /// The limits of a rolling update.
-    #[serde(deserialize_with = "null_default")]
-    pub rolling_update: RollingUpdate,
-}
-
-/// The limits of a rolling update.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RollingUpdate {
-    max_unavailable: Option<Amount>,
-    max_surge: Option<Amount>,
-    unavailable_period_seconds: Option<i64>,
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct RollingUpdate {
+        max_unavailable: Option<Amount> = optional("maxUnavailable"),
+        max_surge: Option<Amount> = optional("maxSurge"),
+        unavailable_period_seconds: Option<i64> = optional("unavailablePeriodSeconds", i32::SHAPE),
+    }
 }
 
 impl RollingUpdate {
-    /// How many clusters may be without it.
-    pub fn max_unavailable(&self) -> Amount {
+    /// How many clusters may be unavailable.
+    pub(crate) fn max_unavailable(&self) -> Amount {
         self.max_unavailable.unwrap_or(Amount::Percent(25))
     }
 
-    /// How many clusters more than wanted may have it.
-    pub fn max_surge(&self) -> Amount {
+    /// How many clusters above the target may have the placement.
+    pub(crate) fn max_surge(&self) -> Amount {
         self.max_surge.unwrap_or(Amount::Percent(25))
     }
 
-    /// How long something counts as not ready that cannot tell.
-    pub fn unavailable_period_seconds(&self) -> i64 {
+    /// How long an object whose availability cannot be tracked counts as not ready.
+    pub(crate) fn unavailable_period_seconds(&self) -> i64 {
         self.unavailable_period_seconds.unwrap_or(60)
     }
 }
 
-/// A `StagedUpdateStrategy` or `ClusterStagedUpdateStrategy`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StagedSpec {
-    /// One after the other.
-    #[serde(deserialize_with = "null_default")]
-    pub stages: Vec<StageSpec>,
+federate_kubernetes::crd! {
+    /// A `StagedUpdateStrategy` or `ClusterStagedUpdateStrategy`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct StagedSpec {
+        /// The stages, in order.
+        pub stages: Vec<StageSpec> = optional("stages"),
+    }
 }
 
-/// A stage of an update run.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StageSpec {
-    /// Its name.
-    pub name: String,
-    /// Its clusters; absent: none.
-    pub label_selector: Option<LabelSelector>,
-    /// The label that orders them.
-    pub sorting_label_key: Option<String>,
-    /// How many are updated at a time.
-    pub max_concurrency: Option<Amount>,
-    /// What has to happen first.
-    #[serde(deserialize_with = "null_default")]
-    pub before_stage_tasks: Vec<Task>,
-    /// What has to happen before the next stage.
-    #[serde(deserialize_with = "null_default")]
-    pub after_stage_tasks: Vec<Task>,
+federate_kubernetes::crd! {
+    /// A stage of an update run.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct StageSpec {
+        /// Its name.
+        pub name: String = required("name"),
+        /// Selects its clusters; absent: none.
+        pub label_selector: Option<LabelSelector> = optional("labelSelector"),
+        /// The label that sorts them.
+        pub sorting_label_key: Option<String> = optional("sortingLabelKey"),
+        /// How many clusters are updated at a time.
+        pub max_concurrency: Option<Amount> = optional("maxConcurrency"),
+        /// The tasks before the stage.
+        pub before_stage_tasks: Vec<Task> = optional("beforeStageTasks"),
+        /// The tasks after the stage.
+        pub after_stage_tasks: Vec<Task> = optional("afterStageTasks"),
+    }
 }
 
-/// Something to wait for between stages.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Task {
-    /// `Approval` or `TimedWait`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// How long, as Go writes durations.
-    pub wait_time: Option<String>,
+federate_kubernetes::crd! {
+    /// A task before or after a stage.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Task {
+        /// `Approval` or `TimedWait`.
+        pub kind: String = required("type", Shape::OneOf(&["Approval", "TimedWait"])),
+        /// How long a `TimedWait` takes, as a Go duration.
+        pub wait_time: Option<String> = optional("waitTime"),
+    }
 }
 
-/// A `ClusterResourcePlacementDisruptionBudget`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BudgetSpec {
-    /// How many may be without it.
-    pub max_unavailable: Option<Amount>,
-    /// How many have to have it.
-    pub min_available: Option<Amount>,
+federate_kubernetes::crd! {
+    /// A `ClusterResourcePlacementDisruptionBudget`.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct BudgetSpec {
+        /// How many clusters may be unavailable.
+        pub max_unavailable: Option<Amount> = optional("maxUnavailable"),
+        /// How many clusters must be available.
+        pub min_available: Option<Amount> = optional("minAvailable"),
+    }
 }

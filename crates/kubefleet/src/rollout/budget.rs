@@ -1,18 +1,19 @@
 //! Disruption budgets: whether a cluster may be evicted from a placement.
 //!
-//! Facts: a budget counts rows that report to be available, against the number that `PickN` asks for;
-//! `PickAll` asks for none, so that only a plain `minAvailable` says something. Percentages are rounded
-//! up. Clusters that are named cannot be evicted.
+//! Facts: a budget compares the available rows with the number of `PickN`. `PickAll` has no number, so only an
+//! absolute `minAvailable` has an effect. Percentages are rounded up. Clusters of `PickFixed` cannot be
+//! evicted.
 
-use super::api::{BudgetSpec, PlacementSpec, PlacementType, spec};
+use super::api::{BudgetSpec, spec};
+use crate::api::{PlacementType, Policy};
 use federate_kubernetes::Object;
 
-/// Whether an eviction is allowed.
+/// The verdict on an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Whether it is.
+    /// Whether the eviction is allowed.
     pub allowed: bool,
-    /// How many rows are available.
+    /// The number of available rows.
     pub available: i64,
 }
 
@@ -22,7 +23,7 @@ pub fn eviction(
     budget: Option<&Object>,
     available: &[bool],
 ) -> Result<Eviction, serde_json::Error> {
-    let policy = spec::<PlacementSpec>(placement)?.policy;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?;
     let rows = i64::try_from(available.len()).unwrap_or(i64::MAX);
     let unavailable = available.iter().filter(|available| !**available).count();
     let unavailable = i64::try_from(unavailable).unwrap_or(i64::MAX);

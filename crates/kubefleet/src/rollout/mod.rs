@@ -1,11 +1,9 @@
-//! The order of rollouts: what a rolling update does next, the stages of an update run, and which
-//! clusters may be evicted.
+//! Rollouts: the next round of a rolling update, the stages of an update run, and evictions.
 //!
-//! All of it is arithmetic over what a person or a cluster reports; nothing here is decided by git
-//! alone.
+//! Apart from stages, all of it depends on what clusters report and users approve, which is not in a repo.
 
 pub mod amount;
-pub mod api;
+pub(crate) mod api;
 pub mod budget;
 pub mod rolling;
 pub mod row;

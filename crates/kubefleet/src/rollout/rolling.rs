@@ -1,23 +1,24 @@
 //! The next round of a rolling update.
 //!
-//! Facts: what has failed is updated at once; then, as long as enough clusters stay ready, rows that are
-//! no longer wanted are removed and stale ones updated; then new clusters are bound, up to `maxSurge`
-//! more than wanted. Percentages of the wanted number are rounded up.
+//! Facts: failed rows are updated at once. Then unscheduled rows are removed and old ones updated, as long as
+//! enough clusters stay ready. Then new clusters are bound, up to `maxSurge` above the target. Percentages of
+//! the target are rounded up.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::api::{PlacementSpec, PlacementType, spec};
+use super::api::rolling_update;
 use super::row::{Readiness, Resources, Row, State};
 use crate::Behaviour;
+use crate::api::{PlacementType, Policy};
 use federate_kubernetes::{ClusterName, Object};
 
-/// How long a cluster that has a row being deleted is waited for.
+/// How long a round waits for a row that is being deleted.
 pub const CLEANUP: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a rolling update does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: a row being deleted has to be gone first, which is looked at again after [`CLEANUP`].
+    /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP`].
     Cleanup,
     /// A round.
     Round(Round),
@@ -26,19 +27,19 @@ pub enum Next {
 /// One round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// The clusters acted on now, in order.
+    /// The clusters that are updated now, in order.
     pub update: Vec<ClusterName>,
-    /// Those that are out of date, but must wait.
+    /// The clusters that are out of date, but must wait.
     pub blocked: Vec<ClusterName>,
-    /// Those that have what they should.
+    /// The clusters that are up to date.
     pub up_to_date: Vec<ClusterName>,
     /// Whether there is anything to do, now or later.
     pub need_roll: bool,
-    /// When to look again.
+    /// When the next check is.
     pub wait: SignedDuration,
 }
 
-/// What can be done about rows.
+/// The rows by what can be done about them.
 #[derive(Default)]
 struct Candidates<'r> {
     failed: Vec<&'r Row>,
@@ -48,19 +49,19 @@ struct Candidates<'r> {
     up_to_date: Vec<&'r Row>,
 }
 
-/// The next round, for rows in the order of their clusters.
+/// Computes the next round, for rows in the order of their clusters.
 pub fn next(
     placement: &Object,
     rows: &[Row],
     now: Timestamp,
     behaviour: &Behaviour,
 ) -> Result<Next, serde_json::Error> {
-    let PlacementSpec { policy, strategy } = spec::<PlacementSpec>(placement)?;
+    let policy = Policy::read(placement.at(&["spec", "policy"]))?;
+    let limits = rolling_update(placement)?;
     let deleting = |row: &Row| rows.iter().any(|other| other.deleting && other.cluster == row.cluster);
     if rows.iter().any(|row| row.state != State::Bound && !row.deleting && deleting(row)) {
         return Ok(Next::Cleanup);
     }
-    let limits = strategy.rolling_update;
     let target = match policy.placement_type {
         PlacementType::PickAll => count(rows.iter().filter(|row| row.state != State::Unscheduled)),
         PlacementType::PickFixed => count(policy.cluster_names.iter()),
@@ -81,7 +82,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> i64 {
     i64::try_from(items.count()).unwrap_or(i64::MAX)
 }
 
-/// What the rows that have resources come to.
+/// The number of ready rows among those that have resources.
 struct Running {
     /// How many are ready and not being deleted.
     staying: i64,
@@ -145,8 +146,8 @@ impl Candidates<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Condition;
     use super::*;
+    use federate_kubernetes::condition::Condition;
     use serde_json::{Value, json};
 
     fn round(policy: &Value, rolling: &Value, rows: &[Row]) -> Next {
@@ -161,6 +162,7 @@ mod tests {
             kind: "Available".into(),
             status: "True".into(),
             reason: "AllWorkAreAvailable".into(),
+            message: String::new(),
             observed_generation: 1,
             last_transition_time: Some("2026-11-20T11:59:00Z".parse().unwrap()),
         };

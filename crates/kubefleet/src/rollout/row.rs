@@ -1,28 +1,29 @@
-//! A placement's row for one cluster (a binding) as a rollout sees it.
+//! A placement's row for one cluster (a binding), as rollouts read it.
 //!
-//! Facts: only conditions of the row's generation count. What cannot tell whether it is available counts
-//! as ready after a while.
+//! Facts: only conditions of the row's generation count. A row whose availability cannot be tracked counts as
+//! ready after a while.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Behaviour;
 use federate_kubernetes::ClusterName;
+use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
 
-/// What has been decided about a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// The state of the decision about a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// Picked, but nothing is released to it yet.
+    /// The cluster is picked, but resources are not released to it yet.
     #[default]
     Scheduled,
-    /// Resources are released to it.
+    /// Resources are released to the cluster.
     Bound,
-    /// No longer picked.
+    /// The cluster is no longer picked.
     Unscheduled,
 }
 
-/// Which resources a cluster is to have.
+/// The version of the resources of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Resources {
@@ -39,9 +40,9 @@ pub enum Resources {
 pub struct Row {
     /// Its cluster.
     pub cluster: ClusterName,
-    /// What has been decided.
+    /// The state of the decision.
     pub state: State,
-    /// Which resources the cluster is to have.
+    /// The version of its resources.
     #[serde(default)]
     pub resources: Resources,
     /// Whether it is being deleted.
@@ -50,57 +51,35 @@ pub struct Row {
     /// Its generation.
     #[serde(default)]
     pub generation: i64,
-    /// What is reported of it.
+    /// Its conditions.
     #[serde(default, deserialize_with = "null_default")]
     pub conditions: Vec<Condition>,
-}
-
-/// What is reported of a row.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Condition {
-    /// What it is about.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// Why.
-    #[serde(default)]
-    pub reason: String,
-    /// The generation it is about.
-    #[serde(default)]
-    pub observed_generation: i64,
-    /// Since when.
-    pub last_transition_time: Option<Timestamp>,
 }
 
 /// Whether a row is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Ready,
-    /// It is not, and when it will be is not known.
+    /// The row is not ready, and it is not known when it will be.
     NotReady,
-    /// It is in so long.
+    /// The row is ready after this time.
     In(SignedDuration),
 }
 
-/// Whether one of a row's conditions, asked for by type, has a status and reason that waiting does not mend. Older
-/// releases count what is still becoming available among these.
-pub(crate) fn failed<'c>(
-    behaviour: &Behaviour,
-    condition: impl Fn(&'static str) -> Option<(&'c str, &'c str)>,
-) -> bool {
+/// Whether one of the conditions of a row's generation says that something failed. Older releases count reasons
+/// that only say that the row is still becoming available.
+pub(crate) fn failed(conditions: &[Condition], generation: i64, behaviour: &Behaviour) -> bool {
     const PENDING: [&str; 4] =
         ["OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"];
     let stages = ["Overridden", "WorkSynchronized", "Applied", "Available"];
-    stages.into_iter().filter_map(condition).any(|(status, reason)| {
-        status == "False" && (behaviour.pending_rows_fail || !PENDING.contains(&reason))
+    stages.into_iter().filter_map(|kind| condition::current(conditions, kind, generation)).any(|condition| {
+        condition.is_false() && (behaviour.pending_rows_fail || !PENDING.contains(&condition.reason.as_str()))
     })
 }
 
 impl Row {
     fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|c| c.kind == kind && c.observed_generation == self.generation)
+        condition::current(&self.conditions, kind, self.generation)
     }
 
     /// Whether the cluster reports differences instead of applying.
@@ -108,18 +87,18 @@ impl Row {
         self.condition("DiffReported").is_some()
     }
 
-    /// Whether something went wrong that waiting does not mend.
+    /// Whether the row failed, so that waiting does not help.
     pub(super) fn failed(&self, behaviour: &Behaviour) -> bool {
-        failed(behaviour, |kind| self.condition(kind).map(|c| (&*c.status, &*c.reason)))
+        failed(&self.conditions, self.generation, behaviour)
     }
 
-    /// Whether it is ready; what became available without being able to tell has to be older than
-    /// `cutoff`.
+    /// Whether the row is ready. A row whose availability cannot be tracked must have been available since
+    /// before `cutoff`.
     pub(super) fn readiness(&self, cutoff: Timestamp) -> Readiness {
-        if self.condition("DiffReported").is_some_and(|c| c.status == "True") {
+        if self.condition("DiffReported").is_some_and(Condition::is_true) {
             return Readiness::Ready;
         }
-        let Some(available) = self.condition("Available").filter(|c| c.status == "True") else {
+        let Some(available) = self.condition("Available").filter(|c| c.is_true()) else {
             return Readiness::NotReady;
         };
         if !matches!(available.reason.as_str(), "NotAllWorkAreAvailabilityTrackable" | "WorkNotTrackable") {

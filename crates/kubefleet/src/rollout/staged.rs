@@ -1,7 +1,7 @@
 //! The stages of an update run: which clusters each updates, in which order, how many at a time.
 //!
-//! Facts: a stage takes the clusters that were picked and that its selector matches; every one of them
-//! must be in exactly one stage. A label that sorts them must be a whole number on each.
+//! Facts: a stage has the picked clusters that its selector matches. Every picked cluster must be in exactly
+//! one stage. The label that sorts the clusters must be an integer on each of them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Stage {
     pub name: String,
     /// Its clusters, in the order in which they are updated.
     pub clusters: Vec<ClusterName>,
-    /// How many are updated at a time.
+    /// How many clusters are updated at a time.
     pub max_concurrency: i64,
 }
 
@@ -26,15 +26,15 @@ pub enum Failure {
     /// A strategy that cannot be read.
     #[error("the strategy cannot be read: {0}")]
     Unreadable(String),
-    /// A stage that waits for what there is not.
-    #[error("stage `{stage}` waits for something impossible: {why}")]
+    /// An invalid task of a stage.
+    #[error("stage `{stage}` has an invalid task: {why}")]
     InvalidStageTask {
         /// The stage.
         stage: String,
         /// Why.
         why: String,
     },
-    /// A selector that is none.
+    /// An invalid selector.
     #[error("stage `{stage}` has an invalid label selector: {why}")]
     InvalidLabelSelector {
         /// The stage.
@@ -42,7 +42,7 @@ pub enum Failure {
         /// Why.
         why: String,
     },
-    /// A cluster that two stages take.
+    /// A cluster in two stages.
     #[error("cluster `{cluster}` is in stage `{first}` and in stage `{second}`")]
     ClusterInSeveralStages {
         /// The cluster.
@@ -52,8 +52,8 @@ pub enum Failure {
         /// The second stage.
         second: String,
     },
-    /// A label that does not sort.
-    #[error("stage `{stage}` sorts its clusters by label `{key}`, which is no whole number on `{cluster}`")]
+    /// A sorting label that is not an integer.
+    #[error("stage `{stage}` sorts its clusters by label `{key}`, which is not an integer on `{cluster}`")]
     InvalidSortingLabel {
         /// The stage.
         stage: String,
@@ -62,13 +62,13 @@ pub enum Failure {
         /// The cluster.
         cluster: ClusterName,
     },
-    /// Clusters that no stage takes.
-    #[error("no stage takes {0}")]
+    /// Clusters that are in no stage.
+    #[error("no stage selects {0}")]
     ClustersMissingFromStages(String),
 }
 
 impl Failure {
-    /// The short name.
+    /// The code.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "Unreadable",
@@ -83,7 +83,7 @@ impl Failure {
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
 pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> Result<Vec<Stage>, Failure> {
-    let stages = laid_out(strategy, picked, behaviour)?;
+    let stages = partial_stages(strategy, picked, behaviour)?;
     let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
     let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
     if missing.is_empty() {
@@ -93,8 +93,8 @@ pub fn stages(strategy: &Object, picked: &[&Cluster], behaviour: &Behaviour) -> 
     }
 }
 
-/// The same, where clusters may be in no stage.
-pub(super) fn laid_out(
+/// The same, but allows clusters that are in no stage.
+pub(super) fn partial_stages(
     strategy: &Object,
     picked: &[&Cluster],
     behaviour: &Behaviour,
@@ -139,7 +139,7 @@ fn matched<'c>(stage: &StageSpec, picked: &[&'c Cluster]) -> Result<Vec<&'c Clus
     Ok(picked.iter().copied().filter(|cluster| selector.matches(&cluster.labels)).collect())
 }
 
-/// What orders a cluster within its stage, before its name.
+/// The sort key of a cluster within its stage, before its name.
 fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
     let Some(key) = &stage.sorting_label_key else { return Ok(0) };
     let rank = cluster.labels.get(key).and_then(|value| value.parse().ok());
@@ -150,34 +150,36 @@ fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
     })
 }
 
-/// Checks what a stage waits for.
+/// Checks the tasks of a stage.
 fn tasks(stage: &StageSpec, behaviour: &Behaviour) -> Result<(), String> {
     match stage.before_stage_tasks.as_slice() {
         _ if !behaviour.before_stage_tasks => {}
         [] => {}
         [Task { kind, wait_time: None }] if kind == "Approval" => {}
-        [_] => return Err("before a stage there can only be an Approval, without waitTime".to_owned()),
-        _ => return Err("before a stage there can be one task".to_owned()),
+        [_] => return Err("the task before a stage must be an Approval without `waitTime`".to_owned()),
+        _ => return Err("a stage has at most one task before it".to_owned()),
     }
     match stage.after_stage_tasks.as_slice() {
         [] | [_] => {}
         [first, second] if first.kind != second.kind => {}
-        [first, _] => return Err(format!("after a stage there can be one {} only", first.kind)),
-        _ => return Err("after a stage there can be two tasks".to_owned()),
+        [first, _] => return Err(format!("a stage has at most one {} task after it", first.kind)),
+        _ => return Err("a stage has at most two tasks after it".to_owned()),
     }
     for Task { kind, wait_time } in &stage.after_stage_tasks {
         match (kind.as_str(), wait_time) {
             ("Approval", None) => {}
-            ("Approval", Some(_)) => return Err("an Approval has no waitTime".to_owned()),
+            ("Approval", Some(_)) => return Err("an Approval must not have `waitTime`".to_owned()),
             ("TimedWait", Some(time)) if is_some_time(time) => {}
-            ("TimedWait", _) => return Err("a TimedWait needs a waitTime, such as `10m`".to_owned()),
+            ("TimedWait", _) => {
+                return Err("a TimedWait must have a positive `waitTime`, such as `10m`".to_owned());
+            }
             (other, _) => return Err(format!("`{other}` is neither Approval nor TimedWait")),
         }
     }
     Ok(())
 }
 
-/// Whether a text is a duration of more than nothing as Go writes it: `1h30m`, `1.5s`.
+/// Whether a text is a positive Go duration, such as `1h30m` or `1.5s`.
 fn is_some_time(text: &str) -> bool {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut some = false;

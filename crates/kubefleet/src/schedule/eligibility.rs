@@ -1,5 +1,5 @@
-//! The filters that do not depend on what is placed already, cluster by cluster: the first that
-//! refuses is the reason told.
+//! The filters that do not depend on other rows, cluster by cluster. The first filter that refuses a cluster is
+//! the reported reason.
 //!
 //! Facts: required affinity, eligibility, the placement's namespace (of a `ResourcePlacement`), taints,
 //! in this order. Terms are alternatives. Every taint needs a toleration.
@@ -13,7 +13,7 @@ use super::Rejection;
 use crate::failure::Failure;
 use federate_kubernetes::{Cluster, Taint};
 
-/// What refuses each cluster, if anything does.
+/// The filter that refuses each cluster, if one does.
 pub(super) fn eligibility(
     policy: &Policy,
     namespace: Option<&str>,
@@ -68,7 +68,7 @@ mod tests {
         let taint = Taint { key: "spot".into(), value: "yes".into(), effect: "NoSchedule".into() };
         let by = |key: &str, operator: &str, value: &str, effect: &str| {
             let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
-            tolerates(&Toleration { key, operator, value, effect }, &taint)
+            tolerates(&Toleration { key, operator: operator.into(), value, effect }, &taint)
         };
         assert!(by("", "Exists", "", "") && by("spot", "Exists", "", "NoSchedule"));
         assert!(by("spot", "Equal", "yes", "") && !by("spot", "Equal", "", ""));

@@ -1,8 +1,8 @@
 //! The scheduling cycle: from the rows that a placement has to the rows that it gets.
 //!
-//! Facts: a row made under the current policy is never dropped for what has become of its cluster,
-//! only when it is gone or fewer are wanted. Rows of an earlier policy are obsolete: their clusters are
-//! picked again like any other. An error in a policy or property aborts everything.
+//! Facts: a row of the current policy is dropped only when its cluster is gone or fewer clusters are wanted,
+//! and never because its cluster has changed. Rows of an earlier policy are obsolete: their clusters are picked
+//! again like any other. An error in a policy or property aborts the cycle.
 
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ mod spread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) state: State,
-    /// Given when it was picked; `None` when it was picked by name, or by hand.
+    /// The scores with which it was picked; `None` if it was picked by name.
     pub(super) scores: Option<Scores>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum State {
     Bound,
 }
 
-/// Topology first: it outranks affinity.
+/// The scores of a cluster. Topology comes first because it outranks affinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Scores {
     pub(super) topology: i64,
@@ -46,9 +46,9 @@ pub(super) enum Rejection {
     Ineligible(Ineligible),
     Namespace(String),
     Taint(Taint),
-    /// By a topology spread constraint.
+    /// A topology spread constraint.
     Spread(Violated),
-    /// Others score higher than these scores.
+    /// Other clusters score higher.
     Score(Scores),
 }
 
@@ -56,12 +56,12 @@ pub(super) enum Rejection {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     pub(super) current: Vec<Option<Row>>,
-    /// Made under an earlier policy.
+    /// The rows of an earlier policy.
     pub(super) obsolete: Vec<Option<Row>>,
 }
 
 impl Rows {
-    /// No rows in a fleet of that size.
+    /// Returns no rows, for a fleet of that size.
     pub(super) fn none(clusters: usize) -> Self {
         Self { current: vec![None; clusters], obsolete: vec![None; clusters] }
     }
@@ -71,7 +71,7 @@ impl Rows {
     }
 }
 
-/// What a placement asks of which fleet.
+/// A scheduling request: the policy and the fleet.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'p> {
     pub(super) policy: &'p Policy,
@@ -81,16 +81,16 @@ pub(super) struct Request<'p> {
     pub(super) now: Option<Timestamp>,
 }
 
-/// What a scheduling cycle leaves.
+/// The outcome of a scheduling cycle.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// By cluster.
     pub(super) rows: Vec<Option<Row>>,
-    /// Why clusters were not picked, by cluster; `None` too for those not looked at.
+    /// Why clusters were not picked, by cluster; also `None` for clusters that were not considered.
     pub(super) rejected: Vec<Option<Rejection>>,
-    /// Names that no cluster has.
+    /// Names without a cluster.
     pub(super) missing: Vec<String>,
-    /// Whether all that was asked for was found.
+    /// Whether the policy got all the clusters that it asks for.
     pub(super) fulfilled: bool,
 }
 
@@ -103,8 +103,8 @@ pub(super) fn schedule(request: &Request<'_>, rows: Rows) -> Result<Outcome, Fai
     }
 }
 
-/// One scheduling cycle, and whether another one follows at once: with spread constraints a cycle picks one
-/// cluster.
+/// Runs one scheduling cycle, and returns whether another one follows at once: with spread constraints a cycle
+/// picks one cluster.
 pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool), Failure> {
     match request.policy.placement_type {
         PlacementType::PickN => pick::cycle(request, rows),
@@ -127,7 +127,7 @@ fn pick_all(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: current, rejected, missing: Vec::new(), fulfilled: true })
 }
 
-/// Picks clusters by name; nothing but eligibility is asked of them.
+/// Picks clusters by name. They only have to be eligible.
 fn pick_fixed(request: &Request<'_>, rows: Rows) -> Outcome {
     let Request { policy, clusters, now, .. } = *request;
     let mut outcome =

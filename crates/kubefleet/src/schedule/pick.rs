@@ -1,9 +1,9 @@
-//! `PickN`: as many clusters as wanted, the best first.
+//! `PickN`: picks the wanted number of clusters, the best first.
 //!
-//! Facts: too many rows are cut, those not released yet before others and the worst first; nothing is
-//! scheduled in that cycle. With as many as wanted, nothing happens at all. With spread constraints
-//! clusters are picked one a cycle, and whatever the first cycle does not pick again of an earlier
-//! policy's rows loses its advantage, but not its state.
+//! Facts: surplus rows are removed, scheduled ones before bound ones and the worst first, and that cycle picks
+//! no cluster. With the wanted number of rows nothing happens. With spread constraints each cycle picks one
+//! cluster. Rows of an earlier policy that the first cycle does not pick again lose their advantage, but not
+//! their state.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use super::spread::Spread;
 use super::{Outcome, Rejection, Request, Row, Rows, Scores, State};
 use crate::failure::Failure;
 
-/// A cluster that can be picked, by its place in the fleet.
+/// A cluster that can be picked, by its index in the fleet.
 struct Candidate {
     index: usize,
     scores: Scores,
@@ -33,7 +33,7 @@ pub(super) fn pick_n(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failu
     Ok(Cycles::new(request, rows)?.run(wanted - present))
 }
 
-/// Takes `surplus` rows away: clusters stand in name order, so equal scores go by name.
+/// Removes `surplus` rows. Clusters are in name order, so equal scores go by name.
 fn cut(rows: &mut [Option<Row>], surplus: usize) {
     let mut order: Vec<(State, Option<Scores>, usize)> = rows
         .iter()
@@ -48,7 +48,7 @@ fn cut(rows: &mut [Option<Row>], surplus: usize) {
     }
 }
 
-/// One cycle, and whether another one follows at once.
+/// Runs one cycle, and returns whether another one follows at once.
 pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool), Failure> {
     let wanted = usize::try_from(request.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0);
     let present = Rows::count(&rows.current);
@@ -66,14 +66,14 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
 
 struct Cycles<'p> {
     rows: Rows,
-    /// The rows of an earlier policy, as they were.
+    /// The rows of an earlier policy.
     former: Vec<Option<Row>>,
-    /// What refuses a cluster in every cycle.
+    /// The filter results that hold in every cycle.
     refused: Vec<Option<Rejection>>,
-    /// The clusters that nothing refuses and that have no row, each with its affinity score.
+    /// The clusters that pass the filters and have no row, each with its affinity score.
     open: Vec<(usize, i64)>,
     spread: Spread<'p>,
-    /// Whether a cycle picks no more than one.
+    /// Whether a cycle picks at most one cluster.
     single: bool,
 }
 
@@ -87,7 +87,7 @@ impl<'p> Cycles<'p> {
         let fleet = clusters.iter().zip(&rows.current).zip(&mut refused).enumerate();
         for (index, ((cluster, row), refusal)) in fleet {
             if row.is_some() {
-                // It stays, whatever its cluster is like by now.
+                // A current row stays whatever its cluster is like.
                 *refusal = None;
                 spread.count(index);
             } else if refusal.is_none() {
@@ -104,7 +104,7 @@ impl<'p> Cycles<'p> {
             let Some(best) = self.candidates().min_by_key(rank) else { break };
             self.pick(&best);
             self.open.retain(|(index, _)| *index != best.index);
-            // What this cycle did not pick again is on its way out.
+            // Rows that this cycle did not pick again will be unscheduled.
             self.rows.obsolete.clear();
             self.spread.settle();
             batch -= 1;
@@ -112,7 +112,7 @@ impl<'p> Cycles<'p> {
         self.finish(batch)
     }
 
-    /// The last cycle, which picks `batch` clusters if there are as many.
+    /// The last cycle, which picks up to `batch` clusters.
     fn finish(mut self, batch: usize) -> Outcome {
         let mut candidates: Vec<Candidate> = self.candidates().collect();
         let many = batch.min(candidates.len());
@@ -146,7 +146,7 @@ impl<'p> Cycles<'p> {
         })
     }
 
-    /// Makes a row; a former one that is picked again keeps its state.
+    /// Makes a row. A former row that is picked again keeps its state.
     fn pick(&mut self, candidate: &Candidate) {
         let former = self.former.get(candidate.index).copied().flatten();
         if let Some(row) = self.rows.current.get_mut(candidate.index) {
@@ -157,7 +157,7 @@ impl<'p> Cycles<'p> {
     }
 }
 
-/// The best first: clusters stand in name order, and of equal ones the last by name is picked.
+/// The best first. Clusters are in name order, and of equal ones the last by name is picked.
 fn rank(candidate: &Candidate) -> Reverse<(Scores, bool, usize)> {
     Reverse((candidate.scores, candidate.obsolete, candidate.index))
 }

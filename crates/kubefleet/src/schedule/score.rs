@@ -1,7 +1,7 @@
-//! Affinity scores: the sum of what each preference gives a cluster.
+//! Affinity scores: the sum of the weights that preferences give a cluster.
 //!
-//! Facts: a preference that sorts by a property spreads its weight linearly between the least and the
-//! greatest value in the whole fleet, whatever of it can be picked; rounding is half away from zero.
+//! Facts: a preference that sorts by a property scales its weight linearly between the least and the greatest
+//! value of the whole fleet, including clusters that cannot be picked. It rounds half away from zero.
 
 use super::super::affinity::LabelTerm;
 use super::super::api::{Preference, SortOrder};
@@ -22,9 +22,9 @@ struct Scorer<'p> {
 
 struct Sorter {
     ascending: bool,
-    /// What each cluster has.
+    /// The value of each cluster.
     amounts: Vec<Option<Amount>>,
-    /// The least and the greatest of it.
+    /// The least and the greatest value.
     bounds: Option<(Amount, Amount)>,
 }
 
@@ -44,7 +44,7 @@ impl<'p> Preferences<'p> {
         Ok(Self { terms: terms.collect::<Result<_, Failure>>()? })
     }
 
-    /// The score of cluster number `index`.
+    /// The score of the cluster at `index`.
     pub(super) fn score(&self, index: usize, cluster: &Cluster) -> Result<i64, Failure> {
         let mut sum = 0_i64;
         for term in &self.terms {

@@ -1,7 +1,7 @@
 //! Topology spread constraints: how picking a cluster changes the skew between domains.
 //!
-//! Facts: domains are those of all clusters of the fleet, whether they can be picked or not; only rows
-//! of the current policy count. A cluster without the label is never in violation and adds nothing.
+//! Facts: all clusters of the fleet have domains, even those that cannot be picked. Only rows of the current
+//! policy count. A cluster without the label never violates a constraint and adds nothing to its score.
 //! `DoNotSchedule` constraints come before `ScheduleAnyway` ones.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::super::api::{SpreadConstraint, WhenUnsatisfiable};
 use federate_kubernetes::Cluster;
 
-/// What a violated `ScheduleAnyway` constraint costs.
+/// The penalty for violating a `ScheduleAnyway` constraint.
 const PENALTY: i64 = 1000;
 
 /// A constraint that one more row would violate.
@@ -33,7 +33,7 @@ pub(super) struct Constraint<'p> {
     domains: Vec<Option<usize>>,
     /// The rows in each domain.
     counts: Vec<i64>,
-    /// What each domain's clusters score by these; `None` where one more would be in violation.
+    /// The score of each domain; `None` where one more row violates a constraint.
     scores: Vec<Option<i64>>,
 }
 
@@ -44,7 +44,7 @@ impl<'p> Spread<'p> {
         Self { constraints: ordered.map(|c| Constraint::new(c, clusters)).collect() }
     }
 
-    /// Counts a row on cluster number `index`.
+    /// Counts a row on the cluster at `index`.
     pub(super) fn count(&mut self, index: usize) {
         for constraint in &mut self.constraints {
             let domain = constraint.domains.get(index).copied().flatten();
@@ -54,12 +54,12 @@ impl<'p> Spread<'p> {
         }
     }
 
-    /// Takes in the rows counted since.
+    /// Recomputes the scores from the counts.
     pub(super) fn settle(&mut self) {
         self.constraints.iter_mut().for_each(Constraint::settle);
     }
 
-    /// The score of cluster number `index`, or the constraint that it would violate.
+    /// The score of the cluster at `index`, or the constraint that it would violate.
     pub(super) fn score(&self, index: usize) -> Result<i64, &Constraint<'p>> {
         let mut score = 0;
         for constraint in &self.constraints {
@@ -83,7 +83,7 @@ impl<'p> Constraint<'p> {
             .collect();
         Self {
             key,
-            max_skew: constraint.max_skew,
+            max_skew: constraint.max_skew.0,
             strict: constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule,
             domains,
             counts: vec![0; numbers.len()],
@@ -91,7 +91,7 @@ impl<'p> Constraint<'p> {
         }
     }
 
-    /// That it would be violated.
+    /// The violation of this constraint.
     pub(super) fn violated(&self) -> Violated {
         Violated { key: self.key.to_owned(), max_skew: self.max_skew }
     }
@@ -107,7 +107,7 @@ impl<'p> Constraint<'p> {
     }
 }
 
-/// The least, second least and greatest count; with one domain all three are the same.
+/// The least, second least and greatest count. With one domain all three are equal.
 fn extremes(counts: &[i64]) -> (i64, i64, i64) {
     let (mut least, mut second, mut greatest) = (i64::MAX, i64::MAX, 0);
     for &count in counts {
@@ -121,7 +121,7 @@ fn extremes(counts: &[i64]) -> (i64, i64, i64) {
     (least, if counts.len() > 1 { second } else { least }, greatest)
 }
 
-/// How one more row in a domain that has `count` changes the skew, and whether that is too much.
+/// The change of the skew by one more row in a domain with `count`, and whether the skew is then too large.
 fn change(count: i64, (least, second, greatest): (i64, i64, i64), max_skew: i64) -> (i64, bool) {
     let change = if least == greatest {
         1

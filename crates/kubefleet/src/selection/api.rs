@@ -1,75 +1,63 @@
-//! The part of a placement that says what is placed.
+//! The resource selectors of a placement.
 //!
 //! Facts: `placement.kubernetes-fleet.io` `v1` and `v1beta1`, which are the same here.
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use federate_kubernetes::Object;
-use federate_kubernetes::selector::{LabelSelector, null_default};
+use federate_kubernetes::schema::Shape;
+use federate_kubernetes::selector::LabelSelector;
+use serde::Deserialize;
 
-/// What a placement selects.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PlacementSpec {
-    /// In order.
-    #[serde(deserialize_with = "null_default")]
-    pub resource_selectors: Vec<ResourceSelector>,
+/// Reads the resource selectors of a placement.
+pub(super) fn resource_selectors(placement: &Object) -> Result<Vec<ResourceSelector>, serde_json::Error> {
+    let selectors = placement.at(&["spec", "resourceSelectors"]).filter(|selectors| !selectors.is_null());
+    selectors.map_or(Ok(Vec::new()), Vec::deserialize)
 }
 
-impl PlacementSpec {
-    /// The part of `placement` that says what is placed.
-    pub(crate) fn of(placement: &Object) -> Result<Self, serde_json::Error> {
-        match placement.at(&["spec"]) {
-            None | Some(Value::Null) => Ok(Self::default()),
-            Some(spec) => Self::deserialize(spec),
-        }
+federate_kubernetes::crd! {
+    /// Selects objects of one kind: by name, by labels, or all.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct ResourceSelector {
+        /// The API group.
+        pub group: String = required("group"),
+        /// The kind.
+        pub kind: String = required("kind"),
+        /// The name; empty where labels select.
+        pub name: String = optional("name"),
+        /// The labels; absent: all.
+        pub label_selector: Option<LabelSelector> = optional("labelSelector"),
+        /// Which objects of a namespace are selected.
+        pub selection_scope: SelectionScope = optional("selectionScope", Shape::OneOf(&["NamespaceOnly", "NamespaceWithResources", "NamespaceWithResourceSelectors"])),
+    }
+    unread {
+        required("version", Shape::Text),
     }
 }
 
-/// Objects of one kind, by name, by labels, or all.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ResourceSelector {
-    /// The API group.
-    pub group: String,
-    /// The kind.
-    pub kind: String,
-    /// Empty where the labels say which.
-    #[serde(deserialize_with = "null_default")]
-    pub name: String,
-    /// Absent: all.
-    pub label_selector: Option<LabelSelector>,
-    /// What of a namespace is selected.
-    #[serde(deserialize_with = "null_default")]
-    pub selection_scope: SelectionScope,
-}
-
-/// What of a namespace is selected.
+/// Which objects of a namespace are selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[expect(clippy::enum_variant_names, reason = "the values of the API")]
 pub(crate) enum SelectionScope {
     /// The namespace with everything in it.
     #[default]
     NamespaceWithResources,
-    /// The namespace and nothing in it.
+    /// Only the namespace itself.
     NamespaceOnly,
-    /// The namespace, and of what is in it the kinds that the other selectors name.
+    /// The namespace, and the objects in it that the other selectors select.
     NamespaceWithResourceSelectors,
 }
 
 impl ResourceSelector {
-    /// Whether it is about namespaces.
+    /// Whether it selects namespaces.
     pub(super) fn is_namespace(&self) -> bool {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
-    /// Whether it brings along everything in the namespaces it selects.
+    /// Whether it also selects everything in the namespaces.
     pub(super) fn takes_content(&self) -> bool {
         self.selection_scope == SelectionScope::NamespaceWithResources
     }
 
-    /// Whether the other selectors look into the namespace it selects.
+    /// Whether the other selectors select in its namespace.
     pub(super) fn looks_inside(&self) -> bool {
         self.is_namespace() && self.selection_scope == SelectionScope::NamespaceWithResourceSelectors
     }

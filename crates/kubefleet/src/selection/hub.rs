@@ -1,8 +1,8 @@
-//! The hub: the repo's objects as a control plane finds them, by kind and by namespace, and the kinds
-//! it serves.
+//! The hub: the objects of the repo by kind and by namespace, and the kinds that the hub serves.
 //!
-//! Facts: by default the control plane does not see its own objects but envelopes, nor clusters, pods,
-//! nodes, leases, metrics and events. Envelopes are the only objects of its own that can be selected.
+//! Facts: by default the control plane ignores clusters, pods, nodes, leases, metrics and events, and its own
+//! objects except envelopes. Only envelopes among its own objects can be selected, and before main the
+//! namespaced objects of update runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,38 +15,44 @@ use federate_repo::Repo;
 
 use super::Selected;
 
-/// What a placement can select from.
+/// The objects from which a placement selects.
 #[derive(Debug)]
 pub(crate) struct Hub<'a> {
     objects: Vec<Selected<'a>>,
     /// By group and kind.
     by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
-    /// The kinds that Kubernetes does not have, as the repo defines or uses them.
+    /// Custom kinds that the repo defines or uses.
     custom: BTreeMap<(&'a str, &'a str), Scope>,
     /// The groups of those kinds.
     groups: BTreeSet<&'a str>,
     services: BTreeSet<(&'a str, &'a str)>,
-    /// What the release computes.
+    /// The rules of the release.
     pub(crate) behaviour: Behaviour,
 }
 
 /// A kind that the hub serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Its objects live there.
+    /// A known kind with its scope.
     Of(Scope),
-    /// Of a custom group that the repo knows it need not know every kind.
+    /// An unknown kind of a custom group that the repo uses.
     Unused,
 }
 
 impl<'a> Hub<'a> {
-    /// The hub that a repo is.
+    /// Indexes a repo as a hub.
     pub(crate) fn new(repo: &'a Repo, behaviour: Behaviour) -> Self {
         let templates = repo.templates.iter().map(Selected::Plain);
-        let envelopes = repo.claimed.iter().map(|claimed| &claimed.object);
-        let envelopes = envelopes.filter(|o| envelope::is_envelope(&o.id)).map(Selected::Envelope);
-        let objects: Vec<Selected<'a>> = templates.chain(envelopes).collect();
+        let claimed = repo.claimed.iter().map(|claimed| &claimed.object);
+        let own = claimed.filter_map(|object| match object.id.kind.as_str() {
+            _ if envelope::is_envelope(&object.id) => Some(Selected::Envelope(object)),
+            kind if behaviour.update_runs_are_propagated && is_of_update_run(object.id.group(), kind) => {
+                Some(Selected::Own(object))
+            }
+            _ => None,
+        });
+        let objects: Vec<Selected<'a>> = templates.chain(own).collect();
         let mut hub = Self {
             objects,
             by_kind: BTreeMap::new(),
@@ -94,7 +100,7 @@ impl<'a> Hub<'a> {
         self.groups.insert(group);
     }
 
-    /// What is known of a kind; `None` when it is not served.
+    /// The kind; `None` if the hub does not serve it.
     pub(super) fn kind(&self, group: &str, kind: &str) -> Option<Kind> {
         let known = kinds::scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
         known.map(Kind::Of).or_else(|| self.groups.contains(group).then_some(Kind::Unused))
@@ -119,9 +125,16 @@ impl<'a> Hub<'a> {
     }
 }
 
-/// Whether the control plane does not see objects of a kind; a selector of them is passed over.
-pub(super) fn skipped(group: &str, kind: &str) -> bool {
+/// Whether a kind is one of the namespaced kinds of update runs.
+fn is_of_update_run(group: &str, kind: &str) -> bool {
+    group == crate::PLACEMENT_GROUP
+        && matches!(kind, "StagedUpdateRun" | "StagedUpdateStrategy" | "ApprovalRequest")
+}
+
+/// Whether the control plane does not see objects of a kind. It ignores a selector of such a kind.
+pub(super) fn skipped(group: &str, kind: &str, behaviour: &Behaviour) -> bool {
     match group {
+        _ if behaviour.update_runs_are_propagated && is_of_update_run(group, kind) => false,
         "" => matches!(kind, "Pod" | "Node"),
         "cluster.kubernetes-fleet.io" | "events.k8s.io" | "coordination.k8s.io" | "metrics.k8s.io" => true,
         envelope::GROUP => !envelope::is_kind(kind),

@@ -1,8 +1,8 @@
-//! What a placement selects from its hub, which is the repo.
+//! The selection of a placement from its hub, which is the repo.
 //!
-//! Facts: selectors are handled in order and their objects stand in one list, which is then sorted
-//! (`order`). A Namespace brings everything in it along, unless the selector says otherwise. One
-//! selector that cannot be followed, or an object selected twice, and nothing of the placement moves.
+//! Facts: the objects of all selectors are in one list, which is then sorted (`order`). A selected Namespace
+//! includes everything in it, unless the selector's scope excludes that. If one selector fails, or an object is
+//! selected twice, nothing of the placement changes.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,19 @@ mod order;
 mod propagated;
 pub(crate) mod sanitise;
 
-use api::{PlacementSpec, ResourceSelector};
+use api::ResourceSelector;
 pub(crate) use hub::Hub;
 use hub::Kind;
 
 /// An object that a placement selects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Selected<'a> {
-    /// Sent as it is, but for what the hub has stamped on it.
+    /// An object that is sent without what the hub wrote into it.
     Plain(&'a Template),
-    /// Sent as what it wraps.
+    /// An envelope: the objects in it are sent.
     Envelope(&'a Object),
+    /// Another object of the control plane's own, which some releases send.
+    Own(&'a Object),
 }
 
 impl<'a> Selected<'a> {
@@ -35,36 +37,36 @@ impl<'a> Selected<'a> {
     pub(crate) fn object(&self) -> &'a Object {
         match self {
             Self::Plain(template) => &template.object,
-            Self::Envelope(object) => object,
+            Self::Envelope(object) | Self::Own(object) => object,
         }
     }
 }
 
-/// Why nothing is selected.
+/// Why the selection fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
-    /// A namespace of the system, with all that is in it.
-    #[error("namespace `{0}` belongs to the system and must not be propagated")]
+    /// A reserved namespace with everything in it.
+    #[error("namespace `{0}` is reserved and is not propagated")]
     NamespaceNotAllowed(String),
-    /// The one namespace that the other selectors look into.
-    #[error("there is no namespace `{0}` that its selectors could look into")]
+    /// The namespace in which the other selectors select does not exist.
+    #[error("there is no namespace `{0}` in which its selectors could select")]
     NamespaceNotFound(String),
-    /// The other selectors look into one namespace only.
-    #[error("its selectors can look into one namespace, but these are selected: {0}")]
+    /// More than one namespace in which other selectors select.
+    #[error("its selectors can select in one namespace only, but these are selected: {0}")]
     SeveralNamespaces(String),
-    /// A namespaced kind, and no namespace to look into.
+    /// A namespaced kind without a namespace in which to select.
     #[error("{0} is a namespaced kind, which a ClusterResourcePlacement selects with its whole namespace")]
     NamespacedResourceInClusterPlacement(String),
-    /// A kind of the cluster in a placement of a namespace.
-    #[error("{0} is no namespaced kind, and a ResourcePlacement selects nothing else")]
+    /// A cluster-scoped kind in a `ResourcePlacement`.
+    #[error("{0} is not a namespaced kind, and a ResourcePlacement selects only namespaced ones")]
     ClusterScopedResourceInNamespacedPlacement(String),
     /// A kind that the hub does not serve.
-    #[error("{0} is no kind that is known: Kubernetes has none, and the repo neither defines nor uses it")]
+    #[error("{0} is not a known kind: it is not built in, and the repo neither defines nor uses it")]
     UnknownKind(String),
     /// An object that two selectors find.
     #[error("{0} is selected twice")]
     DuplicateResource(ObjectRef),
-    /// A label selector that is none.
+    /// An invalid label selector.
     #[error("its label selector is invalid: {0}")]
     InvalidLabelSelector(String),
     /// Resource selectors that cannot be read.
@@ -73,7 +75,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// The short name.
+    /// The code.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::NamespaceNotAllowed(_) => "NamespaceNotAllowed",
@@ -93,34 +95,36 @@ impl Reason {
     fn help(&self) -> &'static str {
         match self {
             Self::NamespaceNotAllowed(_) => {
-                "namespaces named default, kube-* and fleet-* stay where they are: select others, or with \
+                "namespaces named default, kube-* and fleet-* are not propagated: select others, or use \
                  `selectionScope: NamespaceOnly`"
             }
-            Self::NamespaceNotFound(_) => "add the Namespace to the repo, or name another",
-            Self::SeveralNamespaces(_) => "name one namespace, and write a placement for each other one",
+            Self::NamespaceNotFound(_) => "add the Namespace to the repo, or select another",
+            Self::SeveralNamespaces(_) => "select one namespace, and write one placement per namespace",
             Self::NamespacedResourceInClusterPlacement(_) => {
                 "write a ResourcePlacement in the namespace, or select the Namespace with `selectionScope: \
                  NamespaceWithResourceSelectors`"
             }
             Self::ClusterScopedResourceInNamespacedPlacement(_) => "write a ClusterResourcePlacement for it",
-            Self::UnknownKind(_) => "mend group and kind, or add its CustomResourceDefinition to the repo",
-            Self::DuplicateResource(_) => "take it out of one of the selectors that find it",
-            Self::InvalidLabelSelector(_) | Self::Unreadable(_) => "mend the selector",
+            Self::UnknownKind(_) => {
+                "fix the group and the kind, or add the CustomResourceDefinition to the repo"
+            }
+            Self::DuplicateResource(_) => "remove it from one of the selectors",
+            Self::InvalidLabelSelector(_) | Self::Unreadable(_) => "fix the selector",
         }
     }
 }
 
-/// A selector that cannot be followed, which keeps the whole placement as it was.
+/// A selector that fails, so that the whole placement stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Which selector, counted from 0.
+    /// The index of the selector.
     pub selector: usize,
     /// Why.
     pub reason: Reason,
 }
 
 impl Failure {
-    /// The same for the person who mends it.
+    /// The failure as a finding.
     pub(crate) fn finding(&self, placement: &Object) -> Finding {
         let message = format!("{} selects nothing: {}", placement.id, self.reason);
         Finding::error("selection-failed", placement, message)
@@ -129,11 +133,10 @@ impl Failure {
     }
 }
 
-/// What a placement selects, in the control plane's order.
+/// Returns the selection of a placement, in the control plane's order.
 pub(crate) fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Selected<'a>>, Failure> {
-    let spec = PlacementSpec::of(placement)
+    let selectors = api::resource_selectors(placement)
         .map_err(|e| Failure { selector: 0, reason: Reason::Unreadable(e.to_string()) })?;
-    let selectors = spec.resource_selectors;
     let at = |selector: usize| move |reason: Reason| Failure { selector, reason };
     let namespace = placement.id.namespace.as_deref();
     let inside = match (namespace, selectors.iter().position(ResourceSelector::looks_inside)) {
@@ -161,14 +164,14 @@ pub(crate) fn select<'a>(hub: &Hub<'a>, placement: &Object) -> Result<Vec<Select
     Ok(selected)
 }
 
-/// What one selector of a `ClusterResourcePlacement` finds; `inside` is the namespace that namespaced
-/// kinds are looked for in.
+/// The selection of one selector of a `ClusterResourcePlacement`. `inside` is the namespace for namespaced
+/// kinds.
 fn of_cluster<'a>(
     hub: &Hub<'a>,
     selector: &ResourceSelector,
     inside: Option<&'a str>,
 ) -> Result<Vec<Selected<'a>>, Reason> {
-    if hub::skipped(&selector.group, &selector.kind) {
+    if hub::skipped(&selector.group, &selector.kind, &hub.behaviour) {
         return Ok(Vec::new());
     }
     if selector.is_namespace() && selector.takes_content() {
@@ -184,13 +187,13 @@ fn of_cluster<'a>(
     }
 }
 
-/// What one selector of a `ResourcePlacement` finds.
+/// The selection of one selector of a `ResourcePlacement`.
 fn of_namespace<'a>(
     hub: &Hub<'a>,
     selector: &ResourceSelector,
     namespace: &str,
 ) -> Result<Vec<Selected<'a>>, Reason> {
-    if hub::skipped(&selector.group, &selector.kind) {
+    if hub::skipped(&selector.group, &selector.kind, &hub.behaviour) {
         return Ok(Vec::new());
     }
     match hub.kind(&selector.group, &selector.kind) {
@@ -202,8 +205,7 @@ fn of_namespace<'a>(
     }
 }
 
-/// The objects of a selector's kind in a namespace, or of the cluster, that it matches and that go
-/// anywhere.
+/// The objects of a selector's kind, in a namespace or cluster-scoped, that match it and leave the hub.
 fn found<'a>(
     hub: &Hub<'a>,
     selector: &ResourceSelector,
@@ -217,7 +219,7 @@ fn found<'a>(
         .collect())
 }
 
-/// Whether an object is what a selector asks for, by name or labels.
+/// Whether an object matches a selector by name or labels.
 fn matcher(selector: &ResourceSelector) -> Result<impl Fn(&Object) -> bool, Reason> {
     let labels = selector.label_selector.as_ref().filter(|_| selector.name.is_empty());
     if let Some((_, why)) = labels.and_then(LabelSelector::invalid) {
@@ -251,7 +253,7 @@ fn whole_namespaces<'a>(hub: &Hub<'a>, selector: &ResourceSelector) -> Result<Ve
     Ok(selected)
 }
 
-/// The one namespace in which the other selectors look for namespaced kinds.
+/// The namespace in which the other selectors select namespaced kinds.
 fn the_namespace<'a>(hub: &Hub<'a>, selector: &ResourceSelector) -> Result<&'a str, Reason> {
     let namespaces = found(hub, selector, None)?;
     let names: Vec<&str> = namespaces

@@ -1,4 +1,4 @@
-//! The order in which a placement's objects stand in its list: not the one in which members apply them.
+//! The order of the objects in a placement's list, which is not the order in which members apply them.
 //!
 //! Facts: by rank of the kind, whatever its group; then by API version; then by namespace and name.
 
@@ -41,7 +41,7 @@ const RANKS: [&str; 32] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// How two objects are ordered.
+/// Compares two objects.
 pub(super) fn compare(a: &ObjectRef, b: &ObjectRef) -> Ordering {
     let (rank_a, rank_b) = (rank(a), rank(b));
     rank_a.cmp(&rank_b).then_with(|| within(a, rank_a).cmp(&within(b, rank_b)))
@@ -51,12 +51,12 @@ fn rank(id: &ObjectRef) -> usize {
     RANKS.iter().position(|kind| *kind == id.kind).unwrap_or(RANKS.len())
 }
 
-/// What orders objects of one rank, as text; kinds without a rank of their own are in it.
+/// The text that orders objects of one rank. It includes kinds without a rank of their own.
 fn within(id: &ObjectRef, rank: usize) -> (String, String) {
     let version = if rank < RANKS.len() {
         id.api_version.clone()
     } else {
-        // A core version has an empty group before its slash here, and only here.
+        // Only here, a core version has an empty group before a slash.
         let slash = if id.api_version.contains('/') { "" } else { "/" };
         format!("{slash}{}, Kind={}", id.api_version, id.kind)
     };
@@ -83,7 +83,7 @@ mod tests {
             id("v1", "Secret", "a", "a"),
             id("serving.example/v1", "Service", "a", "a"),
             id("v1", "Service", "a", "a"),
-            // Unknown kinds come last, the core ones first among them.
+            // Unknown kinds come last; those of the core group are the first among them.
             id("v1", "Endpoints", "a", "a"),
             id("example.com/v1", "Gadget", "b", "a"),
             id("example.com/v1", "Widget", "a", "a"),

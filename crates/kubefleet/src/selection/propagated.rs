@@ -1,26 +1,26 @@
-//! What stays on the hub although it is selected: what Kubernetes makes by itself in every cluster, and
-//! what is about to go.
+//! Objects that stay on the hub although they are selected: those that Kubernetes creates in every cluster, and
+//! those that are being deleted.
 //!
-//! Facts: the control plane's defaults. Core Events are selected by name, but do not come along with
-//! their namespace.
+//! Facts: the control plane's defaults. Core Events can be selected by name, but are not selected with their
+//! namespace.
 
 use federate_kubernetes::Object;
 
 use super::hub::{self, Hub};
 use crate::version::VolumeClaims;
 
-/// Whether a namespace belongs to the system.
+/// Whether a namespace is reserved.
 pub(super) fn reserved(namespace: &str) -> bool {
     namespace == "default" || namespace.starts_with("kube-") || namespace.starts_with("fleet-")
 }
 
-/// Whether an object comes along with its namespace.
+/// Whether an object is selected with its namespace.
 pub(super) fn goes_along(hub: &Hub<'_>, object: &Object) -> bool {
     let kind = (object.id.group(), object.id.kind.as_str());
-    !hub::skipped(kind.0, kind.1) && kind != ("", "Event") && goes_anywhere(hub, object)
+    !hub::skipped(kind.0, kind.1, &hub.behaviour) && kind != ("", "Event") && goes_anywhere(hub, object)
 }
 
-/// Whether an object that is selected leaves the hub.
+/// Whether a selected object leaves the hub.
 pub(super) fn goes_anywhere(hub: &Hub<'_>, object: &Object) -> bool {
     let stays = object.deleting()
         || match (object.id.api_version.as_str(), object.id.kind.as_str()) {

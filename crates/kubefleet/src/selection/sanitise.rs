@@ -1,7 +1,7 @@
-//! An object as it leaves the hub: without what the hub's API server has written into it.
+//! Removes from an object what the hub's API server wrote, before it leaves the hub.
 //!
-//! Facts: labels, finalizers, other annotations and the spec stay. Services lose the addresses and ports
-//! of the hub, Jobs the identity of their hub's controller unless they select by hand.
+//! Facts: labels, finalizers, other annotations and the spec stay. Services lose the addresses and node ports
+//! of the hub. Jobs lose the generated selector, unless `manualSelector` is set.
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ const ANNOTATIONS: [&str; 2] =
 
 const CONTROLLER_UIDS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
-/// The manifest that an object of the hub becomes.
+/// Returns the manifest of an object of the hub.
 pub(crate) fn sanitised(body: &Value) -> Value {
     let mut body = body.clone();
     remove(&mut body, &[], &["status"]);

@@ -123,7 +123,7 @@ fn one_bad_selector_spoils_all() {
     ] {
         assert_eq!(failure(None, &json!([role, bad])), (1, reason));
     }
-    // A custom group that the repo uses may have kinds that it does not use.
+    // A custom group of the repo may have kinds that the repo does not use.
     assert_eq!(selected(None, &json!([role, of("example.com", "Gadget")])).unwrap(), ["ClusterRole reader"]);
 }
 
@@ -151,4 +151,26 @@ fn releases_differ_in_what_leaves_the_hub() {
         let found: Vec<&str> = selected.iter().map(|one| one.object().id.kind.as_str()).collect();
         assert_eq!(found, kinds, "{release}");
     }
+}
+
+#[test]
+fn update_runs_in_a_selected_namespace_are_propagated_before_main() {
+    let mut repo = repo();
+    for kind in ["StagedUpdateRun", "StagedUpdateStrategy", "ClusterStagedUpdateStrategy"] {
+        let namespace = (!kind.starts_with("Cluster")).then_some("shop");
+        let object = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "u");
+        repo.claimed.push(Claimed { dialect: "kubefleet", role: Role::Other, object });
+    }
+    let mut placement = named("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", None, "p");
+    placement.body["spec"] = json!({"resourceSelectors": [namespace("shop", "NamespaceWithResources")]});
+    let runs = |release: &str| {
+        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+        let selected = select(&Hub::new(&repo, behaviour), &placement).unwrap();
+        let kinds = selected.iter().map(|one| one.object().id.kind.clone());
+        kinds.filter(|kind| kind.contains("StagedUpdate")).collect::<Vec<_>>()
+    };
+    let mut sent = runs("0.3");
+    sent.sort();
+    assert_eq!(sent, ["StagedUpdateRun", "StagedUpdateStrategy"]);
+    assert!(runs("azure").is_empty());
 }

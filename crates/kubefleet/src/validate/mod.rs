@@ -1,13 +1,14 @@
-//! What the custom resource definitions and admission webhooks refuse, told before anything is placed.
+//! Validation: what the custom resource definitions and admission webhooks refuse.
 //!
-//! The schema says which fields there are; the rules say how they go together. Where the schema has
-//! found an error, no rule adds another. Rules that compare an object with what it was before (the
-//! placement type never changes, tolerations are only added to) need a previous version and are left
-//! to the API server.
+//! The schema defines the fields; the rules define how they go together. If the schema finds an error, no rule
+//! adds another. Rules that compare an object with its former state (the placement type never changes,
+//! `External` cannot be changed back, tolerations are only added) need that state, so only the API server
+//! checks them.
 
 use std::collections::BTreeSet;
 
-use super::version::{Behaviour, RunState};
+use super::rollout::amount::Amount;
+use super::version::{Behaviour, RunState, WaitTimes};
 use federate_kubernetes::schema::{Cursor, Refusals, Shape, check_by};
 use federate_kubernetes::{Finding, Object};
 
@@ -17,7 +18,7 @@ mod property;
 mod schema;
 mod terms;
 
-/// Everything that is wrong with one of the dialect's own objects, by the rules of a release.
+/// Returns the findings about one of the dialect's own objects, by the rules of a release.
 pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
     if let Some(not_served) = behaviour.not_served(object) {
         return vec![not_served];
@@ -38,11 +39,62 @@ pub(super) fn check(object: &Object, behaviour: &Behaviour) -> Vec<Finding> {
             let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| run(refusals, spec, behaviour);
             check_by(rules, object, &Shape::Any, "invalid-policy")
         }
+        "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
+            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| stages(refusals, spec, behaviour);
+            check_by(rules, object, &schema::STAGED_STRATEGY, "invalid-policy")
+        }
         _ => Vec::new(),
     }
 }
 
-/// What an update run does with its `state`, and how long its name may be.
+/// Checks the stages of an update strategy: wait times and maximum concurrency.
+fn stages(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
+    for stage in spec.field("stages").items() {
+        for task in stage.field("afterStageTasks").items() {
+            let wait = task.field("waitTime");
+            if wait.present() && !is_wait_time(wait.text(), behaviour.wait_times) {
+                let message =
+                    format!("`waitTime: {}` is not a duration in hours, minutes and seconds", wait.text());
+                refusals.add(&wait, message, "write it like `1h30m`");
+            }
+        }
+        let most = stage.field("maxConcurrency");
+        let refused = behaviour.max_concurrency_starts_at_one
+            && Amount::read(most.value()).is_none_or(|amount| match amount {
+                Amount::Count(count) => count < 1,
+                Amount::Percent(percent) => !(1..=100).contains(&percent),
+            });
+        if most.present() && refused {
+            let message = "`maxConcurrency` is neither a number from 1 nor a percentage from 1% to 100%";
+            refusals.add(&most, message, "write it like `3` or `25%`");
+        }
+    }
+}
+
+/// Whether the custom resource definition accepts a `waitTime`.
+fn is_wait_time(text: &str, accepted: WaitTimes) -> bool {
+    let durations = |text: &str| {
+        let mut rest = text;
+        while let Some(end) = rest.find(['h', 'm', 's']) {
+            let (number, unit_and_rest) = rest.split_at(end);
+            let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+            let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            if !digits(whole) || !digits(fraction) {
+                return false;
+            }
+            rest = unit_and_rest.get(1..).unwrap_or_default();
+        }
+        rest.is_empty() && !text.is_empty()
+    };
+    match accepted {
+        WaitTimes::Durations => durations(text),
+        WaitTimes::Partly => {
+            text.starts_with('0') || text.char_indices().any(|(at, _)| text.get(at..).is_some_and(durations))
+        }
+    }
+}
+
+/// Checks the `state` and the name of an update run.
 fn run(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
     let longest = behaviour.longest_run_name;
     if refusals.object.id.name.len() > longest {
@@ -62,18 +114,18 @@ fn run(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &Behaviour) {
             state.text(),
             allowed.join(", ")
         );
-        refusals.add(&state, message, "releases name the states differently: write the one that is meant");
+        refusals.add(&state, message, "use a state of this release");
         return;
     }
     let (message, help) = match (behaviour.run_state, state.text()) {
         (RunState::Obeyed, "") => (
-            format!("the run only initializes: KubeFleet {release} waits for `state: Run`"),
-            "write `state: Initialize` if that is meant, or `state: Run`",
+            format!("the run only initializes: KubeFleet {release} starts it when `state` is `Run`"),
+            "write `state: Run` to start it, or `state: Initialize` to keep it",
         ),
         (RunState::Obeyed, _) | (_, "Started" | "Execute" | "") => return,
         (_, text) => (
-            format!("KubeFleet {release} ignores `state: {text}`: the run begins at once"),
-            "apply the run when it is to begin",
+            format!("KubeFleet {release} ignores `state: {text}`: the run starts at once"),
+            "create the run when it should start",
         ),
     };
     let warning = Finding::warning("no-effect", refusals.object, message);
@@ -88,7 +140,7 @@ fn member(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
         refusals.label_key(&key);
         refusals.label_value(&value);
         if !taints.insert((key.text(), value.text(), taint.field("effect").text())) {
-            refusals.add(&taint, "this taint is there twice", "remove one of the two");
+            refusals.add(&taint, "this taint occurs twice", "remove one of the two");
         }
     }
 }

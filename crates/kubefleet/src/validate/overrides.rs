@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use super::Refusals;
 use federate_kubernetes::schema::Cursor;
 
-/// The fields of a manifest that no patch may change, whatever is below them.
+/// The fields of a manifest that no patch may change, including everything below them.
 const FIXED: [&str; 3] = ["kind", "apiVersion", "status"];
 
 pub(super) fn cluster_rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     let scope = spec.field("placement").field("scope");
     if scope.text() == "Namespaced" {
-        let help = "name a ClusterResourcePlacement, or write a ResourceOverride";
-        refusals.add(&scope, "a cluster-wide override is not for a ResourcePlacement", help);
+        let help = "use the name of a ClusterResourcePlacement, or write a ResourceOverride";
+        refusals.add(&scope, "a ClusterResourceOverride does not apply to a ResourcePlacement", help);
     }
     let selectors = spec.field("clusterResourceSelectors");
     for selector in selectors.items() {
@@ -50,11 +50,11 @@ fn policy(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
         match (rule.field("overrideType").text(), patches.filled()) {
             ("Delete", true) => {
                 let help = "remove the patches, or set `overrideType: JSONPatch`";
-                refusals.add(&patches, "a rule that deletes the object has nothing to patch", help);
+                refusals.add(&patches, "a rule of type `Delete` must not have patches", help);
             }
             ("" | "JSONPatch", false) => {
                 let help = "add `jsonPatchOverrides`, or set `overrideType: Delete`";
-                refusals.add(&rule, "a rule of type `JSONPatch` needs patches", help);
+                refusals.add(&rule, "a rule of type `JSONPatch` must have patches", help);
             }
             _ => {}
         }
@@ -76,8 +76,8 @@ fn cluster_term(refusals: &mut Refusals<'_>, term: &Cursor<'_>) {
     if labels.present() {
         refusals.label_selector(&labels);
     } else {
-        let help = "add one; no terms at all select every cluster";
-        refusals.add(term, "a term needs a `labelSelector`", help);
+        let help = "add one, or remove all terms to select every cluster";
+        refusals.add(term, "a term must have a `labelSelector`", help);
     }
 }
 
@@ -87,14 +87,14 @@ fn json_patch(refusals: &mut Refusals<'_>, patch: &Cursor<'_>) {
         refusals.add(&path, why, "patch another field, e.g. below `/spec` or `/metadata/labels`");
     }
     if patch.field("op").text() == "remove" && value.present() {
-        refusals.add(&value, "an operation `remove` takes no value", "remove `value`");
+        refusals.add(&value, "the operation `remove` must not have a value", "remove `value`");
     }
 }
 
-/// Why no patch may have this path, if that is so.
+/// Why a patch must not have this path, if it must not.
 fn refused_path(path: &str) -> Option<String> {
     let Some(below) = path.strip_prefix('/') else {
-        return Some(format!("the path `{path}` does not begin with `/`"));
+        return Some(format!("the path `{path}` does not start with `/`"));
     };
     let segments: Vec<&str> = below.split('/').collect();
     if segments.iter().any(|segment| segment.trim().is_empty()) {
@@ -105,7 +105,7 @@ fn refused_path(path: &str) -> Option<String> {
         ["metadata", below @ ..] => !matches!(below, ["labels" | "annotations", ..]),
         _ => false,
     };
-    fixed.then(|| format!("overrides may not change `{path}`"))
+    fixed.then(|| format!("overrides must not change `{path}`"))
 }
 
 #[cfg(test)]

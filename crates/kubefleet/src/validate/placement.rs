@@ -23,8 +23,8 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
     for selector in selectors.items() {
         let (name, labels) = (selector.field("name"), selector.field("labelSelector"));
         if !name.text().is_empty() && labels.present() {
-            let help = "select by name or by label; a second selector can do the other";
-            refusals.add(&labels, "`name` and `labelSelector` exclude each other", help);
+            let help = "remove one of them, or write two selectors";
+            refusals.add(&labels, "a selector must not have both `name` and `labelSelector`", help);
         }
         refusals.label_selector(&labels);
         scope(refusals, &selector.field("selectionScope"), behaviour);
@@ -37,10 +37,10 @@ pub(super) fn rules(refusals: &mut Refusals<'_>, spec: &Cursor<'_>, behaviour: &
     }
     terms::affinity(refusals, &policy.field("affinity").field("clusterAffinity"), behaviour);
     tolerations(refusals, &policy.field("tolerations"));
-    strategy(refusals, &spec.field("strategy"));
+    strategy(refusals, &spec.field("strategy"), behaviour);
 }
 
-/// What of a namespace can be selected; `v1` got the field, and then its last value, later than `v1beta1`.
+/// Checks the scope of a selector. `v1` got the field, and later its last value, after `v1beta1`.
 fn scope(refusals: &mut Refusals<'_>, scope: &Cursor<'_>, behaviour: &Behaviour) {
     let is_v1 = refusals.object.id.api_version.ends_with("/v1");
     let known = if is_v1 { behaviour.scope_of_selectors_in_v1 } else { behaviour.scope_of_selectors };
@@ -56,19 +56,19 @@ fn scope(refusals: &mut Refusals<'_>, scope: &Cursor<'_>, behaviour: &Behaviour)
 
 fn at_most(refusals: &mut Refusals<'_>, list: &Cursor<'_>, what: &str) {
     if list.items().count() > MOST {
-        let message = format!("there are more than {MOST} {what}");
-        refusals.add(list, message, "divide them between several placements");
+        let message = format!("more than {MOST} {what} are not allowed");
+        refusals.add(list, message, "split them over several placements");
     }
 }
 
-/// Refuses fields that say nothing to a placement type.
+/// Refuses fields that a placement type does not use.
 fn excluded(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, kind: &str, fields: &[&str]) {
     for name in fields {
         let field = policy.field(name);
-        // An empty list says nothing.
+        // An empty list has no effect.
         if field.present() && (field.filled() || !field.value().is_array()) {
-            let message = format!("`{name}` is not for placement type `{kind}`");
-            refusals.add(&field, message, "remove it, or choose another `placementType`");
+            let message = format!("`{name}` is not allowed with placement type `{kind}`");
+            refusals.add(&field, message, "remove it, or use another `placementType`");
         }
     }
 }
@@ -85,23 +85,23 @@ fn pick_fixed(refusals: &mut Refusals<'_>, policy: &Cursor<'_>, behaviour: &Beha
     let mut known = BTreeSet::new();
     for name in names.items() {
         if name.text().len() > LONGEST_NAME {
-            let message = format!("a cluster's name has at most {LONGEST_NAME} characters");
-            refusals.add(&name, message, "name the cluster as its MemberCluster does");
+            let message = format!("the name of a cluster has at most {LONGEST_NAME} characters");
+            refusals.add(&name, message, "use the name of the MemberCluster");
         }
         if !dns_subdomain(name.text()) {
-            let message = format!("`{}` is not a name of a cluster", name.text());
-            let help = "name the cluster as its MemberCluster does: lowercase letters, digits, `-` and `.`, with a \
+            let message = format!("`{}` is not a valid cluster name", name.text());
+            let help = "use the name of the MemberCluster: lowercase letters, digits, `-` and `.`, with a \
                         letter or digit at both ends of each part";
             refusals.add(&name, message, help);
         }
         if !known.insert(name.text()) {
-            let message = format!("cluster `{}` is named twice", name.text());
+            let message = format!("cluster `{}` occurs twice", name.text());
             refusals.add(&name, message, "remove one of the two");
         }
     }
 }
 
-/// Whether a name is an RFC 1123 subdomain; its length is checked by itself.
+/// Whether a name is an RFC 1123 subdomain. The caller checks the length.
 fn dns_subdomain(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let label = |label: &str| {
@@ -123,7 +123,7 @@ fn pick_all(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
 fn pick_n(refusals: &mut Refusals<'_>, policy: &Cursor<'_>) {
     excluded(refusals, policy, "PickN", &["clusterNames"]);
     if !policy.field("numberOfClusters").present() {
-        let help = "say how many clusters to pick";
+        let help = "add `numberOfClusters`";
         refusals.add(policy, "placement type `PickN` requires `numberOfClusters`", help);
     }
 }
@@ -135,7 +135,7 @@ fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
         let exists = toleration.field("operator").text() == "Exists";
         if key.text().is_empty() {
             if !exists {
-                let help = "name the taint's key, or tolerate all with `operator: Exists`";
+                let help = "add the key of the taint, or tolerate all taints with `operator: Exists`";
                 refusals.add(&toleration, "a toleration without key must have operator `Exists`", help);
             }
         } else {
@@ -143,21 +143,21 @@ fn tolerations(refusals: &mut Refusals<'_>, list: &Cursor<'_>) {
         }
         if exists && !value.text().is_empty() {
             let help = "remove `value`, or use `Equal`";
-            refusals.add(&value, "a toleration with operator `Exists` takes no value", help);
+            refusals.add(&value, "a toleration with operator `Exists` must not have a value", help);
         }
         refusals.label_value(&value);
         let defaulted = Toleration::deserialize(toleration.value());
         if defaulted.is_ok_and(|t| !known.insert(t)) {
-            refusals.add(&toleration, "this toleration is there twice", "remove one of the two");
+            refusals.add(&toleration, "this toleration occurs twice", "remove one of the two");
         }
     }
 }
 
-fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>) {
+fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>, behaviour: &Behaviour) {
     let rolling = strategy.field("rollingUpdate");
     if strategy.field("type").text() == "External" && rolling.present() {
         let help = "remove it, or set `type: RollingUpdate`";
-        refusals.add(&rolling, "`rollingUpdate` is not for strategy type `External`", help);
+        refusals.add(&rolling, "`rollingUpdate` is not allowed with strategy type `External`", help);
     }
     for name in ["maxUnavailable", "maxSurge"] {
         let bound = rolling.field(name);
@@ -167,14 +167,18 @@ fn strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>) {
         }
     }
     let period = rolling.field("unavailablePeriodSeconds");
-    if period.integer() < 0 {
-        refusals.add(&period, "`unavailablePeriodSeconds` must be 0 or more", "leave it out for 60 seconds");
+    if period.integer() < 0 && behaviour.unavailable_period_has_minimum {
+        refusals.add(
+            &period,
+            "`unavailablePeriodSeconds` must be 0 or more",
+            "remove it to use the default, 60 seconds",
+        );
     }
     let apply = strategy.field("applyStrategy");
     let config = apply.field("serverSideApplyConfig");
     if config.present() && apply.field("type").text() != "ServerSideApply" {
         let help = "remove it, or set `type: ServerSideApply`";
-        refusals.add(&config, "`serverSideApplyConfig` is for type `ServerSideApply` only", help);
+        refusals.add(&config, "`serverSideApplyConfig` is only allowed with type `ServerSideApply`", help);
     }
 }
 

@@ -1,56 +1,54 @@
 //! Names of properties, and requirements on one property that contradict each other.
 //!
-//! Facts: here a resource property's name is split at its first `-`, unlike when it is looked up.
-//! Values are taken as continuous.
+//! Facts: validation splits the name of a resource property at its first `-`, unlike the lookup. Values count
+//! as continuous.
 
 use super::super::properties::{RESOURCES, Usage};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::invalid_key;
 
-/// Why `name` is no name of a property, if it is not.
+/// Why `name` is not the name of a property, if it is not.
 pub(super) fn invalid_name(name: &str) -> Option<String> {
     if let Some(rest) = name.strip_prefix(RESOURCES) {
         let resource = rest.split_once('-').filter(|(usage, _)| Usage::of(usage).is_some());
         return match resource {
             Some((_, resource)) => {
-                invalid_key(resource).map(|_| format!("`{resource}` is no name of a resource"))
+                invalid_key(resource).map(|_| format!("`{resource}` is not the name of a resource"))
             }
-            None => {
-                Some(format!("`{name}` does not say `total-`, `allocatable-` or `available-` of a resource"))
-            }
+            None => Some(format!("`{name}` does not start with `total-`, `allocatable-` or `available-`")),
         };
     }
     let mut segments = name.split('/');
     let valid = invalid_key(name).is_none()
         || (segments.next().is_some_and(is_domain_or_name) && segments.all(|s| invalid_key(s).is_none()));
-    (!valid).then(|| format!("`{name}` is no name of a property: names separated by `/`"))
+    (!valid).then(|| format!("`{name}` is not the name of a property: it must be names separated by `/`"))
 }
 
-/// A DNS subdomain is a qualified name too, but for its length.
+/// A DNS subdomain is a qualified name, except for its length.
 fn is_domain_or_name(segment: &str) -> bool {
     invalid_key(segment).is_none() || invalid_key(&format!("{segment}/x")).is_none()
 }
 
-/// What the requirements on one property leave.
+/// The range of values that the requirements on one property allow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bounds {
     equal: Option<Quantity>,
     unequal: Vec<Quantity>,
-    /// The greatest lower bound, and whether it is left out itself.
+    /// The greatest lower bound, and whether it is exclusive.
     lower: Option<(Quantity, bool)>,
-    /// The least upper bound, and whether it is left out itself.
+    /// The least upper bound, and whether it is exclusive.
     upper: Option<(Quantity, bool)>,
 }
 
 impl Bounds {
-    /// Adds a requirement; says whether anything is left.
+    /// Adds a requirement, and returns whether the range is not empty.
     pub(super) fn narrow(&mut self, operator: &str, value: Quantity) -> bool {
         match operator {
             "Eq" if self.equal.is_some_and(|equal| equal != value) => return false,
             "Eq" => self.equal = Some(value),
             "Ne" => self.unequal.push(value),
             "Gt" | "Ge" => self.lower = self.lower.max(Some((value, operator == "Gt"))),
-            // Of two equal ones the strict one is less.
+            // Of two equal bounds the exclusive one is less.
             _ => {
                 let key = |(value, strict): (Quantity, bool)| (value, !strict);
                 let new = (value, operator == "Lt");

@@ -1,17 +1,18 @@
-//! The fields of the dialect's objects: names, types, bounds and which are required, as their custom
-//! resource definitions give them.
+//! The definitions of the dialect's objects. What the dialect reads of them is declared where it is read: in `api`,
+//! `selection::api`, `overrides::api`, `rollout::api` and `member::strategy`.
 //!
-//! What only the API server of a fleet needs of a `MemberCluster` (its identity) is not required of an
-//! inventory kept in git.
+//! The identity of a `MemberCluster`, which only the API server of a fleet needs, is not required of an inventory in
+//! git.
 
-use federate_kubernetes::schema::{Field, Shape};
+use crate::api::Policy;
+use crate::member::Strategy as ApplyStrategy;
+use crate::overrides::api::{ObjectSelector, OverrideSpec};
+use crate::rollout::api::{RollingUpdate, StagedSpec};
+use crate::selection::api::ResourceSelector;
+use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use Shape::{Any, Bool, Filled, Integer, List, Map, Object, OneOf, Text};
+use Shape::{Any, Filled, Integer, List, Map, Object, OneOf, Text};
 
-const INT32: Shape = Integer(i32::MIN as i64, i32::MAX as i64);
-const COUNT32: Shape = Integer(0, i32::MAX as i64);
-const POSITIVE32: Shape = Integer(1, i32::MAX as i64);
-const TEXTS: Shape = List(0, &Text);
 const QUANTITIES: Shape = Map(&Shape::Quantity);
 
 const HEAD: &[Field] = &[
@@ -30,8 +31,8 @@ pub(super) const CLUSTER_OVERRIDE: Shape = Object(&[
     &[Field::required(
         "spec",
         Object(&[
-            OVERRIDE_SPEC,
-            &[Field::required("clusterResourceSelectors", List(1, &Object(&[SELECTOR])))],
+            OverrideSpec::FIELDS,
+            &[Field::required("clusterResourceSelectors", List(1, &ResourceSelector::SHAPE))],
         ]),
     )],
 ]);
@@ -41,9 +42,15 @@ pub(super) const OVERRIDE: Shape = Object(&[
     HEAD,
     &[Field::required(
         "spec",
-        Object(&[OVERRIDE_SPEC, &[Field::required("resourceSelectors", List(1, &Object(&[NAMED])))]]),
+        Object(&[
+            OverrideSpec::FIELDS,
+            &[Field::required("resourceSelectors", List(1, &ObjectSelector::SHAPE))],
+        ]),
     )],
 ]);
+
+/// `ClusterStagedUpdateStrategy` and `StagedUpdateStrategy`.
+pub(super) const STAGED_STRATEGY: Shape = Object(&[HEAD, &[Field::required("spec", StagedSpec::SHAPE)]]);
 
 /// `MemberCluster`.
 pub(super) const CLUSTER: Shape = Object(&[&[
@@ -55,95 +62,17 @@ pub(super) const CLUSTER: Shape = Object(&[&[
 ]]);
 
 const PLACEMENT_SPEC: &[Field] = &[
-    Field::required("resourceSelectors", List(1, &Object(&[SELECTOR]))),
-    Field::optional("policy", Object(&[POLICY])),
+    Field::required("resourceSelectors", List(1, &ResourceSelector::SHAPE)),
+    Field::optional("policy", Policy::SHAPE),
     Field::optional("strategy", Object(&[STRATEGY])),
     Field::optional("revisionHistoryLimit", Integer(1, 1000)),
     Field::optional("statusReportingScope", OneOf(&["ClusterScopeOnly", "NamespaceAccessible"])),
 ];
 
-const SELECTOR: &[Field] = &[
-    Field::required("group", Text),
-    Field::required("version", Text),
-    Field::required("kind", Text),
-    Field::optional("name", Text),
-    Field::optional("labelSelector", LABEL_SELECTOR),
-    Field::optional(
-        "selectionScope",
-        OneOf(&["NamespaceOnly", "NamespaceWithResources", "NamespaceWithResourceSelectors"]),
-    ),
-];
-
-const LABEL_SELECTOR: Shape = Object(&[&[
-    Field::optional("matchLabels", Map(&Text)),
-    Field::optional(
-        "matchExpressions",
-        List(
-            0,
-            &Object(&[&[
-                Field::required("key", Text),
-                Field::required("operator", Text),
-                Field::optional("values", TEXTS),
-            ]]),
-        ),
-    ),
-]]);
-
-const POLICY: &[Field] = &[
-    Field::optional("placementType", OneOf(&["PickAll", "PickN", "PickFixed"])),
-    Field::optional("clusterNames", TEXTS),
-    Field::optional("numberOfClusters", COUNT32),
-    Field::optional("affinity", Object(&[&[Field::optional("clusterAffinity", Object(&[AFFINITY]))]])),
-    Field::optional("topologySpreadConstraints", List(0, &Object(&[SPREAD]))),
-    Field::optional("tolerations", List(0, &Object(&[TOLERATION]))),
-];
-
-const AFFINITY: &[Field] = &[
-    Field::optional("requiredDuringSchedulingIgnoredDuringExecution", CLUSTER_SELECTOR),
-    Field::optional("preferredDuringSchedulingIgnoredDuringExecution", List(0, &Object(&[PREFERENCE]))),
-];
-
-const CLUSTER_SELECTOR: Shape =
-    Object(&[&[Field::required("clusterSelectorTerms", List(0, &Object(&[TERM])))]]);
-
-const PREFERENCE: &[Field] =
-    &[Field::required("weight", Integer(-100, 100)), Field::required("preference", Object(&[TERM]))];
-
-const TERM: &[Field] = &[
-    Field::optional("labelSelector", LABEL_SELECTOR),
-    Field::optional(
-        "propertySelector",
-        Object(&[&[Field::required("matchExpressions", List(0, &Object(&[PROPERTY_REQUIREMENT])))]]),
-    ),
-    Field::optional(
-        "propertySorter",
-        Object(&[&[
-            Field::required("name", Text),
-            Field::required("sortOrder", OneOf(&["Ascending", "Descending"])),
-        ]]),
-    ),
-];
-
-const PROPERTY_REQUIREMENT: &[Field] =
-    &[Field::required("name", Text), Field::required("operator", Text), Field::required("values", TEXTS)];
-
-const SPREAD: &[Field] = &[
-    Field::optional("maxSkew", POSITIVE32),
-    Field::required("topologyKey", Filled),
-    Field::optional("whenUnsatisfiable", OneOf(&["DoNotSchedule", "ScheduleAnyway"])),
-];
-
-const TOLERATION: &[Field] = &[
-    Field::optional("key", Text),
-    Field::optional("operator", OneOf(&["Equal", "Exists"])),
-    Field::optional("value", Text),
-    Field::optional("effect", OneOf(&["NoSchedule"])),
-];
-
 const STRATEGY: &[Field] = &[
     Field::optional("type", OneOf(&["RollingUpdate", "External"])),
-    Field::optional("rollingUpdate", Object(&[ROLLING_UPDATE])),
-    Field::optional("applyStrategy", Object(&[APPLY])),
+    Field::optional("rollingUpdate", RollingUpdate::SHAPE),
+    Field::optional("applyStrategy", ApplyStrategy::SHAPE),
     Field::optional(
         "deleteStrategy",
         Object(&[&[Field::optional("propagationPolicy", OneOf(&["Delete", "Abandon"]))]]),
@@ -155,55 +84,6 @@ const STRATEGY: &[Field] = &[
             Field::optional("destination", OneOf(&["OriginalResource", "WorkAPI"])),
         ]]),
     ),
-];
-
-/// The first two are a number or a percentage.
-const ROLLING_UPDATE: &[Field] = &[
-    Field::optional("maxUnavailable", Any),
-    Field::optional("maxSurge", Any),
-    Field::optional("unavailablePeriodSeconds", INT32),
-];
-
-const APPLY: &[Field] = &[
-    Field::optional("type", OneOf(&["ClientSideApply", "ServerSideApply", "ReportDiff"])),
-    Field::optional("comparisonOption", OneOf(&["PartialComparison", "FullComparison"])),
-    Field::optional("whenToApply", OneOf(&["Always", "IfNotDrifted"])),
-    Field::optional("whenToTakeOver", OneOf(&["Always", "IfNoDiff", "Never"])),
-    Field::optional("allowCoOwnership", Bool),
-    Field::optional("serverSideApplyConfig", Object(&[&[Field::optional("force", Bool)]])),
-];
-
-const NAMED: &[Field] = &[
-    Field::required("group", Text),
-    Field::required("version", Text),
-    Field::required("kind", Text),
-    Field::required("name", Filled),
-];
-
-const OVERRIDE_SPEC: &[Field] = &[
-    Field::optional(
-        "placement",
-        Object(&[&[
-            Field::required("name", Text),
-            Field::optional("scope", OneOf(&["Cluster", "Namespaced"])),
-        ]]),
-    ),
-    Field::required(
-        "policy",
-        Object(&[&[Field::required("overrideRules", List(1, &Object(&[OVERRIDE_RULE])))]]),
-    ),
-];
-
-const OVERRIDE_RULE: &[Field] = &[
-    Field::optional("clusterSelector", CLUSTER_SELECTOR),
-    Field::optional("overrideType", OneOf(&["JSONPatch", "Delete"])),
-    Field::optional("jsonPatchOverrides", List(0, &Object(&[PATCH]))),
-];
-
-const PATCH: &[Field] = &[
-    Field::required("op", OneOf(&["add", "remove", "replace"])),
-    Field::required("path", Text),
-    Field::optional("value", Any),
 ];
 
 const CLUSTER_SPEC: &[Field] = &[

@@ -8,7 +8,7 @@ use super::property::{Bounds, invalid_name};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::schema::Cursor;
 
-/// What a property can be required to be.
+/// The operators of property requirements.
 const OPERATORS: [&str; 6] = ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"];
 
 /// Required and preferred affinity.
@@ -19,7 +19,7 @@ pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>, behav
         let sorter = term.field("propertySorter");
         if sorter.present() {
             let help = "move it into a preferred term";
-            refusals.add(&sorter, "a required term has no `propertySorter`", help);
+            refusals.add(&sorter, "a required term must not have a `propertySorter`", help);
         }
         let list = term.field("propertySelector").field("matchExpressions");
         requirements(refusals, &list, behaviour.contradictions);
@@ -30,7 +30,7 @@ pub(super) fn affinity(refusals: &mut Refusals<'_>, affinity: &Cursor<'_>, behav
         let selector = preference.field("propertySelector");
         if selector.present() {
             let help = "move it into a required term, or use a `propertySorter`";
-            refusals.add(&selector, "a preferred term has no `propertySelector`", help);
+            refusals.add(&selector, "a preferred term must not have a `propertySelector`", help);
         }
         let sorter = preference.field("propertySorter");
         if sorter.present() {
@@ -46,7 +46,7 @@ fn property_name(refusals: &mut Refusals<'_>, name: &Cursor<'_>) {
     }
 }
 
-/// The requirements of one property selector, which must all hold.
+/// The requirements of one property selector, all of which must hold.
 fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: Contradictions) {
     let mut bounds: BTreeMap<&str, Bounds> = BTreeMap::new();
     for requirement in list.items() {
@@ -54,7 +54,7 @@ fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: 
         property_name(refusals, &name);
         let known = OPERATORS.contains(&operator.text());
         if !known {
-            let message = format!("there is no operator `{}` for properties", operator.text());
+            let message = format!("`{}` is not an operator for properties", operator.text());
             refusals.add(&operator, message, "use Gt, Ge, Lt, Le, Eq or Ne");
         }
         let Some(value) = one_quantity(refusals, &values) else { continue };
@@ -63,7 +63,7 @@ fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: 
             && !bounds.entry(name.text()).or_default().narrow(operator.text(), value)
         {
             let message = format!("the requirements on `{}` contradict each other", name.text());
-            refusals.add(&requirement, message, "remove one, or make them alternatives: two terms");
+            refusals.add(&requirement, message, "remove one, or write two terms, which are alternatives");
         }
     }
 }
@@ -71,13 +71,13 @@ fn requirements(refusals: &mut Refusals<'_>, list: &Cursor<'_>, contradictions: 
 fn one_quantity(refusals: &mut Refusals<'_>, values: &Cursor<'_>) -> Option<Quantity> {
     let all: Vec<Cursor<'_>> = values.items().collect();
     let [value] = all.as_slice() else {
-        let help = "give one value, or write a term for each";
-        refusals.add(values, "a property requirement has exactly one value", help);
+        let help = "use one value, or write one term per value";
+        refusals.add(values, "a property requirement must have exactly one value", help);
         return None;
     };
     let quantity = Quantity::parse(value.text());
     if quantity.is_none() {
-        let message = format!("`{}` is no quantity", value.text());
+        let message = format!("`{}` is not a quantity", value.text());
         refusals.add(value, message, "write it like `500m`, `2` or `16Gi`");
     }
     quantity

@@ -1,4 +1,4 @@
-//! Where refusals point, and what is not refused.
+//! Where refusals point, and which objects are not refused.
 
 use super::*;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn taints_of_clusters_are_checked() {
     assert_eq!(pointers("MemberCluster", &json!({"taints": effect})), ["/spec/taints/0/effect"]);
 }
 
-/// Where the spec of such an object is refused or warned of in a release, and whether it is refused.
+/// The pointers of the findings about such an object in a release, and whether each is an error.
 fn in_release(release: &str, kind: &str, spec: &Value) -> Vec<(String, bool)> {
     let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
     let object = Object::named("placement.kubernetes-fleet.io/v1beta1", kind, "a", json!({"spec": spec}));
@@ -94,4 +94,39 @@ fn what_older_releases_do_not_know_is_refused() {
         json!({"resourceSelectors": [plain], "policy": {"placementType": "PickFixed", "clusterNames": []}});
     assert_eq!(in_release("0.3", "ClusterResourcePlacement", &none), [("/spec/policy".to_owned(), true)]);
     assert_eq!(in_release("azure", "ClusterResourcePlacement", &none), []);
+}
+
+#[test]
+fn wait_times_and_concurrency_are_checked_by_release() {
+    let found = |release: &str, wait: &str, most: &Value| {
+        let task = json!({"type": "TimedWait", "waitTime": wait});
+        let stage = json!({"name": "all", "maxConcurrency": most, "afterStageTasks": [task]});
+        let found = in_release(release, "ClusterStagedUpdateStrategy", &json!({"stages": [stage]}));
+        found.into_iter().map(|(pointer, _)| pointer).collect::<Vec<_>>()
+    };
+    let wait = "/spec/stages/0/afterStageTasks/0/waitTime";
+    for text in ["0", "0 or more", "about 5m", "1h30m"] {
+        assert!(found("0.3", text, &json!(1)).is_empty(), "{text}");
+    }
+    for text in ["soon", "5d", "5m later"] {
+        assert_eq!(found("0.3", text, &json!(1)), [wait], "{text}");
+    }
+    for text in ["0", "0 or more", "about 5m", "m", ""] {
+        assert_eq!(found("azure", text, &json!(1)), [wait], "{text}");
+    }
+    assert!(found("azure", "1h30m0.5s", &json!("50%")).is_empty());
+    let most = "/spec/stages/0/maxConcurrency";
+    for value in [json!(0), json!("0%"), json!("101%")] {
+        assert!(found("0.1", "1m", &value).is_empty(), "{value}");
+        assert_eq!(found("0.2", "1m", &value), [most], "{value}");
+    }
+}
+
+#[test]
+fn the_period_of_unavailability_has_a_minimum_since_main() {
+    let plain = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    let strategy = json!({"rollingUpdate": {"unavailablePeriodSeconds": -1}});
+    let spec = json!({"resourceSelectors": [plain], "strategy": strategy});
+    assert_eq!(in_release("azure", "ClusterResourcePlacement", &spec), []);
+    assert_eq!(in_release("main", "ClusterResourcePlacement", &spec).len(), 1);
 }

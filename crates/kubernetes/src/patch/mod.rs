@@ -1,55 +1,54 @@
-//! Changes to JSON documents: pointers, JSON patches, and the paths at which two documents differ.
+//! Operations on JSON documents: pointers, JSON patches, and the paths at which two documents differ.
 //!
-//! The `json-patch` crate follows RFC 6902 to the letter. Control planes do not: they count negative
-//! list indices from the end, take `+1` and `01` for indices, and ignore what stands before the first
-//! `/` of a path. The few operations they use are few lines, so they are here. Where control planes
-//! differ from each other, [`Rules`] says how.
+//! The `json-patch` crate follows RFC 6902 exactly. Control planes do not: they count negative list indices
+//! from the end, accept `+1` and `01` as indices, and ignore the text before the first `/` of a path. They
+//! need few operations, which are implemented here. [`Rules`] describes where control planes differ from each
+//! other.
 
 use serde_json::Value;
 
-/// Why an operation cannot be carried out.
+/// Why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The path has no `/`.
-    #[error("`{0}` is no path: it must begin with `/`")]
+    /// The path does not begin with `/`.
+    #[error("`{0}` is not a path: it must begin with `/`")]
     NotAPath(String),
-    /// The value that should hold the target is not there, or holds nothing.
-    #[error("there is nothing at `{0}` that could hold a value")]
+    /// The parent of the target does not exist, or is not a mapping or list.
+    #[error("the value at `{0}` does not exist or is neither a mapping nor a list")]
     NoParent(String),
-    /// The value to remove or replace is not there.
+    /// The value to remove or replace does not exist.
     #[error("there is no value at `{0}`")]
     Missing(String),
-    /// A list index that is no number, or out of range.
-    #[error("`{index}` is no index of the list at `{path}`, which has {length} items")]
+    /// A list index that is not a number or is out of range.
+    #[error("`{index}` is not a valid index of the list at `{path}`, which has {length} items")]
     Index {
-        /// The index as written.
+        /// The index as given.
         index: String,
         /// The list.
         path: String,
         /// Its length.
         length: usize,
     },
-    /// Not one of add, remove, replace.
-    #[error("`{0}` is no operation: use add, remove or replace")]
+    /// The operation is not add, remove or replace.
+    #[error("`{0}` is not an operation: use add, remove or replace")]
     Operation(String),
-    /// A test of a value that is another.
-    #[error("the value at `{0}` is not the one that is tested for")]
+    /// A `test` found another value.
+    #[error("the value at `{0}` differs from the value in the test")]
     Test(String),
     /// The whole document cannot be added.
     #[error("an empty path means the whole document, which can only be replaced")]
     Whole,
 }
 
-/// Where implementations of JSON patches differ from each other.
+/// How implementations of JSON patches differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// What is replaced has to be there; the whole document can be added as well as replaced; there
-    /// is no `test`.
+    /// A replaced value must exist; the whole document can be added and replaced; there is no `test`.
     #[default]
     Exact,
-    /// A key that a mapping lacks can be replaced, which adds it; the whole document can only be
-    /// replaced; `test` compares, and takes null for what a mapping lacks.
+    /// Replacing a missing key of a mapping adds it; the whole document can only be replaced; `test`
+    /// compares, and treats a missing key as null.
     Lenient,
 }
 
@@ -60,11 +59,11 @@ pub struct Operation<'o> {
     pub name: &'o str,
     /// A JSON pointer.
     pub path: &'o str,
-    /// What to add, or to replace with; null when not given.
+    /// The value to add or to replace with; null if missing.
     pub value: Option<&'o Value>,
 }
 
-/// The tokens of a JSON pointer, unescaped. What stands before the first `/` is ignored.
+/// The unescaped tokens of a JSON pointer. The text before the first `/` is ignored.
 pub fn tokens(path: &str) -> Result<Vec<String>, Error> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -82,7 +81,7 @@ pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The value at tokens.
+/// The value at these tokens.
 pub fn get<'v>(value: &'v Value, tokens: &[String]) -> Option<&'v Value> {
     tokens.iter().try_fold(value, |value, token| match value {
         Value::Object(map) => map.get(token),
@@ -102,7 +101,7 @@ fn get_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value>
     })
 }
 
-/// A list index, counted from the end when negative; `None` unless below `length`.
+/// A list index, counted from the end if negative; `None` unless it is below `length`.
 pub fn position(token: &str, length: usize) -> Option<usize> {
     let index: i64 = token.parse().ok()?;
     let length = i64::try_from(length).ok()?;
@@ -110,12 +109,12 @@ pub fn position(token: &str, length: usize) -> Option<usize> {
     (0..length).contains(&index).then(|| usize::try_from(index).ok()).flatten()
 }
 
-/// Carries out one operation; on error the document is as it was.
+/// Applies one operation; on error, the document is unchanged.
 pub fn apply(document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     apply_by(Rules::Exact, document, operation)
 }
 
-/// The same by other rules than the usual ones.
+/// Applies one operation by other rules.
 pub fn apply_by(rules: Rules, document: &mut Value, operation: Operation<'_>) -> Result<(), Error> {
     let path = operation.path;
     let tokens = tokens(path)?;
@@ -160,7 +159,7 @@ fn test(found: Option<&Value>, wanted: &Value, path: &str) -> Result<(), Error> 
     if same { Ok(()) } else { Err(Error::Test(path.to_owned())) }
 }
 
-/// Whether two values are equal, numbers by what they amount to.
+/// Whether two values are equal; numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -206,8 +205,8 @@ fn index_error(index: &str, path: &str, length: usize) -> Error {
     Error::Index { index: index.to_owned(), path: path.to_owned(), length }
 }
 
-/// The JSON pointers at which two values differ: mappings are compared key by key, lists item by item
-/// when they are equally long, and as a whole otherwise.
+/// The JSON pointers at which two values differ. Mappings are compared by key, lists of equal length by item,
+/// and other lists as a whole.
 ///
 /// ```
 /// use serde_json::json;

@@ -1,8 +1,8 @@
-//! A place in an object: the value there, and the JSON pointer that names it.
+//! A place in an object: the value, and its JSON pointer.
 
 use serde_json::Value;
 
-/// A value and where it stands. Fields that are absent or `null` read as `null`, as in Go.
+/// A value and its place. Fields that are absent or `null` read as `null`, as in Go.
 #[derive(Clone, Debug)]
 pub struct Cursor<'v> {
     value: &'v Value,
@@ -20,13 +20,13 @@ impl<'v> Cursor<'v> {
         self.value
     }
 
-    /// The JSON pointer of this place; of the nearest place above that is there, if this one is not.
+    /// The JSON pointer of this place, or of its nearest existing parent.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// The field of that name. One that is absent has this place's pointer, so that a finding about
-    /// it points at something that can be seen.
+    /// The field with this name. An absent field has the pointer of this place, so that findings about it
+    /// point to something visible.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
         match self.value.get(name) {
@@ -44,7 +44,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// The place below this one that a relative JSON pointer names.
+    /// The place at a relative JSON pointer below this one.
     #[must_use]
     pub fn below(&self, pointer: &str) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// The items of a list; none if this is no list.
+    /// The items of a list; none if this is not a list.
     pub fn items(&self) -> impl Iterator<Item = Self> + use<'v> {
         let pointer = self.pointer.clone();
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice);
@@ -63,12 +63,12 @@ impl<'v> Cursor<'v> {
             .map(move |(index, value)| Self { value, pointer: format!("{pointer}/{index}") })
     }
 
-    /// Whether there is a value other than `null`.
+    /// Whether the value is not `null`.
     pub fn present(&self) -> bool {
         !self.value.is_null()
     }
 
-    /// Whether this is a list or mapping with something in it.
+    /// Whether this is a non-empty list or mapping.
     pub fn filled(&self) -> bool {
         match self.value {
             Value::Array(items) => !items.is_empty(),
@@ -77,12 +77,12 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// The text here, empty if there is none.
+    /// The string; empty if there is none.
     pub fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// The integer here, 0 if there is none.
+    /// The integer; 0 if there is none.
     pub fn integer(&self) -> i64 {
         self.value.as_i64().unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl<'v> Cursor<'v> {
     }
 }
 
-/// A key as one step of a JSON pointer.
+/// A key as one token of a JSON pointer.
 pub(super) fn token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

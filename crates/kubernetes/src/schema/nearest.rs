@@ -1,10 +1,10 @@
-//! The name that was probably meant.
+//! Suggestions for mistyped names.
 
-/// Edits that are still taken for a typo.
+/// The largest number of edits that counts as a typo.
 const TYPO: usize = 2;
 
-/// The known name nearest to `name`: equal but for case, or at most two edits away (and not all of
-/// the name). The first of several equally near ones.
+/// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
+/// name). The first of several equally near names.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = known.iter().find(|k| k.eq_ignore_ascii_case(name));
     let close = || {

@@ -1,4 +1,4 @@
-//! What is refused in one object, gathered so that all of it is told at once.
+//! Collects everything that is invalid in one object, so that it is reported at once.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,10 @@ use super::{Cursor, Shape, check};
 use crate::selector::{LabelSelector, invalid_key, invalid_value};
 use crate::{Finding, Object};
 
-/// Rules about an object's `spec` that no shape can say.
+/// Rules about an object's `spec` that a shape cannot express.
 pub type Rules = fn(&mut Refusals<'_>, &Cursor<'_>);
 
-/// Everything in which an object differs from its shape, and what rules refuse of it. Where the shape has
-/// found an error, no rule adds another.
+/// Checks an object against a shape and rules. Rules are only checked if the shape found no error.
 pub fn check_by(
     rules: impl FnOnce(&mut Refusals<'_>, &Cursor<'_>),
     object: &Object,
@@ -28,7 +27,7 @@ pub fn check_by(
     findings
 }
 
-/// The refusals of one object so far.
+/// The findings for one object.
 pub struct Refusals<'o> {
     /// The object.
     pub object: &'o Object,
@@ -38,17 +37,17 @@ pub struct Refusals<'o> {
 }
 
 impl<'o> Refusals<'o> {
-    /// None yet; each will carry this code.
+    /// An empty collection, whose findings will have this code.
     pub fn of(object: &'o Object, code: &'static str) -> Self {
         Self { object, findings: Vec::new(), code }
     }
 
-    /// Refuses the object for what stands at `at`.
+    /// Reports an error at the place `at`.
     pub fn add(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: &str) {
         self.findings.push(Finding::error(self.code, self.object, message).at(at.pointer()).help(help));
     }
 
-    /// Refuses what is no label selector.
+    /// Reports an invalid label selector.
     pub fn label_selector(&mut self, at: &Cursor<'_>) {
         let invalid = LabelSelector::deserialize(at.value()).ok().and_then(|s| s.invalid());
         if let Some((below, why)) = invalid {
@@ -57,17 +56,17 @@ impl<'o> Refusals<'o> {
         }
     }
 
-    /// Refuses what cannot be the key of a label.
+    /// Reports an invalid label key.
     pub fn label_key(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_key(at.text()) {
-            self.add(at, why, "write it like the key of a label");
+            self.add(at, why, "use a valid label key");
         }
     }
 
-    /// Refuses what cannot be the value of a label.
+    /// Reports an invalid label value.
     pub fn label_value(&mut self, at: &Cursor<'_>) {
         if let Some(why) = invalid_value(at.text()) {
-            self.add(at, why, "write it like the value of a label");
+            self.add(at, why, "use a valid label value");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A shape with one field of each sort, and what differs from it.
+//! A shape with one field of each type, and objects that violate it.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn a_good_object_has_nothing_to_say() {
 #[test]
 fn errors_point_at_the_field_or_what_lacks_it() {
     for (item, pointer, words) in [
-        (json!({}), "/items/0", "lacks the required field `name`"),
+        (json!({}), "/items/0", "is missing the required field `name`"),
         (json!({"name": null}), "/items/0", "`items[0]` lacks"),
         (json!({"name": ""}), "/items/0/name", "must not be empty"),
         (json!({"name": 1}), "/items/0/name", "must be text, but is a number"),
@@ -54,7 +54,7 @@ fn errors_point_at_the_field_or_what_lacks_it() {
             "`items[0].labels.a/b` must be text",
         ),
         (json!({"name": "x", "labels": {"a": null}}), "/items/0/labels/a", "but is null"),
-        (json!({"name": "x", "memory": "much"}), "/items/0/memory", "is no quantity"),
+        (json!({"name": "x", "memory": "much"}), "/items/0/memory", "is not a quantity"),
         (json!({"name": "x", "on": "yes"}), "/items/0/on", "must be true or false"),
         (json!(null), "/items/0", "must be a mapping, but is null"),
     ] {
@@ -67,7 +67,7 @@ fn errors_point_at_the_field_or_what_lacks_it() {
     }
     assert_eq!(one(json!({"items": []})).pointer, "/items");
     assert_eq!(one(json!({"items": {}})).pointer, "/items");
-    assert_eq!(one(json!({})).message, "the object lacks the required field `items`");
+    assert_eq!(one(json!({})).message, "the object is missing the required field `items`");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::{LabelSelector, Requirement};
 
 impl LabelSelector {
-    /// Reads the notation of `kubectl -l`; an empty text selects everything.
+    /// Parses the notation of `kubectl -l`; an empty text selects everything.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     ///
     /// ```
     /// use federate_kubernetes::selector::LabelSelector;
@@ -29,7 +29,7 @@ impl LabelSelector {
     }
 }
 
-/// The text between commas that no parentheses enclose.
+/// The parts of the text between commas that are not inside parentheses.
 fn parts(text: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     let outside = |c: char| {

@@ -1,8 +1,8 @@
-//! Moves branches: all that are given or none, each only if it is still where it was.
+//! Moves branches, all or none, each only if it has not moved in the meantime.
 //!
-//! A branch is locked while it moves, by a file that git's own rules ask for. A process that is killed
-//! just then leaves that file, and nobody could move the branch any more: so we note first what we
-//! lock, and the next run clears away what a killed one has left.
+//! A branch is locked while it moves, by a lock file as git defines it. A process that is killed at that time
+//! would leave the lock file behind and block the branch. Therefore the process first records what it locks,
+//! and the next run removes the locks that a killed process left.
 
 use std::fs;
 use std::io;
@@ -14,30 +14,30 @@ use git2::{ErrorCode, Oid, Repository};
 use super::Error;
 use crate::lock::Lock;
 
-/// The file that says what is locked, in the repository's own folder.
+/// The file in the repository's folder that records what is locked.
 const NOTE: &str = "federate.lock";
 
-/// How long a lock may be held by a process that lives.
+/// How long a running process may hold a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A branch that is to move.
+/// A branch to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// Where it is; `None` when it does not exist.
+    /// The current commit; `None` if the branch does not exist.
     pub from: Option<Oid>,
-    /// Where it goes.
+    /// The new commit.
     pub to: Oid,
 }
 
-/// Moves the branches. The first that is elsewhere, or that another process moves, stops all.
+/// Moves the branches. If one has moved, or another process is moving it, none is moved.
 pub fn advance(repository: &Repository, updates: &[Update], why: &str) -> Result<(), Error> {
     if updates.is_empty() {
         return Ok(());
     }
     let mut lock = Lock::take(&repository.commondir().join(NOTE), || {})?;
-    for branch in lock.left()?.lines() {
+    for branch in lock.leftover()?.lines() {
         unlock(repository, branch)?;
     }
     let names: Vec<&str> = updates.iter().map(|update| update.branch.as_str()).collect();
@@ -47,7 +47,7 @@ pub fn advance(repository: &Repository, updates: &[Update], why: &str) -> Result
     moved
 }
 
-/// Removes the lock of a branch that a killed run has left; another process lets go of its own soon.
+/// Removes the lock of a branch that a killed run left; other processes release theirs soon.
 fn unlock(repository: &Repository, branch: &str) -> Result<(), Error> {
     let path: PathBuf = repository.commondir().join(format!("{}.lock", full(branch)));
     let mut left = PATIENCE;
@@ -81,7 +81,7 @@ fn carry_out(repository: &Repository, updates: &[Update], why: &str) -> Result<(
     Ok(transaction.commit()?)
 }
 
-/// The commit that a local branch is at.
+/// The commit of a local branch.
 pub fn tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
     match repository.find_reference(&full(branch)) {
         Ok(reference) => Ok(Some(reference.peel_to_commit()?.id())),
@@ -90,7 +90,7 @@ pub fn tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> 
     }
 }
 
-/// Refuses a branch that a work tree shows.
+/// Refuses a branch that is checked out in a work tree.
 pub fn not_checked_out(repository: &Repository, branch: &str) -> Result<(), Error> {
     let shows = |repository: &Repository| {
         let head = repository.find_reference("HEAD").ok();

@@ -1,4 +1,4 @@
-//! What a branch holds before it is written: commit, trees, and the plan of an earlier run.
+//! The content of a branch before it is written: commit, trees, and the previous plan.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use federate_dialect::Plan;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 
-/// What a branch holds; nothing when it does not exist yet.
+/// The content of a branch; empty if it does not exist yet.
 #[derive(Debug)]
 pub struct Base {
     name: Name,
@@ -22,8 +22,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Reads the `folder` of `branch` as it is in `commit`. A folder with files, but without a plan of
-    /// federate's, is refused.
+    /// Reads the `folder` of `branch` in `commit`. A folder with files but without a plan of federate is
+    /// refused.
     pub fn read(
         repository: &Repository,
         branch: &str,
@@ -55,17 +55,17 @@ impl Base {
         Ok(base)
     }
 
-    /// The plan that an earlier run left there.
+    /// The plan of the previous run.
     pub fn previous(&self) -> Option<&Plan> {
         self.plan.as_ref()
     }
 
-    /// The commit that it is.
+    /// The commit.
     pub fn commit(&self) -> Option<Oid> {
         self.commit
     }
 
-    /// The text that an earlier run committed of an object for a cluster.
+    /// The previous manifest of an object for a cluster.
     pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let place = Place::of(object);
         let path = format!("{}/{}/{}", cluster_folder(cluster), place.namespace, place.file);
@@ -80,7 +80,7 @@ impl Base {
         &self.name
     }
 
-    /// The folder that is written.
+    /// The folder to write.
     pub(super) fn folder(&self) -> &Folder {
         &self.folder
     }

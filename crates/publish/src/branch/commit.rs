@@ -1,11 +1,11 @@
-//! The commit itself: who, when, why, and a signature if git is configured to sign.
+//! Creates commits: author, committer, message, and a signature if git is configured to sign.
 
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
 use federate_source::git::program::{self, Git};
 
-/// Who makes a commit, and when, as git writes it: `Name <address> seconds zone`.
+/// The author or committer of a commit as git writes it: `Name <address> seconds zone`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     author: String,
@@ -15,8 +15,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// By git's own rules: its environment, its configuration; `federate` where they name nobody.
-    /// `author` (`Name <address>`) takes the author's place.
+    /// The identity by git's own rules: its environment and configuration, or `federate` if neither names
+    /// one. `author` (`Name <address>`) replaces the author.
     pub fn of(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
         let ask = |what: &str| {
             let git = Git::new(repository, "var").config("user.useConfigOnly", "true");
@@ -24,7 +24,7 @@ impl Identity {
         };
         let named = |what: &str, role: &str| match ask(what) {
             Ok(line) => Ok(line),
-            // Nobody is configured, as on most build machines.
+            // No identity is configured, as on most build machines.
             Err(_) => Git::new(repository, "var")
                 .env(&format!("GIT_{role}_NAME"), "federate")
                 .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
@@ -41,15 +41,15 @@ impl Identity {
         };
         let signs = Git::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
         let signs = match signs.run() {
-            Ok(said) => said.trim() == "true",
-            // It is not set.
+            Ok(output) => output.trim() == "true",
+            // Signing is not configured.
             Err(program::Error::Failed { code: Some(1), .. }) => false,
             Err(error) => return Err(error.into()),
         };
         Ok(Self { author, committer, signs })
     }
 
-    /// Whether that is `Name <address>`, and nothing that breaks a commit.
+    /// Whether the text is `Name <address>` and contains nothing that would break a commit.
     pub fn is_name_and_address(text: &str) -> bool {
         let parts = text.strip_suffix('>').and_then(|text| text.split_once(" <"));
         let plain = |part: &str| !part.trim().is_empty() && !part.contains(['<', '>', '\n', '\0']);
@@ -57,20 +57,20 @@ impl Identity {
     }
 }
 
-/// What a commit is made of.
+/// The content of a commit.
 #[derive(Clone, Debug)]
 pub struct Commit<'c> {
-    /// The tree of its root.
+    /// The root tree.
     pub tree: Oid,
-    /// The commit before it.
+    /// The parent.
     pub parent: Option<Oid>,
-    /// Who.
+    /// The author and committer.
     pub identity: &'c Identity,
-    /// Why; trailers included.
+    /// The message with its trailers.
     pub message: &'c str,
 }
 
-/// Makes the commit, signed when git's `commit.gpgSign` says so. No branch moves.
+/// Creates the commit, signed if git's `commit.gpgSign` is set. Moves no branch.
 pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
     if commit.identity.signs {
         return signed(repository, commit);
@@ -85,7 +85,7 @@ pub fn commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error
     Ok(repository.odb()?.write(ObjectType::Commit, text.as_bytes())?)
 }
 
-/// Lets git make it, which knows the keys.
+/// Has git create the commit, because git knows the keys.
 fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
     let mut git = Git::new(repository, "commit-tree").arg("-S").arg(commit.tree.to_string());
     if let Some(parent) = commit.parent {
@@ -99,6 +99,6 @@ fn signed(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
             .env(&format!("GIT_{role}_EMAIL"), address)
             .env(&format!("GIT_{role}_DATE"), when);
     }
-    let said = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
-    Ok(Oid::from_str(said.trim())?)
+    let output = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
+    Ok(Oid::from_str(output.trim())?)
 }

@@ -1,5 +1,4 @@
-//! What differs between a branch and the tree that it is to hold: trees of the same id are not looked
-//! into.
+//! Compares a branch with the tree that it will hold. Trees with equal ids are not compared further.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,31 +11,31 @@ use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
 use crate::tree::{Folders, Namespaces, accounted_for};
 
-/// An object that is to exist.
+/// An object to write.
 pub(super) struct New<'w> {
     pub(super) kind: ObjectType,
     pub(super) id: Oid,
     pub(super) bytes: &'w [u8],
 }
 
-/// An entry of a tree that is there.
+/// An entry of an existing tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Old {
     id: Oid,
     folder: bool,
-    /// A plain file, as federate writes them.
+    /// A regular file, as federate writes it.
     file: bool,
 }
 
-/// What the branch's folder changes by, and the objects that may have to be written.
+/// The changes to the branch's folder, and the objects that may have to be written.
 pub(super) fn compare<'w>(
     repository: &Repository,
     base: &Base,
-    wanted: &'w DesiredTree<'_>,
+    desired: &'w DesiredTree<'_>,
 ) -> Result<(Summary, Vec<New<'w>>), Error> {
-    let mut walk = Walk { repository, wanted, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
-    // What federate wrote is only asked for where something differs.
-    let differs = base.tree() != Some(wanted.root.id);
+    let mut walk = Walk { repository, desired, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
+    // The previous plan is only read if something differs.
+    let differs = base.tree() != Some(desired.root.id);
     let owned = base.previous().filter(|_| differs).map(accounted_for).unwrap_or_default();
     let (clusters, plan_written) = walk.root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
@@ -49,7 +48,7 @@ pub(super) fn compare<'w>(
 
 struct Walk<'r, 'w, 't> {
     repository: &'r Repository,
-    wanted: &'w DesiredTree<'t>,
+    desired: &'w DesiredTree<'t>,
     foreign: Vec<String>,
     new: Vec<New<'w>>,
     seen: BTreeSet<Oid>,
@@ -61,19 +60,19 @@ impl<'w> Walk<'_, 'w, '_> {
         old: Option<Oid>,
         owned: &Folders<Arc<str>>,
     ) -> Result<(Vec<ClusterSummary>, bool), Error> {
-        let wanted = self.wanted;
-        let mut there = self.list(old.filter(|old| *old != wanted.root.id))?;
-        let same = old == Some(wanted.root.id);
+        let desired = self.desired;
+        let mut there = self.list(old.filter(|old| *old != desired.root.id))?;
+        let same = old == Some(desired.root.id);
         if !same {
-            self.write(ObjectType::Tree, wanted.root.id, &wanted.root.bytes);
+            self.write(ObjectType::Tree, desired.root.id, &desired.root.bytes);
         }
         let plan = there.remove(PLACEMENTS).map(|entry| entry.id);
-        let plan_written = !same && plan != Some(wanted.placements_id);
+        let plan_written = !same && plan != Some(desired.placements_id);
         if plan_written {
-            self.write(ObjectType::Blob, wanted.placements_id, wanted.placements.as_bytes());
+            self.write(ObjectType::Blob, desired.placements_id, desired.placements.as_bytes());
         }
         let mut summaries = Vec::new();
-        for cluster in &wanted.clusters {
+        for cluster in &desired.clusters {
             let old = if same {
                 Some(cluster.node.id)
             } else {
@@ -85,7 +84,7 @@ impl<'w> Walk<'_, 'w, '_> {
             match owned.get(name.as_str()).filter(|_| entry.folder) {
                 Some(owned) => {
                     let mut summary = ClusterSummary { cluster: name, ..ClusterSummary::default() };
-                    self.gone(&mut summary, entry.id, owned)?;
+                    self.remove_cluster(&mut summary, entry.id, owned)?;
                     summaries.push(summary);
                 }
                 None => self.foreign.push(name),
@@ -118,7 +117,7 @@ impl<'w> Walk<'_, 'w, '_> {
             let path = format!("{}/{name}", cluster.name);
             let owned = owned.and_then(|owned| owned.get(name.as_str()));
             match owned.filter(|_| entry.folder) {
-                Some(owned) => self.vanish(&mut summary, &path, entry.id, owned)?,
+                Some(owned) => self.remove_namespace(&mut summary, &path, entry.id, owned)?,
                 None => self.foreign.push(path),
             }
         }
@@ -137,11 +136,11 @@ impl<'w> Walk<'_, 'w, '_> {
             summary.unchanged += namespace.files.len();
             return Ok(());
         }
-        let wanted = self.wanted;
+        let desired = self.desired;
         self.write(ObjectType::Tree, namespace.node.id, &namespace.node.bytes);
         let mut there = self.list(old)?;
         for file in namespace.files {
-            let (Some(id), Some(text)) = (wanted.blobs.get(file.number()), wanted.texts.get(file.number()))
+            let (Some(id), Some(text)) = (desired.blobs.get(file.number()), desired.texts.get(file.number()))
             else {
                 continue;
             };
@@ -158,12 +157,12 @@ impl<'w> Walk<'_, 'w, '_> {
                 self.write(ObjectType::Blob, *id, text.as_bytes());
             }
         }
-        self.rest(summary, path, there, owned);
+        self.classify_rest(summary, path, there, owned);
         Ok(())
     }
 
-    /// A cluster that receives nothing any more.
-    fn gone(
+    /// A cluster that no longer receives anything.
+    fn remove_cluster(
         &mut self,
         summary: &mut ClusterSummary,
         tree: Oid,
@@ -172,15 +171,15 @@ impl<'w> Walk<'_, 'w, '_> {
         for (name, entry) in self.list(Some(tree))? {
             let path = format!("{}/{name}", summary.cluster);
             match owned.get(name.as_str()).filter(|_| entry.folder) {
-                Some(owned) => self.vanish(summary, &path, entry.id, owned)?,
+                Some(owned) => self.remove_namespace(summary, &path, entry.id, owned)?,
                 None => self.foreign.push(path),
             }
         }
         Ok(())
     }
 
-    /// A namespace that is empty now.
-    fn vanish(
+    /// A namespace that is now empty.
+    fn remove_namespace(
         &mut self,
         summary: &mut ClusterSummary,
         path: &str,
@@ -188,12 +187,12 @@ impl<'w> Walk<'_, 'w, '_> {
         owned: &[Arc<str>],
     ) -> Result<(), Error> {
         let there = self.list(Some(tree))?;
-        self.rest(summary, path, there, owned);
+        self.classify_rest(summary, path, there, owned);
         Ok(())
     }
 
-    /// Files that are not wanted: ours go, others are foreign.
-    fn rest(
+    /// Files that are no longer rendered: those that federate wrote are removed, others are foreign.
+    fn classify_rest(
         &mut self,
         summary: &mut ClusterSummary,
         path: &str,
@@ -207,7 +206,7 @@ impl<'w> Walk<'_, 'w, '_> {
         }
     }
 
-    /// The tree of an entry that should be a folder.
+    /// The tree of an entry that is expected to be a folder.
     fn folder(&mut self, entry: Option<Old>, path: &str) -> Option<Oid> {
         let entry = entry?;
         if !entry.folder {

@@ -1,10 +1,10 @@
-//! The folder of a branch below which the rendered tree stands, and the trees around it.
+//! The folder of a branch that holds the rendered tree, and the trees above it.
 
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
 
-/// Mode of folders in git trees.
+/// The mode of folders in git trees.
 const FOLDER: i32 = 0o040_000;
 
 /// A folder of a branch; the root by default.
@@ -12,24 +12,24 @@ const FOLDER: i32 = 0o040_000;
 pub struct Folder(Vec<String>);
 
 impl Folder {
-    /// Reads `a/b`; it stays within the branch and away from what git keeps for itself.
+    /// Parses `a/b`, which must stay within the branch and avoid names reserved by git.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |why| Error::Folder { folder: text.to_owned(), why };
         let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         if text.starts_with('/') {
-            return Err(wrong("it is no path from the branch's root"));
+            return Err(wrong("write it as a path from the root of the branch"));
         }
         for part in &parts {
-            // What file systems take for `.git`, git refuses as well.
+            // Git also refuses names that some file systems treat as `.git`.
             let plain = part.trim_end_matches(['.', ' ']).to_ascii_lowercase();
             if *part == ".." || plain.is_empty() {
-                return Err(wrong("it leads out of the branch"));
+                return Err(wrong("it points outside of the branch"));
             }
             if plain == ".git" || plain.starts_with(".git:") || plain.starts_with("git~") {
-                return Err(wrong("git keeps that name for itself"));
+                return Err(wrong("git reserves that name"));
             }
             if part.contains('\0') || part.contains('\\') {
-                return Err(wrong("it has characters that no folder can have"));
+                return Err(wrong("it contains characters that are not allowed in folder names"));
             }
         }
         Ok(Self(parts.into_iter().map(str::to_owned).collect()))
@@ -40,14 +40,14 @@ impl Folder {
         self.0.join("/")
     }
 
-    /// The folder's tree within a root tree, if it is there.
+    /// The folder's tree within a root tree, if it exists.
     pub(super) fn find(&self, repository: &Repository, root: Oid) -> Result<Option<Oid>, Error> {
         let mut tree = root;
         for part in &self.0 {
             match child(repository, tree, part)? {
                 Some((oid, ObjectType::Tree)) => tree = oid,
                 Some(_) => {
-                    let why = "the branch has a file there";
+                    let why = "the branch has a file with that name";
                     return Err(Error::Folder { folder: self.path(), why });
                 }
                 None => return Ok(None),
@@ -56,7 +56,7 @@ impl Folder {
         Ok(Some(tree))
     }
 
-    /// A root tree with `folder` in this place, and all else as in `root`.
+    /// The root tree with `folder` at this path, and everything else unchanged.
     pub(super) fn put(&self, repository: &Repository, root: Option<Oid>, folder: Oid) -> Result<Oid, Error> {
         let mut around = vec![root];
         for part in self.0.iter().take(self.0.len().saturating_sub(1)) {

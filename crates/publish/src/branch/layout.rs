@@ -1,8 +1,9 @@
-//! How clusters are spread over branches: one branch with a folder a cluster, or a branch a cluster.
+//! How clusters are distributed over branches: one branch with one folder per cluster, or one branch per
+//! cluster.
 //!
-//! With a branch a cluster, each holds its own cluster's folder and its own cluster's part of the plan.
-//! The plan as a whole, the next run's memory, lies in the branch of the host (`hub`), beside what
-//! control planes write there.
+//! With one branch per cluster, each branch holds the folder of its cluster and the part of the plan for it.
+//! The branch of the host (`hub`) holds the whole plan, which is the memory of the next run, and the objects
+//! that control planes write on the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,43 +17,43 @@ use federate_dialect::{HOST, Plan};
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 
-/// What stands for a cluster's name in the name of a branch.
+/// The placeholder for a cluster's name in a branch name.
 const CLUSTER: &str = "{cluster}";
 
-/// The branches that are written, and the folder within them.
+/// The branches to write, and the folder within them.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pattern: String,
     folder: Folder,
 }
 
-/// A branch that was built.
+/// A branch whose objects are written.
 #[derive(Debug)]
 pub struct Built {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// The commit that it is at.
+    /// The current commit.
     pub base: Option<Oid>,
-    /// The tree of a commit that is to be made; `None` where nothing differs.
+    /// The tree of the new commit; `None` if nothing differs.
     pub tree: Option<Oid>,
-    /// What it changes.
+    /// The changes.
     pub summary: Summary,
 }
 
 impl Layout {
-    /// Reads a branch's name, in which `{cluster}` makes it a branch a cluster.
+    /// Parses a branch name; `{cluster}` in it requests one branch per cluster.
     pub fn parse(pattern: &str, folder: Folder) -> Result<Self, Error> {
         let layout = Self { pattern: pattern.to_owned(), folder };
         layout.branch(HOST)?;
         Ok(layout)
     }
 
-    /// The name as it was written, `{cluster}` included.
+    /// The name as it was given, including `{cluster}`.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
 
-    /// Whether each cluster has a branch of its own.
+    /// Whether each cluster has its own branch.
     pub fn is_spread(&self) -> bool {
         self.pattern.contains(CLUSTER)
     }
@@ -60,7 +61,7 @@ impl Layout {
     /// The branch of a cluster.
     pub fn branch(&self, cluster: &str) -> Result<String, Error> {
         let branch = self.pattern.replace(CLUSTER, cluster);
-        // As git: no `-x`, no `HEAD`; and `@` alone is HEAD, too.
+        // As git: no leading `-`, not `HEAD`; `@` alone also means HEAD.
         let valid = branch != "@" && Branch::name_is_valid(&branch)?;
         if valid { Ok(branch) } else { Err(Error::BranchName(branch)) }
     }
@@ -70,12 +71,12 @@ impl Layout {
         self.pattern.replace(CLUSTER, HOST)
     }
 
-    /// All branches, as a pattern with `*`.
+    /// A pattern with `*` that matches all branches.
     pub fn glob(&self) -> String {
         self.pattern.replace(CLUSTER, "*")
     }
 
-    /// Reads the branch that holds the whole plan. `tip` knows where a branch is.
+    /// Reads the branch with the whole plan. `tip` returns the commit of a branch.
     pub fn read_home(
         &self,
         repository: &Repository,
@@ -85,7 +86,7 @@ impl Layout {
         Base::read(repository, &home, &self.folder, tip(&home)?)
     }
 
-    /// Reads the branches of all `clusters`, by cluster; of the host alone where they share one.
+    /// Reads the branches of all `clusters`, by cluster; only that of the host if they share one.
     pub fn read(
         &self,
         repository: &Repository,
@@ -104,17 +105,17 @@ impl Layout {
     }
 }
 
-/// What the branches hold, by cluster; by the host where they share one.
+/// The content of the branches, by cluster; that of the host if they share one.
 #[derive(Debug)]
 pub struct Bases(BTreeMap<String, Base>);
 
 impl Bases {
-    /// The text that an earlier run committed of an object for a cluster.
+    /// The previous manifest of an object for a cluster.
     pub fn earlier(&self, repository: &Repository, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         self.0.get(cluster).or_else(|| self.0.get(HOST))?.earlier(repository, object, cluster)
     }
 
-    /// Writes the objects of all branches; none moves.
+    /// Writes the objects of all branches, and moves none.
     pub fn build(
         &self,
         repository: &Repository,
@@ -142,8 +143,7 @@ impl Bases {
     }
 }
 
-/// The part of a plan that is about one cluster. What schedulers remember is about all of them, and
-/// is left out.
+/// The part of a plan for one cluster, without the scheduler's memory, which concerns all clusters.
 fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
     let rows = plan.placements.iter().filter(|row| row.reaches(cluster)).map(|row| {
         let mut row = row.clone();
@@ -158,7 +158,7 @@ fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
 }
 
 impl Built {
-    /// The move of the branch to its new commit.
+    /// The update that moves the branch to its new commit.
     pub fn update(&self, from: Option<Oid>, to: Oid) -> Update {
         Update { branch: self.branch.clone(), from, to }
     }

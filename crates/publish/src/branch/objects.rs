@@ -1,4 +1,4 @@
-//! The git objects of a rendered tree, computed without a repository, on all cores.
+//! Computes the git objects of a rendered tree without a repository, on all cores.
 
 use git2::{ObjectType, Oid};
 use rayon::prelude::*;
@@ -8,7 +8,7 @@ use super::Error;
 use crate::paths::PLACEMENTS;
 use crate::tree::{File, Namespaces, Tree};
 
-/// A git tree that is to exist.
+/// A git tree to write.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) id: Oid,
@@ -30,13 +30,13 @@ pub(super) struct Cluster<'t> {
     pub(super) namespaces: Vec<Namespace<'t>>,
 }
 
-/// Everything that a branch is to hold.
+/// The desired content of a branch.
 pub(super) struct DesiredTree<'t> {
     pub(super) placements: &'t str,
     pub(super) placements_id: Oid,
-    /// Texts of all distinct files, by number.
+    /// The texts of all distinct files, by number.
     pub(super) texts: Vec<&'t str>,
-    /// Their blobs.
+    /// The ids of their blobs.
     pub(super) blobs: Vec<Oid>,
     /// Sorted by name.
     pub(super) clusters: Vec<Cluster<'t>>,
@@ -59,7 +59,7 @@ impl<'t> DesiredTree<'t> {
         Ok(Self { placements: tree.placements(), placements_id, texts, blobs, clusters, root })
     }
 
-    /// The tree's own id.
+    /// The id of the tree.
     pub(super) fn id(&self) -> Oid {
         self.root.id
     }
@@ -77,7 +77,7 @@ fn cluster<'t>(name: &'t str, files: &'t Namespaces<File>, blobs: &[Oid]) -> Res
     Ok(Cluster { name, node, namespaces })
 }
 
-/// The tree of some folders and files. Folders sort as if their names ended in a slash.
+/// The tree of some folders and files. Git sorts folders as if their names ended in a slash.
 fn node<'n>(
     folders: impl Iterator<Item = (&'n str, Oid)>,
     files: impl Iterator<Item = (&'n str, Oid)>,
@@ -100,7 +100,7 @@ fn node<'n>(
     Ok(Node { id: id(ObjectType::Tree, &bytes)?, bytes })
 }
 
-/// The name of an object.
+/// The id of an object.
 fn id(kind: ObjectType, bytes: &[u8]) -> Result<Oid, Error> {
     let mut hash = Sha1::new();
     hash.update(kind.str().as_bytes());

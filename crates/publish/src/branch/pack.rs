@@ -1,6 +1,6 @@
-//! Brings new objects into the repository: a few one by one, many as one pack.
+//! Writes new objects into the repository: a few as loose objects, many as one pack.
 //!
-//! Facts: gitformat-pack(5). The pack has no deltas; `git gc` makes them when it repacks.
+//! Facts: gitformat-pack(5). The pack has no deltas; `git gc` creates them when it repacks.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use sha1::{Digest, Sha1};
 use super::Error;
 use super::compare::New;
 
-/// From this number on they come as a pack; git's own limit for what it fetches.
+/// From this number on, objects are written as a pack; git's own limit for fetched objects.
 const PACK_FROM: usize = 100;
 
-/// Stores what the repository does not have.
+/// Stores the objects that the repository does not have.
 pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), Error> {
     let odb = repository.odb()?;
     let missing = |new: &&New<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
@@ -46,11 +46,11 @@ pub(super) fn store(repository: &Repository, objects: &[New<'_>]) -> Result<(), 
     writer.write_all(&trailer)?;
     writer.commit()?;
     drop(writer);
-    keep(repository, &git2::Oid::from_bytes(&trailer)?.to_string())
+    force_to_disk(repository, &git2::Oid::from_bytes(&trailer)?.to_string())
 }
 
-/// Forces the pack to the disk: a branch must not outlive a power cut that its objects do not.
-fn keep(repository: &Repository, name: &str) -> Result<(), Error> {
+/// Forces the pack to the disk, because after a power failure a branch must not exist without its objects.
+fn force_to_disk(repository: &Repository, name: &str) -> Result<(), Error> {
     let folder = repository.commondir().join("objects/pack");
     for extension in ["pack", "idx"] {
         File::open(folder.join(format!("pack-{name}.{extension}")))?.sync_all()?;
@@ -58,14 +58,15 @@ fn keep(repository: &Repository, name: &str) -> Result<(), Error> {
     Ok(File::open(&folder)?.sync_all()?)
 }
 
-/// An object as it stands in a pack: kind and size, then its bytes, compressed.
+/// An object in the format of packs: kind and size, then the compressed content.
 fn packed(object: &New<'_>) -> io::Result<Vec<u8>> {
     let kind: u8 = match object.kind {
         ObjectType::Commit => 1,
         ObjectType::Tree => 2,
         _ => 3,
     };
-    // Four bits of the size beside the kind, then seven a byte; the highest bit says that more follow.
+    // The first byte has four bits of the size next to the kind, the others seven bits each; the highest bit
+    // says that another byte follows.
     let mut size = object.bytes.len();
     let low = |size: usize, mask: u8| size.to_le_bytes()[0] & mask;
     let mut byte = (kind << 4) | low(size, 0x0f);

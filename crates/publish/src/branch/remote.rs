@@ -1,7 +1,7 @@
-//! The other end of `--push`: where its branches are, and moving them, never by force.
+//! The remote of `--push`: reads its branches, and moves them without force.
 //!
-//! Fetching and pushing are left to the `git` program, whose credentials, proxies and SSH
-//! configuration simply work. Facts: git-ls-remote(1), git-fetch(1), git-push(1) (`--porcelain`).
+//! The `git` program fetches and pushes, so that its credentials, proxies and SSH configuration apply. Facts:
+//! git-ls-remote(1), git-fetch(1), git-push(1) (`--porcelain`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,29 +18,29 @@ use federate_source::git::program::{self, Git};
 pub struct Remote {
     address: String,
     variables: Vec<(String, OsString)>,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pushed {
-    /// The remote took everything.
+    /// The remote accepted all updates.
     Done,
-    /// A branch moved meanwhile; nothing was taken.
+    /// A branch moved in the meantime; no update was accepted.
     Moved,
 }
 
 impl Remote {
-    /// A remote, by its configured name or its address.
+    /// A remote, by its configured name or its URL.
     pub fn new(address: impl Into<String>) -> Self {
-        Self { address: address.into(), variables: Vec::new(), patience: None }
+        Self { address: address.into(), variables: Vec::new(), timeout: None }
     }
 
-    /// The same, with variables of the environment for `git`, and with a limit for how long each call of it may take.
+    /// Sets environment variables for `git`, and a time limit for each call of it.
     #[must_use]
-    pub fn with(self, variables: Vec<(String, OsString)>, patience: Duration) -> Self {
-        Self { variables, patience: Some(patience), ..self }
+    pub fn with(self, variables: Vec<(String, OsString)>, timeout: Duration) -> Self {
+        Self { variables, timeout: Some(timeout), ..self }
     }
 
     fn git<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
@@ -48,14 +48,13 @@ impl Remote {
         for (name, value) in &self.variables {
             git = git.env(name, value);
         }
-        match self.patience {
-            Some(patience) => git.patience(patience),
+        match self.timeout {
+            Some(timeout) => git.timeout(timeout),
             None => git,
         }
     }
 
-    /// Where the remote's branches are, with their commits fetched. `pattern` is a branch, or a
-    /// pattern with `*`.
+    /// The commits of the remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
     pub fn branches(&self, repository: &Repository, pattern: &str) -> Result<BTreeMap<String, Oid>, Error> {
         let git = self.git(repository, "ls-remote").arg("--").arg(&self.address).arg(full(pattern));
         let listed = git.run()?;
@@ -104,12 +103,13 @@ impl Remote {
         }
         match git.run() {
             Ok(_) => Ok(Pushed::Done),
-            Err(program::Error::Failed { said, .. }) if moved(&said) => Ok(Pushed::Moved),
+            Err(program::Error::Failed { said: stderr, .. }) if moved(&stderr) => Ok(Pushed::Moved),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// Where a branch stands that the local repository and the remote have: at whichever is ahead.
+    /// The commit to build on, if both the local repository and the remote have the branch: the one that is
+    /// ahead.
     pub fn base(
         &self,
         repository: &Repository,
@@ -130,8 +130,8 @@ impl Remote {
     }
 }
 
-/// Whether the remote refused because a branch is elsewhere, or because another push was quicker.
-fn moved(said: &str) -> bool {
+/// Whether the remote refused because a branch has moved, or because of a concurrent push.
+fn moved(stderr: &str) -> bool {
     [
         "[rejected]",
         "cannot lock ref",
@@ -140,7 +140,7 @@ fn moved(said: &str) -> bool {
         "reference already exists",
     ]
     .iter()
-    .any(|sign| said.contains(sign))
+    .any(|sign| stderr.contains(sign))
 }
 
 fn matches(pattern: &str, branch: &str) -> bool {

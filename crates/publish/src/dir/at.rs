@@ -1,5 +1,5 @@
-//! Files and folders by name inside an open folder. No symlink is ever followed here, so what another
-//! process plants in the folder cannot lead out of it.
+//! Files and folders by name inside an open folder. Symlinks are never followed, so that another process
+//! cannot redirect access out of the folder.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::path::Arg;
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
-/// What stands in a folder under one name.
+/// An entry of a folder.
 pub(super) struct Entry {
     /// Its name; lossy when `kind` is [`Kind::Other`].
     pub(super) name: String,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The name as messages show it: folders end in `/`.
+    /// The name for messages; folders end in `/`.
     pub(super) fn display(&self) -> String {
         match self.kind {
             Kind::Folder => format!("{}/", self.name),
@@ -34,7 +34,7 @@ impl Entry {
 pub(super) enum Kind {
     Folder,
     File,
-    /// A symlink, a device, …, or anything whose name is no UTF-8.
+    /// A symlink, a device, …, or an entry whose name is not UTF-8.
     Other,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn create_folder(at: impl AsFd, name: impl Arg + Copy) -> Result<Owne
     open_folder(at, name)
 }
 
-/// What stands in a folder, sorted by name.
+/// The entries of a folder, sorted by name.
 pub(super) fn list(folder: BorrowedFd<'_>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for found in Dir::read_from(folder)? {
@@ -73,16 +73,16 @@ pub(super) fn list(folder: BorrowedFd<'_>) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Opens a file to be read; does not hang on what was swapped for a pipe.
+/// Opens a file for reading; does not block if it was replaced by a pipe.
 pub(super) fn open_file(at: impl AsFd, name: impl Arg) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
-/// Whether a file holds exactly `text`. `buffer` is room to read into, kept between calls.
+/// Whether a file holds exactly `text`. `buffer` is reused between calls.
 pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>) -> Result<bool> {
     let file = open_file(at, name)?;
-    // One byte more than expected, to notice a longer file without asking for its size.
+    // One byte more than expected, to notice a longer file without a call for its size.
     if buffer.len() <= text.len() {
         buffer.resize(text.len() + 1, 0);
     }
@@ -94,8 +94,8 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error),
         }
-        // A regular file gives less than was asked for only at its end, so there is no need to ask
-        // again: one call in four saved, for every file of a tree that has not changed.
+        // A regular file returns less than requested only at its end, so a last read can be skipped: this
+        // saves one of four calls for every unchanged file.
         if filled == text.len() {
             break;
         }
@@ -103,7 +103,7 @@ pub(super) fn holds(at: impl AsFd, name: &str, text: &str, buffer: &mut Vec<u8>)
     Ok(buffer.get(..filled) == Some(text.as_bytes()))
 }
 
-/// Writes a file that must not exist yet, and returns it still open.
+/// Writes a file that must not exist yet, and returns it open.
 pub(super) fn write(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(at, name, flags, FILE_MODE)?;
@@ -118,16 +118,21 @@ pub(super) fn write(at: impl AsFd, name: impl Arg, text: impl AsRef<[u8]>) -> Re
     Ok(file)
 }
 
-/// Makes `to/name` the same file as `from/name`, which holds `text`. Where the file system has no
-/// hard links, or the user may not link this file, it becomes a copy with the same time.
-pub(super) fn keep(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
+/// Links `to/name` to `from/name`, which holds `text`. If the file system has no hard links, or the user may
+/// not link this file, copies it with its time.
+pub(super) fn link_or_copy(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    name: &str,
+    text: &str,
+) -> io::Result<()> {
     if rustix::fs::linkat(from, name, to, name, AtFlags::empty()).is_ok() {
         return Ok(());
     }
     copy(from, to, name, text)
 }
 
-/// Makes `to/name` a copy, with the same time, of `from/name`, which holds `text`.
+/// Copies `from/name`, which holds `text`, to `to/name` with its time.
 pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &str, text: &str) -> io::Result<()> {
     let modified = File::from(open_file(from, name)?).metadata()?.modified()?;
     File::from(write(to, name, text)?).set_modified(modified)

@@ -1,4 +1,4 @@
-//! What differs between a folder and the tree it is to hold. Reads only.
+//! Compares a folder with the tree that it will hold. Reads only.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::summary::{ClusterSummary, Summary};
 use crate::tree::{File, Folders, Namespaces, Tree, accounted_for};
 use federate_dialect::Plan;
 
-/// How a file to be written stands to what is there.
+/// The state of a file to be written, compared with the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     New,
@@ -23,41 +23,41 @@ pub(super) enum State {
     Same,
 }
 
-/// A file of the tree beside what is there.
+/// A file of the tree, compared with the existing one.
 pub(super) struct Compared<'t> {
     pub(super) file: &'t File,
     pub(super) state: State,
-    /// Of the file that is there, from before it was read.
+    /// The stamp of the existing file, taken before it was read.
     pub(super) stamp: Option<Stamp>,
-    /// Whether it had to be read.
+    /// Whether the file had to be read.
     pub(super) read: bool,
 }
 
-/// What differs.
+/// The differences.
 pub(super) struct Comparison<'t> {
     pub(super) placements: State,
-    /// Every cluster that has, or had, files.
+    /// All clusters that have files, or had.
     pub(super) clusters: Vec<Cluster<'t>>,
 }
 
-/// What differs in one cluster's folder.
+/// The differences in one cluster's folder.
 pub(super) struct Cluster<'t> {
     pub(super) name: String,
     pub(super) namespaces: Vec<Namespace<'t>>,
     foreign: Vec<String>,
 }
 
-/// What differs in one namespace's folder.
+/// The differences in one namespace's folder.
 pub(super) struct Namespace<'t> {
     pub(super) name: String,
-    /// The files that it is to hold; none when it is to vanish.
+    /// The desired files; empty if the folder is removed.
     pub(super) files: Vec<Compared<'t>>,
     removed: Vec<String>,
     foreign: Vec<String>,
 }
 
-/// What federate may have written; anything else makes a folder foreign. Usually the index knows enough, so the
-/// names that the previous plan accounts for are laid out only when they are asked for.
+/// The files that federate may have written; any other file makes a folder foreign. Usually the index is
+/// enough, so the names in the previous plan are computed only when they are needed.
 pub(super) struct Owned<'p> {
     plan: Option<&'p Plan>,
     folders: OnceLock<Folders<Arc<str>>>,
@@ -65,7 +65,7 @@ pub(super) struct Owned<'p> {
 }
 
 impl<'p> Owned<'p> {
-    /// What the previous plan, if there is one, accounts for.
+    /// The files that the previous plan, if any, accounts for.
     pub(super) fn new(plan: Option<&'p Plan>, index: &'p Index) -> Self {
         Self { plan, folders: OnceLock::new(), index }
     }
@@ -98,13 +98,13 @@ pub(super) fn compare<'t>(
 ) -> Result<Comparison<'t>, Error> {
     let is_ours = |name: &str| owned.has_cluster(name);
     let (there, mut foreign) = folders(dir, root, is_ours, owned.plan.map(|_| PLACEMENTS))?;
-    let wanted = tree.files();
-    let clusters: Vec<_> = union(&there, wanted)
+    let desired = tree.files();
+    let clusters: Vec<_> = union(&there, desired)
         .into_par_iter()
         .map(|name| {
             let path = dir.join(name);
             let folder = open(root.filter(|_| there.contains(name)), name, &path)?;
-            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), wanted.get(name), owned)
+            cluster(name, &path, folder.as_ref().map(AsFd::as_fd), desired.get(name), owned)
         })
         .collect::<Result<_, Error>>()?;
     for cluster in &clusters {
@@ -125,19 +125,19 @@ fn cluster<'t>(
     name: &str,
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
-    wanted: Option<&'t Namespaces<File>>,
+    desired: Option<&'t Namespaces<File>>,
     owned: &Owned<'_>,
 ) -> Result<Cluster<'t>, Error> {
     let is_ours = |namespace: &str| owned.has_namespace(name, namespace);
     let (there, mut foreign) = folders(path, folder, is_ours, None)?;
     let nothing = Namespaces::new();
-    let names = union(&there, wanted.unwrap_or(&nothing));
+    let names = union(&there, desired.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
         .into_par_iter()
         .map(|inner| {
             let path = path.join(inner);
             let folder = open(folder.filter(|_| there.contains(inner)), inner, &path)?;
-            let files = wanted.and_then(|wanted| wanted.get(inner)).map_or(&[][..], Vec::as_slice);
+            let files = desired.and_then(|desired| desired.get(inner)).map_or(&[][..], Vec::as_slice);
             namespace((name, inner), &path, folder.as_ref().map(AsFd::as_fd), files, owned)
         })
         .collect::<Result<_, Error>>()?;
@@ -147,22 +147,22 @@ fn cluster<'t>(
     Ok(Cluster { name: name.to_owned(), namespaces, foreign })
 }
 
-/// `wanted` is sorted by name.
+/// `desired` is sorted by name.
 fn namespace<'t>(
     (cluster, name): (&str, &str),
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
-    wanted: &'t [File],
+    desired: &'t [File],
     owned: &Owned<'_>,
 ) -> Result<Namespace<'t>, Error> {
     if let Some(folder) = folder
-        && let Some(recorded) = owned.index.files(cluster, name, folder, wanted)
+        && let Some(recorded) = owned.index.files(cluster, name, folder, desired)
     {
         let file = |(position, file): (usize, &'t File)| match recorded.vouch(position, folder, file) {
             Some(stamp) => Ok(Compared { file, state: State::Same, stamp: Some(stamp), read: false }),
-            None => against(folder, file, owned.index, &mut Vec::new(), path),
+            None => compare_file(folder, file, owned.index, &mut Vec::new(), path),
         };
-        let files = wanted.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
+        let files = desired.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
         return Ok(Namespace { name: name.to_owned(), files, removed: Vec::new(), foreign: Vec::new() });
     }
     let there = match folder {
@@ -174,21 +174,21 @@ fn namespace<'t>(
         entry.kind == Kind::File && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
     };
     let foreign = there.iter().filter(|entry| !is_ours(entry)).map(at::Entry::display).collect();
-    let is_wanted = |name: &str| wanted.binary_search_by(|file| file.name().cmp(name)).is_ok();
-    let removed = there.iter().filter(|entry| !is_wanted(&entry.name)).map(|e| e.name.clone()).collect();
+    let is_desired = |name: &str| desired.binary_search_by(|file| file.name().cmp(name)).is_ok();
+    let removed = there.iter().filter(|entry| !is_desired(&entry.name)).map(|e| e.name.clone()).collect();
     let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
-    let files = wanted
+    let files = desired
         .par_iter()
         .with_min_len(64)
         .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
-            Some(folder) => against(folder, file, owned.index, buffer, path),
+            Some(folder) => compare_file(folder, file, owned.index, buffer, path),
             None => Ok(Compared { file, state: State::New, stamp: None, read: false }),
         })
         .collect::<Result<_, Error>>()?;
     Ok(Namespace { name: name.to_owned(), files, removed, foreign })
 }
 
-/// The folders inside `folder` that are ours, and everything else but the file called `besides`.
+/// The subfolders of `folder` that federate wrote, and all other entries except the file called `besides`.
 fn folders(
     path: &Path,
     folder: Option<BorrowedFd<'_>>,
@@ -210,17 +210,17 @@ fn folders(
 
 fn union<'n, T>(
     there: &'n BTreeSet<String>,
-    wanted: &'n std::collections::BTreeMap<Arc<str>, T>,
+    desired: &'n std::collections::BTreeMap<Arc<str>, T>,
 ) -> BTreeSet<&'n str> {
-    there.iter().map(String::as_str).chain(wanted.keys().map(|name| &**name)).collect()
+    there.iter().map(String::as_str).chain(desired.keys().map(|name| &**name)).collect()
 }
 
 fn open(parent: Option<BorrowedFd<'_>>, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
     parent.map(|parent| at::open_folder(parent, name)).transpose().map_err(Error::io("open", path))
 }
 
-/// Compares a file with the one that is there, which is read.
-fn against<'t>(
+/// Compares a file with the existing one by reading it.
+fn compare_file<'t>(
     folder: BorrowedFd<'_>,
     file: &'t File,
     index: &Index,
@@ -247,7 +247,7 @@ fn state(
 }
 
 impl<'t> Comparison<'t> {
-    /// What putting the tree in place changes.
+    /// What changes when the tree is put in place.
     pub(super) fn summary(&self) -> Summary {
         Summary {
             clusters: self.clusters.par_iter().map(Cluster::summary).collect(),
@@ -260,7 +260,7 @@ impl<'t> Comparison<'t> {
         self.clusters.iter().flat_map(|cluster| cluster.namespaces.iter().map(|part| (&*cluster.name, part)))
     }
 
-    /// Whether a file had to be read to know that it is the same.
+    /// Whether a file had to be read to know that it is unchanged.
     pub(super) fn has_read(&self) -> bool {
         self.namespaces().any(|(_, namespace)| namespace.files.iter().any(|compared| compared.read))
     }

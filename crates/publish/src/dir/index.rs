@@ -1,13 +1,13 @@
-//! Remembers which files hold which text, so that an unchanged file costs one `stat` instead of being read.
+//! Remembers which files hold which text, so that an unchanged file costs one `stat` instead of a read.
 //!
-//! Works as git's index does: a file whose inode, size, modification and change times are those that were
-//! recorded still holds the text that was recorded. Likewise, a folder that has not changed still holds files of
-//! the same names, so that it need not be listed. The index lies outside the folder, in a cache, may be
-//! deleted at any time, and is never needed: what it does not vouch for is read.
+//! Works like git's index: a file with the recorded inode, size, modification time and change time still
+//! holds the recorded text. A folder that has not changed still holds files with the same names, so that it
+//! need not be listed. The index is in a cache outside the folder. It may be deleted at any time; files that
+//! it does not cover are read.
 //!
-//! Times have a granularity, so a file that is modified twice within one tick looks the same afterwards.
-//! A file is recorded only if it was last modified before its text was known (see [`Recorder`]); all times
-//! compared come from the file system that holds the folder.
+//! File times have a granularity: a file that is modified twice within one tick looks unchanged. Therefore a
+//! file is recorded only if its last modification was before its text was known (see [`Recorder`]). All
+//! compared times come from the file system of the folder.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,12 +24,12 @@ use super::at;
 use super::compare::{Compared, Comparison, Namespace, State};
 use crate::tree::{File, Tree};
 
-/// The first bytes of an index; a later format gets another number.
+/// The first bytes of an index; each format has its own number.
 const MAGIC: &[u8] = b"federate index 2\n";
-/// Bytes of one record: inode, size, two times, number of the text.
+/// The bytes of one record: inode, size, two times, number of the text.
 const RECORD: usize = 8 + 8 + 12 + 12 + 4;
 const DIGEST: usize = 32;
-/// An index that no run has written for so many seconds is removed: its folder is gone or never rendered.
+/// Seconds after which an index that no run has written is removed: its folder is probably gone.
 const STALE: i64 = 30 * 24 * 3600;
 
 type Digest = [u8; DIGEST];
@@ -37,7 +37,7 @@ type Digest = [u8; DIGEST];
 /// A time of the file system: seconds and nanoseconds.
 pub(super) type Time = (i64, u32);
 
-/// What identifies the state of a file without reading it.
+/// Identifies the state of a file without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -48,19 +48,19 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file called `name`; `None` when it is not a regular file, or cannot be asked.
+    /// The stamp of the file `name`; `None` if it is not a regular file or cannot be accessed.
     fn of(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         regular.then(|| Self::from(&stat))
     }
 
-    /// Of an open folder.
+    /// The stamp of an open folder.
     fn of_folder(folder: BorrowedFd<'_>) -> Option<Self> {
         rustix::fs::fstat(folder).ok().map(|stat| Self::from(&stat))
     }
 
-    /// Whether it is the same file with the same contents as before, though perhaps with other links.
+    /// Whether both are the same file with the same content; the number of links may differ.
     fn is_same_content(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
@@ -79,7 +79,7 @@ impl From<&rustix::fs::Stat> for Stamp {
     }
 }
 
-/// What an earlier run recorded, prepared for one tree.
+/// The record of an earlier run, prepared for one tree.
 #[derive(Default)]
 pub(super) struct Index {
     path: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Reads the index at `path`; one that is missing, damaged or of another format is empty.
+    /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
     pub(super) fn read(path: PathBuf, tree: &Tree) -> Self {
         let digest = |file: &File| Sha256::digest(file.text()).into();
         let digests: Vec<Digest> = tree.distinct().par_iter().with_min_len(64).map(digest).collect();
@@ -100,7 +100,7 @@ impl Index {
         Self { path: Some(path), recorded, digests, known }
     }
 
-    /// Whether an earlier run wrote a folder of that cluster.
+    /// Whether an earlier run wrote a folder for that cluster.
     pub(super) fn wrote_cluster(&self, cluster: &str) -> bool {
         self.recorded.folders.contains_key(cluster)
     }
@@ -110,27 +110,27 @@ impl Index {
         self.recorded.folder(cluster, namespace).is_some()
     }
 
-    /// What is recorded of the files of a folder, if it holds exactly files of these names, and nothing else.
+    /// The records of a folder's files, if the folder contains exactly files with these names.
     pub(super) fn files(
         &self,
         cluster: &str,
         namespace: &str,
         folder: BorrowedFd<'_>,
-        wanted: &[File],
+        desired: &[File],
     ) -> Option<Files<'_>> {
         let recorded = self.recorded.folder(cluster, namespace)?;
-        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(wanted);
+        let same = recorded.stamp == Stamp::of_folder(folder)? && recorded.names == names(desired);
         let records = self.recorded.bytes.get(recorded.records.clone()).filter(|_| same)?;
         Some(Files { index: self, records, device: recorded.stamp.device })
     }
 
-    /// The stamp of a file that is going to be read, if anything is recorded at all.
+    /// The stamp of a file before it is read, if any record exists.
     pub(super) fn stamp(&self, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
         self.path.as_ref().and_then(|_| Stamp::of(folder, file.name()))
     }
 }
 
-/// What is recorded of the files of a folder, in the order of their names.
+/// The records of a folder's files, in the order of their names.
 pub(super) struct Files<'i> {
     index: &'i Index,
     records: &'i [u8],
@@ -138,7 +138,7 @@ pub(super) struct Files<'i> {
 }
 
 impl Files<'_> {
-    /// The stamp of the file at `position` if it needs no reading to know that it holds its text.
+    /// The stamp of the file at `position`, if it holds its text without having to be read.
     pub(super) fn vouch(&self, position: usize, folder: BorrowedFd<'_>, file: &File) -> Option<Stamp> {
         let text = (*self.index.known.get(file.number())?)?;
         let mut record = self.records.get(position * RECORD..)?.get(..RECORD)?;
@@ -148,17 +148,18 @@ impl Files<'_> {
     }
 }
 
-/// What is known of the times when a tree's files came to hold their texts.
+/// What is known about when the files of a tree got their texts.
 pub(super) struct Recorder<'i> {
     pub(super) index: &'i Index,
     /// A time before any file was compared.
     pub(super) compared: Time,
-    /// A time after every new file was written, but before it could be seen by others; `None` where nothing was.
+    /// A time after all new files were written, but before they became visible; `None` if nothing was
+    /// written.
     pub(super) written: Option<Time>,
 }
 
 impl Recorder<'_> {
-    /// Records a tree that is in place. That an index cannot be written costs time later, and nothing else.
+    /// Records a tree that is in place. If the index cannot be written, later runs are slower.
     pub(super) fn record(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
         if let Some(path) = &self.index.path {
             let _ = write(path, &self.encode(root, comparison));
@@ -180,7 +181,7 @@ impl Recorder<'_> {
         bytes
     }
 
-    /// What is recorded of a folder; nothing of one that may have been modified meanwhile.
+    /// The record of a folder; `None` if it may have been modified in the meantime.
     fn folder(&self, root: BorrowedFd<'_>, cluster: &str, namespace: &Namespace<'_>) -> Option<Vec<u8>> {
         let outer = at::open_folder(root, cluster).ok()?;
         let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
@@ -203,7 +204,7 @@ impl Recorder<'_> {
         Some(bytes)
     }
 
-    /// The stamp of a file in place, if it is beyond doubt that it still holds its text.
+    /// The stamp of a file in place, if it certainly still holds its text.
     fn stamp(&self, folder: BorrowedFd<'_>, compared: &Compared<'_>, device: u64) -> Option<Stamp> {
         let old = |stamp: &Stamp| stamp.modified < self.compared && stamp.device == device;
         let Some(written) = self.written else {
@@ -211,7 +212,7 @@ impl Recorder<'_> {
         };
         let now = Stamp::of(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
-            // Linked, so that it has another time of change than before.
+            // The file was linked, which changed its change time.
             (State::Same, Some(before)) => now.is_same_content(&before) && old(&now),
             (State::Same, None) => false,
             (State::New | State::Changed, _) => {
@@ -251,7 +252,7 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What an index holds.
+/// The content of an index.
 #[derive(Default)]
 struct Recorded {
     bytes: Vec<u8>,
@@ -264,7 +265,7 @@ struct Recorded {
 struct Folder {
     stamp: Stamp,
     names: Digest,
-    /// Where the records of its files stand, in the order of their names.
+    /// The position of its files' records, in the order of their names.
     records: Range<usize>,
 }
 
@@ -318,7 +319,7 @@ fn take_stamp(rest: &mut &[u8], device: u64) -> Option<Stamp> {
     Some(Stamp { device, inode, size, modified, changed })
 }
 
-/// Writes an index in one step, and removes those beside it that have not been written for long.
+/// Writes an index in one step, and removes old ones next to it.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     fs::create_dir_all(folder)?;
@@ -346,7 +347,7 @@ fn remove_stale(folder: &Path, now: i64) {
     }
 }
 
-/// The name under which the index of a folder lies in a cache.
+/// The name of a folder's index in the cache.
 pub(super) fn name(folder: &Path) -> String {
     let digest = Sha256::digest(folder.as_os_str().as_encoded_bytes());
     let short = digest.as_slice().first_chunk().copied().map_or(0, u128::from_be_bytes);

@@ -1,4 +1,4 @@
-//! Where a folder to publish to really is, and whether it can be replaced as a whole.
+//! Resolves the real path of a folder to publish to, and checks whether it can be replaced as a whole.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, at};
 
-/// The folder's real path, as a parent that exists and a name in it.
+/// The folder's real path, as an existing parent and a name in it.
 #[derive(Debug)]
 pub(super) struct Location {
     parent: PathBuf,
     name: OsString,
-    /// Parents that had to be made, outermost first.
+    /// Parents that were created, outermost first.
     made: Vec<PathBuf>,
 }
 
 impl Location {
-    /// Follows symlinks, makes missing parents, and refuses what is or surrounds a folder of `keep`.
+    /// Follows symlinks, creates missing parents, and refuses a folder that is or contains one of `keep`.
     pub(super) fn resolve(path: &Path, keep: &[&Path]) -> Result<Self, Error> {
         match fs::canonicalize(path) {
             Ok(real) => Self::existing(&real, keep),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("find", path)(error)),
             Err(_) => match fs::read_link(path) {
-                // A link to nothing yet: its target is made. Links in a circle do not come here.
+                // A dangling link: its target is created. Circular links do not get here.
                 Ok(target) => Self::resolve(&parent_of(path).join(target), keep),
                 Err(_) => Self::missing(path),
             },
@@ -39,7 +39,7 @@ impl Location {
         };
         let around = |kept: &&Path| fs::canonicalize(kept).is_ok_and(|kept| kept.starts_with(real));
         if keep.iter().any(around) {
-            return Err(unsuitable("it is, or holds, the repo or the working directory"));
+            return Err(unsuitable("it is, or contains, the repo or the working directory"));
         }
         let device = |path: &Path| fs::metadata(path).map(|meta| (meta.is_dir(), meta.dev()));
         let (is_dir, own) = device(real).map_err(Error::io("read", real))?;
@@ -57,7 +57,7 @@ impl Location {
         };
         let parent = parent_of(path);
         let missing: Vec<_> = parent.ancestors().take_while(|p| !present(p)).collect();
-        // Kept up to date in `location`, so that an error half-way removes what was made.
+        // Kept up to date in `location`, so that an error removes the parents created so far.
         let mut location = Self { parent: parent.clone(), name: name.to_owned(), made: Vec::new() };
         for folder in missing.into_iter().rev() {
             fs::create_dir(folder).map_err(Error::io("create", folder))?;
@@ -72,7 +72,7 @@ impl Location {
         self.parent.join(&self.name)
     }
 
-    /// The path of a hidden companion in the same parent; `what` tells companions apart.
+    /// The path of a hidden file or folder next to it; `what` distinguishes them.
     pub(super) fn beside(&self, what: &str) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(&self.name);
@@ -81,7 +81,7 @@ impl Location {
         self.parent.join(name)
     }
 
-    /// Opens the folder; `None` when it does not exist.
+    /// Opens the folder; `None` if it does not exist.
     pub(super) fn open(&self) -> Result<Option<OwnedFd>, Error> {
         match at::open_folder(rustix::fs::CWD, self.dir()) {
             Ok(root) => Ok(Some(root)),
@@ -91,13 +91,13 @@ impl Location {
     }
 }
 
-/// Why a mount point cannot be published to.
+/// Why a mount point is refused.
 pub(super) const MOUNT_POINT: &str = "it is a mount point, which cannot be replaced in one step";
 
 impl Drop for Location {
     fn drop(&mut self) {
         for folder in self.made.iter().rev() {
-            // Fails, as it should, where something has been published.
+            // Fails, as intended, if something has been published.
             let _ = fs::remove_dir(folder);
         }
     }

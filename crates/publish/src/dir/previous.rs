@@ -1,4 +1,4 @@
-//! What a published folder holds: its plan, and single files of it.
+//! Reads a published folder: its plan, and single files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use crate::paths::{PLACEMENTS, Place};
 use federate_dialect::Plan;
 use federate_engine::previous;
 
-/// Reads the plan; `None` for an empty folder. A folder with anything but a plan is not federate's.
+/// Reads the plan; `None` for an empty folder. A folder with other files but no plan is refused.
 pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Error> {
     let entries = at::list(root).map_err(Error::io("list", dir))?;
     if entries.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn read(root: BorrowedFd<'_>, dir: &Path) -> Result<Option<Plan>, Err
     plan.map(Some).map_err(|why| Error::NotAPlan { dir: dir.to_owned(), why: why.to_string() })
 }
 
-/// What a cluster's file of an object holds, if it is there and can be read.
+/// The content of a cluster's file for an object, if it exists and can be read.
 pub(super) fn text(root: BorrowedFd<'_>, cluster: &str, place: &Place) -> Option<String> {
     let cluster = at::open_folder(root, cluster).ok()?;
     let namespace = at::open_folder(cluster, &*place.namespace).ok()?;

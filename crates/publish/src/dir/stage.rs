@@ -1,4 +1,4 @@
-//! Builds a new tree beside the folder that it is to replace.
+//! Builds a new tree next to the folder that it will replace.
 //!
 //! Folders are built in parallel; a file costs one open, one write and one close, or one hard link.
 
@@ -15,10 +15,10 @@ use super::{Error, at};
 use crate::paths::PLACEMENTS;
 use crate::tree::Tree;
 
-/// What the tree being built is called beside its folder.
+/// The suffix of the tree being built.
 pub(super) const NEW: &str = "new";
 
-/// Builds `tree`, taking what is the same from `old`, whose mode the new root gets too.
+/// Builds `tree`, with hard links to unchanged files in `old`, whose mode the new root gets.
 pub(super) fn stage(
     location: &Location,
     old: Option<BorrowedFd<'_>>,
@@ -29,16 +29,15 @@ pub(super) fn stage(
     let root = at::create_folder(CWD, &path).map_err(Error::io("create", &path))?;
     let mode = old.map(rustix::fs::fstat).transpose().map_err(Error::io("read", location.dir()))?;
     if let Some(old) = mode {
-        // Before anything is in it: what others may not see in the old tree, they may not see here.
+        // Set before anything is in it, so that the new tree is never more readable than the old one.
         rustix::fs::fchmod(&root, Mode::from_raw_mode(old.st_mode))
             .map_err(Error::io("set the mode of", &path))?;
     }
     comparison.clusters.par_iter().try_for_each(|part| cluster(&path, root.as_fd(), old, part))?;
     let path = path.join(PLACEMENTS);
     match old.filter(|_| comparison.placements == State::Same) {
-        Some(old) => {
-            at::keep(old, root.as_fd(), PLACEMENTS, tree.placements()).map_err(Error::io("write", path))
-        }
+        Some(old) => at::link_or_copy(old, root.as_fd(), PLACEMENTS, tree.placements())
+            .map_err(Error::io("write", path)),
         None => at::write(&root, PLACEMENTS, tree.placements())
             .and_then(rustix::fs::fsync)
             .map_err(Error::io("write", path)),
@@ -56,7 +55,7 @@ fn cluster(
     }
     let path = path.join(&part.name);
     let folder = at::create_folder(root, part.name.as_str()).map_err(Error::io("create", &path))?;
-    // Missing, or a link by now: then every file is written anew.
+    // If the folder is missing or a link by now, every file is written again.
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
     part.namespaces
         .par_iter()
@@ -77,7 +76,7 @@ fn namespace(
     let old = old.and_then(|old| at::open_folder(old, part.name.as_str()).ok());
     for Compared { file, state, .. } in &part.files {
         let done = match old.as_ref().filter(|_| *state == State::Same) {
-            Some(old) => at::keep(old.as_fd(), folder.as_fd(), file.name(), file.text()),
+            Some(old) => at::link_or_copy(old.as_fd(), folder.as_fd(), file.name(), file.text()),
             None => at::write(&folder, file.name(), file.text()).map(drop).map_err(Into::into),
         };
         done.map_err(|error| match Errno::from_io_error(&error) {

@@ -1,4 +1,4 @@
-//! The folder as a whole: ownership, unchanged files, removal, interrupted runs.
+//! Publishing to a folder: ownership, unchanged files, removal, interrupted runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn object(name: &str) -> ObjectRef {
     }
 }
 
-/// A tree of rows: clusters (separated by spaces), `namespace/name`, text.
+/// A tree from rows: clusters (separated by spaces), `namespace/name`, text.
 fn tree(rows: &[(&str, &str, &str)]) -> Tree {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
@@ -47,10 +47,10 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
     Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }
 
-/// Where indexes lie in the temp folder.
+/// The folder of indexes in the temporary folder.
 const CACHE: &str = ".cache";
 
-/// A temp folder with `out` in it.
+/// A temporary folder that contains `out`.
 struct Sandbox(TempDir);
 
 impl Sandbox {
@@ -58,7 +58,7 @@ impl Sandbox {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// With two clusters published.
+    /// A sandbox with two published clusters.
     fn published() -> (Self, Tree) {
         let (sandbox, tree) = (Self::new(), two_clusters());
         sandbox.publish(&tree).unwrap();
@@ -73,7 +73,7 @@ impl Sandbox {
         publish(&self.out(), tree)
     }
 
-    /// What stands beside `out`.
+    /// The other entries next to `out`.
     fn litter(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|e| e.unwrap().file_name());
         names.map(|n| n.into_string().unwrap()).filter(|n| n != "out" && n != CACHE).collect()
@@ -86,10 +86,10 @@ impl Sandbox {
 
     fn refused(&self, tree: &Tree) -> String {
         let before = files(&self.out());
-        let said = self.publish(tree).unwrap_err().to_string();
+        let message = self.publish(tree).unwrap_err().to_string();
         assert_eq!(files(&self.out()), before, "a refusal changes nothing");
         assert_eq!(self.litter(), [""; 0]);
-        said
+        message
     }
 }
 
@@ -98,7 +98,7 @@ fn open(path: &Path) -> Result<Folder, Error> {
 }
 
 fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
-    // Every test runs with an index, so that it shows if one is ever believed wrongly.
+    // Every test runs with an index, so that it shows if a stale one is ever used.
     open(path)?.with_cache(Some(path.with_file_name(CACHE))).publish(tree)
 }
 
@@ -145,7 +145,7 @@ fn expected(tree: &Tree) -> BTreeMap<String, String> {
     all
 }
 
-/// Inode and time of change.
+/// The inode and the change time.
 fn identity(path: &Path) -> (u64, SystemTime) {
     let meta = fs::metadata(path).unwrap();
     (meta.ino(), meta.modified().unwrap())
@@ -202,7 +202,7 @@ fn folders_vanish_with_their_last_file() {
 #[test]
 fn a_changed_or_missing_file_is_put_right() {
     let (sandbox, old) = Sandbox::published();
-    // The same length, longer by one, and gone.
+    // The same length, longer by one, and deleted.
     fs::write(sandbox.out().join("m1/shop/configmap_db.yaml"), "x: 2\n").unwrap();
     fs::write(sandbox.out().join("m2/infra/configmap_log.yaml"), "y: 1\n\n").unwrap();
     fs::remove_file(sandbox.out().join("m1/shop/configmap_web.yaml")).unwrap();
@@ -216,8 +216,8 @@ fn a_folder_without_a_plan_must_be_empty() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.out()).unwrap();
     fs::write(sandbox.out().join("notes.txt"), "mine").unwrap();
-    let said = sandbox.refused(&two_clusters());
-    assert!(said.contains("notes.txt") && said.contains("empty folder"), "{said}");
+    let message = sandbox.refused(&two_clusters());
+    assert!(message.contains("notes.txt") && message.contains("empty folder"), "{message}");
     fs::remove_file(sandbox.out().join("notes.txt")).unwrap();
     sandbox.publish(&two_clusters()).unwrap();
     sandbox.assert_holds(&two_clusters());
@@ -239,8 +239,8 @@ fn whatever_the_plan_does_not_account_for_is_refused() {
     for (name, plant) in foreign {
         let (sandbox, old) = Sandbox::published();
         plant(&sandbox.out().join(name));
-        let said = sandbox.refused(&old);
-        assert!(said.contains(&format!("holds {name}, that")), "{said}");
+        let message = sandbox.refused(&old);
+        assert!(message.contains(&format!("holds {name}, that")), "{message}");
         sandbox.refused(&tree(&[("m1", "shop/mine", "x: 1\n"), ("m1 m3", "infra/log", "x: 1\n")]));
     }
 }
@@ -262,8 +262,8 @@ fn only_the_first_foreign_files_are_named() {
     for name in 0..7 {
         fs::write(sandbox.out().join(format!("{name}\u{1b}")), "").unwrap();
     }
-    let said = sandbox.refused(&old);
-    assert!(said.contains("4\\u{1b} and 2 more") && !said.contains('\u{1b}'), "{said}");
+    let message = sandbox.refused(&old);
+    assert!(message.contains("4\\u{1b} and 2 more") && !message.contains('\u{1b}'), "{message}");
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn a_placements_file_of_somebody_else_is_no_plan() {
         let sandbox = Sandbox::new();
         fs::create_dir(sandbox.out()).unwrap();
         fs::write(sandbox.out().join(PLACEMENTS), text).unwrap();
-        let said = sandbox.refused(&two_clusters());
-        assert!(said.contains("no plan that federate can read"), "{said}");
+        let message = sandbox.refused(&two_clusters());
+        assert!(message.contains("not a plan that federate can read"), "{message}");
     }
 }
 
@@ -294,8 +294,8 @@ fn the_repo_the_working_directory_and_all_around_them_are_kept() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_mount_point_cannot_be_replaced() {
-    let said = open(Path::new("/proc")).unwrap_err().to_string();
-    assert!(said.contains("mount point"), "{said}");
+    let message = open(Path::new("/proc")).unwrap_err().to_string();
+    assert!(message.contains("mount point"), "{message}");
 }
 
 #[test]
@@ -361,8 +361,8 @@ fn a_link_in_the_place_of_the_lock_is_refused() {
     let (lock, target) = (sandbox.0.path().join(".out.federate-lock"), sandbox.0.path().join("target"));
     symlink(&target, &lock).unwrap();
     for kind in ["dangling", "leading to a file"] {
-        let said = open(&sandbox.out()).map(drop).unwrap_err().to_string();
-        assert!(said.starts_with("cannot lock") && said.ends_with("remove it"), "{kind}: {said}");
+        let message = open(&sandbox.out()).map(drop).unwrap_err().to_string();
+        assert!(message.starts_with("cannot lock") && message.ends_with("remove it"), "{kind}: {message}");
         assert_eq!(target.exists(), kind != "dangling");
         fs::write(&target, "mine").unwrap();
     }
@@ -375,7 +375,7 @@ fn a_link_in_the_place_of_the_lock_is_refused() {
 fn a_failure_half_way_leaves_the_old_tree_and_no_litter() {
     let (sandbox, old) = Sandbox::published();
     let folder = open(&sandbox.out()).unwrap();
-    // Somebody else's file stands where the new tree is to be built.
+    // A foreign file is in the place where the new tree is built.
     fs::write(folder.location.beside(stage::NEW), "").unwrap();
     assert!(matches!(folder.publish(&tree(&[])), Err(Error::Io { .. })));
     sandbox.assert_holds(&old);

@@ -1,4 +1,4 @@
-//! What templates see: the cluster, and the values of `federate.yaml` for it.
+//! The context of templates: the cluster, and its values in `federate.yaml`.
 
 use minijinja::value::Value as Jinja;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::Config;
 use federate_kubernetes::Cluster;
 
-/// What templates see for a cluster.
+/// The context for a cluster.
 pub(super) fn context(cluster: &Cluster, config: &Config) -> Jinja {
     let text = |text: &str| Jinja::from(text);
     let zones: Vec<Jinja> = cluster.zones.iter().map(|zone| text(zone)).collect();

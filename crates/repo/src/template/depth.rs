@@ -1,25 +1,24 @@
-//! How deep the expressions of a template are, found from its tokens, before anything recurses into them.
+//! Limits the depth of expressions, measured on the tokens, before anything recurses into them.
 //!
-//! Parser, compiler and engine use the stack once or more for each operator that depends on another one and
-//! for each `elif`; brackets and blocks they count themselves. A stack that overflows ends the process, so
-//! templates that are too deep are refused here.
+//! Parser, compiler and engine recurse for each nested operator and each `elif`; they only count brackets and
+//! blocks. A stack overflow ends the process, so templates that are too deep are refused here.
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// Operators that may depend on each other in one expression.
+/// The largest number of nested operators in an expression.
 pub(super) const MAX_OPERATORS: usize = 100;
 
-/// `elif` branches of one template.
+/// The largest number of `elif` branches in a template.
 pub(super) const MAX_ELIF: usize = 200;
 
-/// What is too deep, and where it begins to be.
+/// What is too deep, and where.
 pub(super) struct TooDeep {
     pub(super) at: Span,
     pub(super) message: String,
 }
 
-/// Looks for the first place that is too deep. What is no token at all is left to the parser.
+/// Finds the first place that is too deep. Invalid tokens are left to the parser.
 pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> {
     let mut expression = Operators::default();
     let mut elif = 0;
@@ -41,11 +40,11 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> 
     Ok(())
 }
 
-/// The operators on the way from the root of an expression to the token that was read last.
+/// Counts the operators from the root of an expression to the last token.
 #[derive(Default)]
 struct Operators {
     count: usize,
-    /// The count at each bracket that is open.
+    /// The count at each open bracket.
     open: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Filters that could make much of little: what they would give is estimated before they run.
+//! Filters whose result can be much larger than their input: the result is estimated before they run.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,14 @@ use minijinja::{Environment, Error, Output, State, filters};
 use super::guard::{MEASURE, TIMES};
 use super::measure::{MAX_VALUE, charge, limit, measure, size, too_large};
 
-/// The largest count or width that a filter takes.
+/// The largest count or width that a filter accepts.
 const MAX_COUNT: usize = 10_000;
 
-/// What a call would cost.
+/// The cost of a call.
 struct Estimate {
-    /// The size of its result.
+    /// The size of the result.
     result: usize,
-    /// What it would handle on the way.
+    /// The size of the data that is handled.
     work: usize,
 }
 
@@ -25,7 +25,7 @@ impl From<usize> for Estimate {
     }
 }
 
-/// Puts the limits on an environment.
+/// Adds the limits to an environment.
 pub(super) fn limited(environment: &mut Environment<'static>) {
     bounded(environment, "indent", Value::from_function(filters::indent), indent);
     bounded(environment, "tojson", Value::from_function(filters::tojson), tojson);
@@ -48,7 +48,7 @@ pub(super) fn limited(environment: &mut Environment<'static>) {
     });
 }
 
-/// Puts an estimate before a filter. The filter itself gets no other name: `map` takes names as text.
+/// Estimates the cost before a filter runs. The filter keeps its name, because `map` takes names as text.
 fn bounded(
     environment: &mut Environment<'static>,
     name: &'static str,
@@ -66,7 +66,7 @@ fn bounded(
     });
 }
 
-/// All arguments but the value that is filtered, those with a name last.
+/// The arguments except the filtered value; named ones come last.
 fn options(arguments: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();
     for argument in arguments.iter().skip(1) {
@@ -80,7 +80,7 @@ fn options(arguments: &[Value]) -> Vec<Value> {
     all
 }
 
-/// The largest number among the options, which counts or widths are.
+/// The largest number among the arguments, all of which are counts or widths.
 fn count(arguments: &[Value]) -> Result<usize, Error> {
     let mut largest = 0;
     for option in options(arguments) {
@@ -113,7 +113,7 @@ fn indent(arguments: &[Value]) -> Result<Estimate, Error> {
 
 fn tojson(arguments: &[Value]) -> Result<Estimate, Error> {
     let input = arguments.first().map_or(Ok(0), size)?;
-    // A node counts 16 at least, and is indented once for each level above it.
+    // A node counts at least 16, and is indented once for each level above it.
     Ok(input.saturating_add(input / 16 * count(arguments)? * 8).into())
 }
 
@@ -132,7 +132,7 @@ fn join(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(input.saturating_add(items.saturating_mul(joiner.unwrap_or(0))).into())
 }
 
-/// Every conversion may show the largest argument, at every width that the text names.
+/// Every conversion may insert the largest argument, at every width in the text.
 fn format(arguments: &[Value]) -> Result<Estimate, Error> {
     let text = arguments.first().and_then(Value::as_str).unwrap_or_default();
     let (mut widths, mut number) = (0usize, 0usize);
@@ -154,7 +154,7 @@ fn format(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(text.len().saturating_add(widths).saturating_add(shown).into())
 }
 
-/// A filter or test for each item.
+/// Applies a filter or test to each item.
 fn each(arguments: &[Value]) -> Result<Estimate, Error> {
     let items = arguments.first().and_then(Value::len).unwrap_or(0);
     let mut work = 0;
@@ -164,7 +164,7 @@ fn each(arguments: &[Value]) -> Result<Estimate, Error> {
     Ok(Estimate { result: 0, work: items.saturating_mul(work) })
 }
 
-/// Multiplies as the engine does, if what is repeated does not become too large.
+/// Multiplies like the engine, if a repeated value does not become too large.
 fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
     static OPERATOR: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
     let repeated = |value: &Value, count: &Value| -> Result<usize, Error> {
@@ -183,6 +183,6 @@ fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error>
     charge(state, most)?;
     let operands = minijinja::context! { left => left, right => right };
     let product = OPERATOR.compile_expression("left * right")?.eval(operands);
-    // Its place would be that in the expression above.
+    // Its place would refer to the expression above.
     product.map_err(|e| Error::new(e.kind(), e.detail().unwrap_or_default().to_owned()))
 }

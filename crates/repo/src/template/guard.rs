@@ -1,9 +1,9 @@
-//! Puts the limits into a parsed template.
+//! Adds limits to a parsed template.
 //!
-//! The engine counts steps, but not what a step does: `x ~ x` doubles a value at each of them. So every
-//! operand that a step may copy, compare or convert goes through the filter [`MEASURE`] first, `*`
-//! becomes the filter [`TIMES`], and literal text is written like any other value, so that loops over it
-//! are counted. Templates cannot spell these filters.
+//! The engine counts steps but not the size of data: `x ~ x` doubles a value in each step. Therefore every
+//! operand that a step may copy, compare or convert first passes through the filter [`MEASURE`], `*` becomes
+//! the filter [`TIMES`], and literal text is emitted like other values, so that loops over it are counted.
+//! Templates cannot write the names of these filters.
 
 use minijinja::machinery::ast::{
     AutoEscape, BinOp, BinOpKind, Block, Call, CallArg, CallBlock, Compare, CompareOp, Const, Do, EmitExpr,
@@ -13,13 +13,13 @@ use minijinja::machinery::ast::{
 };
 use minijinja::value::{Value, ValueKind};
 
-/// Measures a value and gives it back.
+/// Measures a value and returns it.
 pub(super) const MEASURE: &str = "<measure>";
 
-/// Multiplies; repeats texts and lists within the limits.
+/// Multiplies, and repeats texts and lists within the limits.
 pub(super) const TIMES: &str = "<times>";
 
-/// A text constant up to this length is not measured.
+/// Text constants up to this length are not measured.
 const SHORT: usize = 64;
 
 fn same<T, U>(from: &Spanned<T>, node: U) -> Spanned<U> {
@@ -34,7 +34,7 @@ fn all<'a>(expressions: &[Expr<'a>]) -> Vec<Expr<'a>> {
     expressions.iter().map(plain).collect()
 }
 
-/// The statement with the limits put in.
+/// The statement with limits.
 pub(super) fn statement<'a>(statement: &Stmt<'a>) -> Stmt<'a> {
     match statement {
         Stmt::Template(s) => Stmt::Template(same(s, Template { children: body(&s.children) })),
@@ -114,7 +114,7 @@ fn arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     arguments.iter().map(argument).collect()
 }
 
-/// An expression whose value is only passed on, looked into, or written; what is written is measured then.
+/// An expression whose value is only passed on or accessed; values are measured when they are emitted.
 fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
         Expr::Var(e) => Expr::Var(same(e, Var { id: e.id })),

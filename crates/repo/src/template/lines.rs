@@ -1,6 +1,6 @@
-//! Finds the lines of a template that give the documents of a rendering.
+//! Maps documents in the output of a template to lines of the template.
 
-/// The separator lines of a template and of what it gives.
+/// The separator lines of a template and of its output.
 pub(super) struct DocumentLines {
     template: Vec<u32>,
     rendered: Vec<u32>,
@@ -14,8 +14,8 @@ impl DocumentLines {
         Self { template: separators(template), rendered: separators(rendered) }
     }
 
-    /// The line after the `---` in the template that a document follows, if template and rendering
-    /// have the same number of them; otherwise the first line.
+    /// The line after the `---` in the template that precedes a document, if template and output have the
+    /// same number of separators; otherwise the first line.
     pub(super) fn of(&self, line: u32) -> u32 {
         let before = self.rendered.partition_point(|separator| *separator <= line);
         let same = self.rendered.len() == self.template.len();

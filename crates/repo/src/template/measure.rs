@@ -1,23 +1,23 @@
-//! The size of values, and what a rendering may do with them.
+//! Sizes of values, and how much data a rendering may handle.
 
 use std::fmt;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// The most that one value may hold.
+/// The largest size of a value.
 pub(super) const MAX_VALUE: usize = 4 << 20;
 
-/// The most that one rendering may handle.
+/// The largest amount of data that a rendering may handle.
 pub(super) const MAX_WORK: usize = 64 << 20;
 
-/// How deep values may be nested.
+/// The largest depth of a value.
 const MAX_DEPTH: usize = 100;
 
-/// What a node of a value counts, whatever it holds.
+/// The size of a node, without its content.
 const NODE: usize = 16;
 
-/// Why a rendering was stopped; tells our own limits from what the engine says.
+/// Why a rendering was stopped; distinguishes our limits from errors of the engine.
 #[derive(Debug)]
 pub(super) struct Limit(String);
 
@@ -29,12 +29,12 @@ impl fmt::Display for Limit {
 
 impl std::error::Error for Limit {}
 
-/// The error of a limit.
+/// The error for a limit.
 pub(super) fn limit(message: impl Into<String>) -> Error {
     Error::from(ErrorKind::InvalidOperation).with_source(Limit(message.into()))
 }
 
-/// The limit that an error comes from, if it does.
+/// The limit behind an error, if there is one.
 pub(super) fn reached(error: &Error) -> Option<&Limit> {
     let mut source = std::error::Error::source(error);
     while let Some(e) = source {
@@ -50,7 +50,7 @@ pub(super) fn too_large() -> Error {
     limit(format!("a value is larger than {} MiB", MAX_VALUE >> 20))
 }
 
-/// What the rendering has handled so far.
+/// The amount of data that the rendering has handled.
 #[derive(Default)]
 struct Work(usize);
 
@@ -65,13 +65,12 @@ pub(super) fn charge(state: &mut State<'_, '_>, size: usize) -> Result<(), Error
     let work = state.get_or_insert_extension_with(Work::default);
     work.0 = work.0.saturating_add(size);
     if work.0 > MAX_WORK {
-        return Err(limit(format!("it handles more than {} MiB of data", MAX_WORK >> 20)));
+        return Err(limit(format!("rendering handles more than {} MiB of data", MAX_WORK >> 20)));
     }
     Ok(())
 }
 
-/// Measures a value, counts it as handled, and gives it back; what would be computed each time that it is
-/// looked at is computed now.
+/// Measures a value, counts it as handled, and returns it. A lazy value is evaluated once here.
 pub(super) fn measure(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
     let value = if value.kind() == ValueKind::Iterable { collect(value)? } else { value.clone() };
     charge(state, size(&value)?)?;
@@ -89,7 +88,7 @@ fn collect(value: &Value) -> Result<Value, Error> {
     Ok(Value::from(items))
 }
 
-/// The size of a value that is within the limits.
+/// The size of a value within the limits.
 pub(super) fn size(value: &Value) -> Result<usize, Error> {
     let mut size = 0;
     add(value, 0, &mut size)?;

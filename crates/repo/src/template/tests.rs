@@ -1,4 +1,4 @@
-//! `*.j2` files: one rendering a cluster, the same decisions on all.
+//! `*.j2` files: one rendering per cluster, the same decisions for all.
 
 use serde_json::json;
 
@@ -23,12 +23,12 @@ fn config() -> Config {
     .unwrap()
 }
 
-/// What a template gives for m1 and m2.
+/// The output of a template for m1 and m2.
 fn render(source: &str) -> Result<Vec<String>, Finding> {
     let scopes = sort::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
     let nobody = |_: &str, _: &str| None;
-    let claims = sort::Claiming::new(&nobody, [].iter());
+    let claims = sort::ClaimTable::new(&nobody, [].iter());
     let renderer = Renderer::new(&clusters, &config(), 1, &scopes, &claims);
     let file = File { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
     let compiled = renderer.compile(&file, source).map_err(|finding| *finding)?;
@@ -122,7 +122,7 @@ fn work_depth_and_output_are_limited() {
     }
 }
 
-/// Every way that is known to make much of little, and the limit that stops it.
+/// Attacks whose result is much larger than the template, and the limit that stops each.
 #[test]
 fn attacks_end_in_an_error_that_names_the_limit() {
     let many = |text: &str| text.repeat(100_000);
@@ -182,7 +182,7 @@ fn attacks_end_in_an_error_that_names_the_limit() {
     }
 }
 
-/// What the limits let through, at its deepest, on a thread with as little stack as any has.
+/// The deepest templates within the limits, on a thread with the smallest stack.
 #[test]
 fn the_deepest_that_is_allowed_fits_on_the_stack() {
     let nested =

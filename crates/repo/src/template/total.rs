@@ -1,8 +1,8 @@
-//! What all renderings of a repo may take together: a repo of a few files and many clusters is many
-//! renderings, each within its own limits.
+//! Limits the cost of all renderings of a repo together, because a few files and many clusters need many
+//! renderings.
 //!
-//! Files are rendered at the same time, so how far each came when the limit is reached differs from run to
-//! run. That it is reached does not: what a file takes when nothing stops it is always the same.
+//! Files are rendered in parallel, so the progress of each file when the limit is reached differs from run to
+//! run. Whether the limit is reached does not: the cost of a file is always the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,26 +10,26 @@ use federate_kubernetes::{Finding, Severity};
 
 /// The work that is always allowed, in steps of the engine.
 const WORK: u64 = 10_000_000;
-/// The work that each rendering adds to it.
+/// The additional work for each rendering.
 const WORK_EACH: u64 = 1000;
-/// The output that is always allowed, in bytes; what several clusters get alike counts once.
+/// The output that is always allowed, in bytes; equal output for several clusters counts once.
 const OUTPUT: u64 = 32 << 20;
-/// The output that each rendering adds to it.
+/// The additional output for each rendering.
 const OUTPUT_EACH: u64 = 4 << 10;
-/// The part of all this that a single template may take.
+/// The share of the limit that one template may use, as a divisor.
 const PART: u64 = 4;
 
-/// What was taken, or may be.
+/// A cost or a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Amount {
-    /// Steps of the engine, and data that filters handled.
+    /// Steps of the engine, including data that filters handle.
     pub(super) work: u64,
-    /// Bytes.
+    /// Bytes of output.
     pub(super) output: u64,
 }
 
 impl Amount {
-    /// The limit that this exceeds, in words.
+    /// The limit that is exceeded, in words.
     fn exceeds(self, limit: Self) -> Option<String> {
         if self.output > limit.output {
             Some(format!("more than {} MiB of output", limit.output >> 20))
@@ -41,7 +41,7 @@ impl Amount {
     }
 }
 
-/// What all templates may take, and have taken.
+/// The limit and the cost of all templates.
 pub(crate) struct Total {
     limit: Amount,
     work: AtomicU64,
@@ -49,7 +49,7 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// For so many renderings.
+    /// The limit for this number of renderings.
     pub(super) fn new(templates: usize, clusters: usize) -> Self {
         let renderings = u64::try_from(templates.saturating_mul(clusters)).unwrap_or(u64::MAX);
         let limit = Amount {
@@ -59,14 +59,14 @@ impl Total {
         Self { limit, work: AtomicU64::new(0), output: AtomicU64::new(0) }
     }
 
-    /// Adds what a template took; whether it may go on.
+    /// Adds the cost of a template; returns whether rendering may continue.
     pub(super) fn add(&self, amount: Amount) -> bool {
         self.work.fetch_add(amount.work, Ordering::Relaxed);
         self.output.fetch_add(amount.output, Ordering::Relaxed);
         self.exceeds().is_none()
     }
 
-    /// The limit for one template that it exceeds with what it took, in words.
+    /// The limit for one template that is exceeded, in words.
     pub(super) fn part_exceeded(&self, taken: Amount) -> Option<String> {
         taken.exceeds(Amount { work: self.limit.work / PART, output: self.limit.output / PART })
     }
@@ -76,7 +76,7 @@ impl Total {
         Amount { work, output }.exceeds(self.limit)
     }
 
-    /// An error if all of them took more than they may.
+    /// An error if all templates together exceed the limit.
     pub(crate) fn exceeded(&self) -> Option<Finding> {
         let what = self.exceeds()?;
         Some(Finding {
@@ -88,7 +88,7 @@ impl Total {
             code: "invalid-template",
             object: None,
             message: format!("rendering the `.j2` templates for all clusters takes {what} in total"),
-            help: Some("make them smaller, or render them for fewer clusters".to_owned()),
+            help: Some("make the templates smaller, or render them for fewer clusters".to_owned()),
         })
     }
 }

@@ -1,21 +1,22 @@
-//! Changes brought together for a reader: what happened alike to many objects is one entry.
+//! Groups similar changes, so that a report shows one entry for all objects that changed in the same way.
 
 use std::collections::BTreeMap;
 
 use federate_engine::change::{Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, Share};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// Placements that changed alike.
+/// Placements that changed in the same way.
 pub(super) struct Move<'d> {
     pub(super) objects: Vec<&'d ObjectRef>,
-    /// What they have in common, as the first has it.
+    /// One of the changes, which stands for all.
     pub(super) change: &'d PlacementChange,
-    /// What shifted, with the clusters where it did.
+    /// The changed shares, with the clusters that have them.
     pub(super) shifts: Vec<Shifted<'d>>,
 }
 
 impl Move<'_> {
-    /// Who decides: the policy, the two where it is another one now, or the object that needs it there.
+    /// What decides: the policy, the old and the new policy if it changed, or the objects that depend on this
+    /// one.
     pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
         let change = self.change;
         match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
@@ -28,14 +29,14 @@ impl Move<'_> {
     }
 }
 
-/// Clusters that had and have the same.
+/// Clusters with the same change.
 pub(super) struct Shifted<'d> {
     pub(super) from: Option<Share>,
     pub(super) to: Option<Share>,
     pub(super) clusters: Vec<&'d ClusterName>,
 }
 
-/// Placements, those alike together, in the order of their first objects.
+/// Similar placements, in the order of their first objects.
 pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut moves: Vec<Move<'_>> = Vec::new();
@@ -71,16 +72,16 @@ fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
     shifts
 }
 
-/// Manifests that changed alike.
+/// Manifests that changed in the same way.
 pub(super) struct Entry<'d> {
     pub(super) kind: ObjectChangeKind,
-    /// Objects by the clusters concerned.
+    /// The objects, by the clusters concerned.
     pub(super) places: Vec<(Vec<&'d ClusterName>, Vec<&'d ObjectRef>)>,
-    /// The fields, but for the replicas that placements tell of.
+    /// The changed fields, without replicas, which the placements show.
     pub(super) paths: Vec<&'d PathChange>,
     /// The unified diff of the first object in its first cluster.
     pub(super) diff: &'d str,
-    /// How many different manifests there are, of which the diff shows one.
+    /// The number of different manifests, of which the diff shows one.
     pub(super) variants: usize,
 }
 
@@ -88,7 +89,7 @@ impl<'d> Entry<'d> {
     fn of(change: &'d ObjectChange) -> Self {
         let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
         let paths = fields(change);
-        // What goes to a further cluster and differs from what others had is a change, too.
+        // A new cluster whose manifest differs from that of the other clusters is also a change.
         let kind =
             if change.elsewhere && !paths.is_empty() { ObjectChangeKind::Changed } else { change.kind };
         Self { kind, places, paths, diff: &change.diff, variants: 1 }
@@ -111,17 +112,17 @@ impl<'d> Entry<'d> {
         names
     }
 
-    /// Whether every object has the same clusters.
+    /// Whether all objects have the same clusters.
     pub(super) fn is_even(&self) -> bool {
         self.places.len() == 1
     }
 
-    /// One more object, or one more text of the same.
+    /// Adds another object, or another manifest of the same object.
     fn join(&mut self, change: &'d ObjectChange) {
         if self.kind == ObjectChangeKind::Added {
             self.variants += 1;
         }
-        // Changes of one object follow one another.
+        // Changes of one object are adjacent.
         match self.places.last_mut() {
             Some((clusters, objects)) if objects.as_slice() == [&change.object] => {
                 clusters.extend(&change.clusters);
@@ -131,8 +132,8 @@ impl<'d> Entry<'d> {
         }
     }
 
-    /// Objects with the same clusters stand together.
-    fn settle(&mut self) {
+    /// Merges objects with the same clusters.
+    fn merge_equal(&mut self) {
         let mut places: BTreeMap<Vec<&ClusterName>, Vec<&ObjectRef>> = BTreeMap::new();
         for (clusters, objects) in std::mem::take(&mut self.places) {
             places.entry(clusters).or_default().extend(objects);
@@ -141,18 +142,18 @@ impl<'d> Entry<'d> {
     }
 }
 
-/// The fields that differ, but for replicas that the placement tells of.
+/// The changed fields, without replicas, which the placement shows.
 fn fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
-/// Whether a manifest differs in nothing but what its placement tells.
+/// Whether only replicas differ, which the placement shows.
 pub(super) fn is_scaled(change: &ObjectChange) -> bool {
     change.kind == ObjectChangeKind::Changed && change.replicas_at.is_some() && change.paths.len() == 1
 }
 
-/// Manifests that differ in more than placements tell, those alike together, and those that are new. What is
-/// gone is told as pruned.
+/// Manifests that are new or differ in more than replicas, grouped by similar change. Deleted ones are shown
+/// as pruned.
 pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     let mut entries: Vec<Entry<'_>> = Vec::new();
@@ -162,7 +163,9 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             ObjectChangeKind::Removed => continue,
             ObjectChangeKind::Changed if is_scaled(change) => continue,
             ObjectChangeKind::Added if !change.elsewhere => format!("{:?}", change.object),
-            ObjectChangeKind::Added if fields.is_empty() && is_told(changes, change) => continue,
+            ObjectChangeKind::Added if fields.is_empty() && is_shown_by_placement(changes, change) => {
+                continue;
+            }
             _ if fields.is_empty() => format!("{:?}{}", change.object, change.diff),
             _ => format!("{fields:?}"),
         };
@@ -173,19 +176,19 @@ pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
             None => entries.push(Entry::of(change)),
         }
     }
-    entries.iter_mut().for_each(Entry::settle);
+    entries.iter_mut().for_each(Entry::merge_equal);
     entries
 }
 
-/// Whether the placement's change says already that these clusters have it now.
-fn is_told(changes: &Changes, change: &ObjectChange) -> bool {
+/// Whether the change of the placement already shows that these clusters are new.
+fn is_shown_by_placement(changes: &Changes, change: &ObjectChange) -> bool {
     let row = changes.placements.binary_search_by(|row| row.object.cmp(&change.object));
     let Some(row) = row.ok().and_then(|at| changes.placements.get(at)) else { return false };
     let came = |name: &ClusterName| row.clusters.iter().any(|s| s.name == *name && s.from.is_none());
     change.clusters.iter().all(came)
 }
 
-/// What happens in one cluster, in numbers.
+/// Numbers of changes in one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tally {
     pub(super) replicas: i64,
@@ -194,7 +197,7 @@ pub(super) struct Tally {
     pub(super) removed: usize,
 }
 
-/// The numbers of every cluster where something happens, those alike together, busiest first.
+/// The numbers of every cluster with changes, grouped by equal numbers, most changes first.
 pub(super) fn tallies(changes: &Changes) -> Vec<(Tally, Vec<&ClusterName>)> {
     let mut by_cluster: BTreeMap<&ClusterName, Tally> = BTreeMap::new();
     for shift in changes.placements.iter().flat_map(|row| &row.clusters) {

@@ -1,8 +1,8 @@
-//! A difference as a comment on a pull request: what matters first, details folded, and never longer than
-//! a comment may be.
+//! A diff as a comment on a pull request: the most important changes first, details folded, within the size
+//! limit of comments.
 //!
-//! Facts: GitHub Flavored Markdown; comments of GitHub take 65,536 characters. Whatever comes from the repo is
-//! escaped (`escape`), so that it can neither break out of its place nor call on people.
+//! Facts: GitHub Flavored Markdown; a comment on GitHub holds at most 65,536 characters. All text from the
+//! repo is escaped (`escape`), so that it cannot add markup or mention people.
 
 use std::fmt::Write as _;
 
@@ -14,37 +14,39 @@ use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind}
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 mod escape;
-mod room;
+mod size_budget;
 
 use escape::{code, fenced, html, sentence};
-use room::{Row, Section};
+use size_budget::{Row, Section};
 
-/// Bytes of a comment; characters can only be fewer.
+/// The largest size of a comment in bytes, which is at least its number of characters.
 pub const LONGEST: usize = 59_000;
 
-/// Names shown of a list.
+/// How many names of a list are shown.
 const NAMES: usize = 3;
 
-/// Lines of a table of clusters, and of fields.
+/// How many rows a table of clusters or fields has.
 const LINES: usize = 40;
 
-/// By which a bot finds its own comment again.
+/// The marker by which a bot finds its own comment.
 pub const MARK: &str = "<!-- federate diff -->";
 
-/// The difference as a comment. `all` is the command that shows what had to be left out.
+/// The diff as a comment. `all` is the command that prints what had to be left out.
 pub fn markdown(diff: &Diff<'_>, all: &str) -> String {
     let sides = format!("{} → {}", code(&side(diff.from)), code(&side(diff.to)));
     let comment = Comment { diff };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
-        format!("{MARK}\n### federate: nothing changes\n\n{sides}: both render the same for every cluster.\n")
+        format!(
+            "{MARK}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n"
+        )
     } else {
         sections.extend([comment.moves(), comment.entries(), comment.pruned(), comment.unmatched()]);
         format!("{MARK}\n### federate: {}\n\n{sides}\n\n{}", headline(diff), comment.summary())
     };
     sections.extend([findings("New findings", &diff.findings)]);
     sections.extend([findings("No longer found", &diff.resolved)]);
-    head.push_str(&room::fit(sections, LONGEST.saturating_sub(head.len()), all));
+    head.push_str(&size_budget::fit(sections, LONGEST.saturating_sub(head.len()), all));
     head
 }
 
@@ -52,7 +54,7 @@ struct Comment<'r> {
     diff: &'r Diff<'r>,
 }
 
-/// Objects as code, the first of them where they are many.
+/// Objects as code; if there are many, the first names.
 fn named(names: &Named) -> String {
     names.join(code)
 }
@@ -85,7 +87,7 @@ impl Comment<'_> {
         out + &self.tallies()
     }
 
-    /// What happens in each cluster.
+    /// The changes in each cluster, in numbers.
     fn tallies(&self) -> String {
         let tallies = tallies(self.diff.changes);
         let mut out =
@@ -155,10 +157,13 @@ impl Comment<'_> {
 
     fn entries(&self) -> Section {
         let entries = entries(self.diff.changes);
-        let told = self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
-        let intro = match told {
+        let scaled =
+            self.diff.changes.objects.iter().filter(|o| is_scaled(o)).map(|o| o.clusters.len()).sum();
+        let intro = match scaled {
             0 => String::new(),
-            told => format!("Not repeated: {} whose replicas alone differ.\n\n", counted(told, "manifest")),
+            scaled => {
+                format!("Not shown: {} in which only replicas differ.\n\n", counted(scaled, "manifest"))
+            }
         };
         Section::new("What changes", &intro, entries.iter().map(|entry| self.entry(entry)).collect())
     }
@@ -171,7 +176,7 @@ impl Comment<'_> {
         let what = match (entry.kind, entry.paths.as_slice()) {
             (ObjectChangeKind::Added, _) => "new".to_owned(),
             (ObjectChangeKind::Removed, _) => "gone".to_owned(),
-            (ObjectChangeKind::Changed, []) => "only in another order".to_owned(),
+            (ObjectChangeKind::Changed, []) => "only the order differs".to_owned(),
             (ObjectChangeKind::Changed, [only]) => html(&only.path),
             (ObjectChangeKind::Changed, paths) => counted(paths.len(), "field"),
         };
@@ -221,8 +226,8 @@ impl Comment<'_> {
         let unmatched = &self.diff.changes.unmatched;
         let row =
             |object: &ObjectRef, what: &str| Row::line(format!("- {} {what}\n", code(&object.to_string())));
-        let added = unmatched.added.iter().map(|object| row(object, "is placed by no policy any more"));
-        let removed = unmatched.removed.iter().map(|object| row(object, "is no longer left out"));
+        let added = unmatched.added.iter().map(|object| row(object, "is no longer matched by a policy"));
+        let removed = unmatched.removed.iter().map(|object| row(object, "is now matched by a policy"));
         Section::new("Without a policy", "", added.chain(removed).collect())
     }
 }
@@ -240,7 +245,7 @@ fn findings(title: &'static str, rows: &[FoundRow]) -> Section {
     Section::new(title, "", rows.iter().map(row).collect())
 }
 
-/// The fields that differ, as a table.
+/// The changed fields as a table.
 fn fields(paths: &[&PathChange]) -> String {
     if paths.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a change causes, as text, as a comment for a pull request, and for machines.
+//! What a change causes, as text, as a comment for a pull request, and as JSON.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ mod groups;
 pub mod markdown;
 pub mod text;
 
-/// The difference of two renderings, for machines.
+/// The diff of two renderings, for JSON.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diff<'a> {
@@ -23,11 +23,11 @@ pub struct Diff<'a> {
     pub api_version: &'static str,
     /// `Diff`.
     pub kind: &'static str,
-    /// What the earlier side is called.
+    /// The name of the earlier side.
     pub from: &'a str,
-    /// What the later side is called.
+    /// The name of the later side.
     pub to: &'a str,
-    /// Everything that differs.
+    /// All differences.
     #[serde(flatten)]
     pub changes: &'a Changes,
     /// Errors and warnings that only the later side has.
@@ -37,13 +37,13 @@ pub struct Diff<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// The changes under the names of the two sides, without findings.
+    /// The changes with the names of the two sides, without findings.
     pub fn new(from: &'a str, to: &'a str, changes: &'a Changes) -> Self {
         let (findings, resolved) = (Vec::new(), Vec::new());
         Self { api_version: API_VERSION, kind: "Diff", from, to, changes, findings, resolved }
     }
 
-    /// Names of clusters, the first of them where they are many; or that it is all of them.
+    /// The names of clusters, shortened if there are many, or "all" if it is all of them.
     fn clusters(&self, names: &[&ClusterName], most: usize) -> Named {
         let clusters = &self.changes.clusters;
         let known = |name: &&&ClusterName| {
@@ -58,17 +58,17 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// What differs, in a sentence without names.
+/// A summary of the changes in one sentence, without names.
 fn headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
     let mut parts: Vec<String> = Vec::new();
-    for (deed, word) in [
+    for (kind, word) in [
         (PlacementChangeKind::Appeared, "newly placed"),
         (PlacementChangeKind::Disappeared, "no longer placed"),
         (PlacementChangeKind::Moved, "moved"),
         (PlacementChangeKind::Scaled, "scaled"),
     ] {
-        match changes.placements.iter().filter(|change| change.kind == deed).count() {
+        match changes.placements.iter().filter(|change| change.kind == kind).count() {
             0 => {}
             number if parts.is_empty() => parts.push(format!("{} {word}", counted(number, "object"))),
             number => parts.push(format!("{number} {word}")),
@@ -96,29 +96,29 @@ fn headline(diff: &Diff<'_>) -> String {
         }
     }
     if parts.is_empty() {
-        parts.push("other decisions, the same manifests".to_owned());
+        parts.push("decisions differ, manifests do not".to_owned());
     }
     parts.join("; ")
 }
 
-/// Some names of a list.
+/// The first names of a list.
 struct Named {
     names: Vec<String>,
     /// How many are left out.
     more: usize,
-    /// How many there are, where that says it all.
+    /// The size of the inventory, if the list contains all clusters.
     all: usize,
 }
 
 impl Named {
-    /// The first `most`, or all where that leaves out only one.
+    /// The first `most` names, or all if only one would be left out.
     fn first(names: &[&str], most: usize) -> Self {
         let shown = if names.len() <= most.saturating_add(1) { names.len() } else { most };
         let names: (Vec<&&str>, usize) = (names.iter().take(shown).collect(), names.len() - shown);
         Self { names: names.0.iter().map(|name| visible(name)).collect(), more: names.1, all: 0 }
     }
 
-    /// With each name written by `write`.
+    /// The names joined, each formatted by `write`.
     fn join(&self, write: impl Fn(&str) -> String) -> String {
         if self.all > 0 {
             return format!("all {} clusters", self.all);
@@ -131,13 +131,13 @@ impl Named {
     }
 }
 
-/// Objects by name, the first of them where they are many.
+/// Objects by name, shortened if there are many.
 fn objects(objects: &[&ObjectRef], most: usize) -> Named {
     let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
     Named::first(&names.iter().map(String::as_str).collect::<Vec<_>>(), most)
 }
 
-/// What a cluster has, in a word.
+/// What a cluster receives, in a word.
 fn share(share: Option<Share>) -> String {
     match share {
         None => "–".to_owned(),
@@ -146,13 +146,13 @@ fn share(share: Option<Share>) -> String {
     }
 }
 
-/// What a side is called: a whole hash by its first digits.
+/// The name of a side; a full commit hash is abbreviated.
 fn side(name: &str) -> String {
     let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     visible(if hash { name.get(..10).unwrap_or(name) } else { name })
 }
 
-/// `+3`, `−2`, nothing for 0.
+/// `+3`, `−2`, empty for 0.
 fn signed(number: i64) -> String {
     match number {
         0 => String::new(),
@@ -161,7 +161,7 @@ fn signed(number: i64) -> String {
     }
 }
 
-/// A text in which nothing acts on a terminal or turns the reading direction round.
+/// Text without control characters and marks of the reading direction.
 fn visible(text: &str) -> String {
     let acts = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -174,10 +174,10 @@ fn visible(text: &str) -> String {
     text.chars().map(write).collect()
 }
 
-/// Characters of a value that are shown in a line.
+/// The largest number of characters of a value in a line.
 const VALUE: usize = 100;
 
-/// A value in one line: texts as they are, unless they would be taken for something else.
+/// A value in one line; strings are quoted only where they could be mistaken for something else.
 fn value(value: Option<&serde_json::Value>) -> String {
     let text = match value {
         None => return "–".to_owned(),

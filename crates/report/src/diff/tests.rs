@@ -1,14 +1,14 @@
-//! Comments fit, and nothing in them comes out of its place.
+//! Comments stay within the size limit, and text from the repo stays text.
 
 use serde_json::json;
 
 use super::markdown::{LONGEST, markdown};
 use super::text::{Detail, text};
 use super::*;
-use crate::table::Look;
+use crate::table::TextStyle;
 use federate_engine::change::{Difference, ObjectChange, ObjectChangeKind, PathChange, Total, Totals};
 
-const PLAIN: Look = Look { width: 100, styled: false, full: false };
+const PLAIN: TextStyle = TextStyle { width: 100, color: false, full: false };
 
 fn changes(objects: Vec<ObjectChange>) -> Changes {
     let total = Total { clusters: 100, placed: 1, replicas: 1, manifests: 1 };
@@ -64,7 +64,7 @@ fn a_comment_gives_up_the_largest_details_first() {
     assert_eq!(comment.matches("```diff").count(), 19);
     let tail = &comment[comment.len() - 200..];
     assert!(
-        tail.contains("Left out, because a comment can hold no more: the manifests of 1 change. "),
+        tail.contains("Left out to fit the size limit of comments: the manifests of 1 change.  "),
         "{tail}"
     );
     assert!(comment.contains("`federate diff . --from main`"));
@@ -95,6 +95,7 @@ fn nothing_comes_out_of_its_place() {
         object: None,
         message: evil.to_owned(),
         help: Some(evil.to_owned()),
+        page: String::new(),
     });
     let comment = markdown(&diff, "federate diff 'a`b|c'");
     let (prose, fence) = comment.split_once("````diff\n").unwrap();
@@ -120,16 +121,19 @@ fn nothing_different_is_one_sentence() {
     let none = changes(Vec::new());
     let diff = Diff::new("main", "work tree", &none);
     assert_eq!(text(&diff, Detail::Manifests, PLAIN), "main and work tree render the same\n");
-    assert!(markdown(&diff, "").ends_with("`main` → `work tree`: both render the same for every cluster.\n"));
+    assert!(
+        markdown(&diff, "")
+            .ends_with("`main` → `work tree`: both revisions render the same manifests for every cluster.\n")
+    );
 }
 
 #[test]
-fn values_are_told_apart_from_words() {
-    let told = |of: serde_json::Value| value(Some(&of));
-    assert_eq!(told(json!("nginx:1.27")), "nginx:1.27");
-    assert_eq!(told(json!("80")), "\"80\"");
-    assert_eq!(told(json!(80)), "80");
-    assert_eq!(told(json!("")), "\"\"");
-    assert_eq!(told(json!("a\nb\nc\n")), "a (3 lines)");
-    assert_eq!(told(json!("x".repeat(500))).chars().count(), VALUE);
+fn values_are_distinguished_from_words() {
+    let shown = |of: serde_json::Value| value(Some(&of));
+    assert_eq!(shown(json!("nginx:1.27")), "nginx:1.27");
+    assert_eq!(shown(json!("80")), "\"80\"");
+    assert_eq!(shown(json!(80)), "80");
+    assert_eq!(shown(json!("")), "\"\"");
+    assert_eq!(shown(json!("a\nb\nc\n")), "a (3 lines)");
+    assert_eq!(shown(json!("x".repeat(500))).chars().count(), VALUE);
 }

@@ -1,4 +1,4 @@
-//! A difference for a terminal: everything, in the order in which a reviewer asks.
+//! A diff for a terminal.
 
 use std::fmt::Write as _;
 
@@ -7,31 +7,31 @@ use anstyle::AnsiColor;
 use super::groups::{Entry, Move, entries, moves};
 use super::{Diff, headline, objects, share, side, value, visible};
 use crate::findings::Row;
-use crate::table::Look;
+use crate::table::TextStyle;
 use federate_engine::change::{ObjectChangeKind, PathChange, PlacementChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
-/// How much is told.
+/// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Fields that differ, without the manifests around them.
+    /// The changed fields, without manifests.
     Fields,
-    /// Manifests as unified diffs, too.
+    /// Also the manifests, as unified diffs.
     Manifests,
 }
 
-/// Names shown of a list, unless all are asked for.
+/// How many names of a list are shown, unless all are to be shown.
 const NAMES: usize = 8;
 
-/// The difference as text. Nothing but a sentence where nothing differs.
-pub fn text(diff: &Diff<'_>, detail: Detail, look: Look) -> String {
-    let report = Report { diff, detail, look };
+/// The diff as text; one sentence if nothing differs.
+pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
+    let report = Report { diff, detail, style };
     let mut out = String::new();
     if diff.changes.is_empty() {
         let _ = writeln!(out, "{} and {} render the same", side(diff.from), side(diff.to));
     } else {
         let title = format!("{} → {}: {}", side(diff.from), side(diff.to), headline(diff));
-        let _ = writeln!(out, "{}", look.bold(&title));
+        let _ = writeln!(out, "{}", style.bold(&title));
         report.clusters(&mut out);
         report.moves(&mut out);
         report.entries(&mut out);
@@ -45,16 +45,16 @@ pub fn text(diff: &Diff<'_>, detail: Detail, look: Look) -> String {
 struct Report<'r> {
     diff: &'r Diff<'r>,
     detail: Detail,
-    look: Look,
+    style: TextStyle,
 }
 
 impl Report<'_> {
     fn most(&self) -> usize {
-        if self.look.full { usize::MAX } else { NAMES }
+        if self.style.full { usize::MAX } else { NAMES }
     }
 
     fn names(&self, names: &[&ClusterName]) -> String {
-        if self.look.full {
+        if self.style.full {
             return names.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
         }
         self.diff.clusters(names, self.most()).join(str::to_owned)
@@ -65,7 +65,7 @@ impl Report<'_> {
     }
 
     fn head(&self, out: &mut String, title: &str) {
-        let _ = writeln!(out, "\n{}", self.look.bold(title));
+        let _ = writeln!(out, "\n{}", self.style.bold(title));
     }
 
     fn clusters(&self, out: &mut String) {
@@ -80,7 +80,7 @@ impl Report<'_> {
             if !names.is_empty() {
                 let names: Vec<&ClusterName> = names.iter().collect();
                 let _ =
-                    writeln!(out, "  {}", self.look.paint(color, &format!("{sign} {}", self.names(&names))));
+                    writeln!(out, "  {}", self.style.paint(color, &format!("{sign} {}", self.names(&names))));
             }
         }
     }
@@ -109,7 +109,7 @@ impl Report<'_> {
             (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),
         };
-        let sign = self.look.paint(color, &sign.to_string());
+        let sign = self.style.paint(color, &sign.to_string());
         let _ = writeln!(out, "  {sign} {} {}{replicas}", self.objects(&moved.objects), word(change.kind));
         for shift in &moved.shifts {
             let words = format!("{} → {}", share(shift.from), share(shift.to));
@@ -122,16 +122,14 @@ impl Report<'_> {
         match (&change.unschedulable.from, &change.unschedulable.to) {
             (from, Some(why)) if from.as_ref() != Some(why) => {
                 let words = format!("unschedulable: {}: {}", why.reason, why.message);
-                let _ = writeln!(out, "      {}", self.look.paint(AnsiColor::Red, &visible(&words)));
+                let _ = writeln!(out, "      {}", self.style.paint(AnsiColor::Red, &visible(&words)));
             }
             (Some(why), None) => {
                 let _ = writeln!(out, "      no longer unschedulable ({})", visible(&why.reason));
             }
             _ => {}
         }
-        for (names, what) in
-            [(&change.suspended, "held back in"), (&change.resumed, "no longer held back in")]
-        {
+        for (names, what) in [(&change.suspended, "suspended in"), (&change.resumed, "resumed in")] {
             if !names.is_empty() {
                 let _ = writeln!(out, "      {what} {}", self.names(&names.iter().collect::<Vec<_>>()));
             }
@@ -155,12 +153,12 @@ impl Report<'_> {
             ObjectChangeKind::Changed => ('~', AnsiColor::Yellow),
             ObjectChangeKind::Removed => ('-', AnsiColor::Red),
         };
-        let sign = self.look.paint(color, &sign.to_string());
+        let sign = self.style.paint(color, &sign.to_string());
         for (clusters, objects) in &entry.places {
             let _ = writeln!(out, "  {sign} {} in {}", self.objects(objects), self.names(clusters));
         }
         if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
-            let _ = writeln!(out, "      only the order of items, or how it is written");
+            let _ = writeln!(out, "      only the order of items or the notation");
         }
         for path in &entry.paths {
             self.path(out, path);
@@ -169,13 +167,13 @@ impl Report<'_> {
             return;
         }
         if entry.variants > 1 {
-            let _ = writeln!(out, "      {} versions of it; the first:", entry.variants);
+            let _ = writeln!(out, "      {} different manifests; the first:", entry.variants);
         }
         for line in visible(entry.diff).lines() {
             let painted = match line.as_bytes().first() {
-                Some(b'+') => self.look.paint(AnsiColor::Green, line),
-                Some(b'-') => self.look.paint(AnsiColor::Red, line),
-                Some(b'@') => self.look.paint(AnsiColor::Cyan, line),
+                Some(b'+') => self.style.paint(AnsiColor::Green, line),
+                Some(b'-') => self.style.paint(AnsiColor::Red, line),
+                Some(b'@') => self.style.paint(AnsiColor::Cyan, line),
                 _ => line.to_owned(),
             };
             let _ = writeln!(out, "    {painted}");
@@ -184,8 +182,8 @@ impl Report<'_> {
 
     fn path(&self, out: &mut String, path: &PathChange) {
         let (from, to) = (value(path.from.as_ref()), value(path.to.as_ref()));
-        let from = self.look.paint(AnsiColor::Red, &from);
-        let to = self.look.paint(AnsiColor::Green, &to);
+        let from = self.style.paint(AnsiColor::Red, &from);
+        let to = self.style.paint(AnsiColor::Green, &to);
         let _ = writeln!(out, "      {}: {from} → {to}", visible(&path.path));
     }
 
@@ -199,15 +197,15 @@ impl Report<'_> {
             let names = self.names(&group.clusters.iter().collect::<Vec<_>>());
             let objects = self.objects(&group.objects.iter().collect::<Vec<_>>());
             let why = if group.unreachable { " (left behind: no longer in the inventory)" } else { "" };
-            let _ = writeln!(out, "  {} {names}: {objects}{why}", self.look.paint(AnsiColor::Red, "-"));
+            let _ = writeln!(out, "  {} {names}: {objects}{why}", self.style.paint(AnsiColor::Red, "-"));
         }
     }
 
     fn unmatched(&self, out: &mut String) {
         let unmatched = &self.diff.changes.unmatched;
         for (names, title) in [
-            (&unmatched.added, "No policy places any more"),
-            (&unmatched.removed, "No longer without a policy"),
+            (&unmatched.added, "No longer matched by a policy"),
+            (&unmatched.removed, "Now matched by a policy"),
         ] {
             if !names.is_empty() {
                 self.head(out, title);
@@ -237,20 +235,20 @@ impl Report<'_> {
             Severity::Error => (AnsiColor::Red, "error"),
             Severity::Warning => (AnsiColor::Yellow, "warning"),
         };
-        let severity = self.look.paint(color, &format!("{severity}[{}]", row.code));
+        let severity = self.style.paint(color, &format!("{severity}[{}]", row.code));
         let at = row.place().map(|at| format!(" ({})", visible(&at))).unwrap_or_default();
         let _ = writeln!(out, "  {severity} {}{at}", visible(&row.message));
     }
 }
 
-/// What happened to placements, as the end of a sentence about them.
-fn word(deed: PlacementChangeKind) -> &'static str {
-    match deed {
+/// What happened to a placement, in a word.
+fn word(kind: PlacementChangeKind) -> &'static str {
+    match kind {
         PlacementChangeKind::Appeared => "placed",
         PlacementChangeKind::Disappeared => "no longer placed",
         PlacementChangeKind::Moved => "moved",
         PlacementChangeKind::Scaled => "scaled",
         PlacementChangeKind::Policy => "decided by another policy",
-        PlacementChangeKind::Status => "where it was",
+        PlacementChangeKind::Status => "unchanged",
     }
 }

@@ -1,4 +1,4 @@
-//! API servers as what is read and acted upon: a job for each cluster, and the outcomes.
+//! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,29 +17,30 @@ use super::{Purpose, Reconciled, Reconciler};
 
 /// How API servers are used.
 pub struct ServerOptions<'s> {
-    /// How far a dry run goes; `None` where everything is done.
+    /// Where a dry run is decided; `None` to make writes.
     pub dry_run: Option<DryRun>,
-    /// How long to wait until everything is healthy; `None` not to.
+    /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
-    /// Whether it is only asked whether everything is allowed.
+    /// Whether only permissions are checked.
     pub check_access: bool,
-    /// Who is shown how far clusters are.
+    /// Receives the progress of each cluster.
     pub progress: &'s dyn Progress,
 }
 
 impl Reconciler<'_> {
-    /// Reads every cluster, decides, and carries the decisions out. Only what keeps all clusters from being reached
-    /// is an error.
+    /// Reads every cluster, decides the actions and performs them. Returns an error only if no cluster can be
+    /// reached.
     pub fn servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
-        let jobs = self.jobs();
+        let desired_states = self.desired_states();
         if options.check_access {
-            return self.check_access(access, &jobs);
+            return self.check_access(access, &desired_states);
         }
-        // A dry run that sends nothing predicts. Drift does not: what is put back is what the API server would answer.
+        // A local dry run predicts the server's answers. Drift does not, because a correction would get those
+        // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
         let asked = drift || options.dry_run != Some(DryRun::Client);
         self.with(asked, |deciding| {
-            // What puts drift back does not make the commit run.
+            // Correcting drift does not deploy the commit.
             let repo =
                 self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
             let how = ApplyOptions {
@@ -53,7 +54,7 @@ impl Reconciler<'_> {
             };
             let decider = SessionDecider::of(self, deciding);
             let mut all = Reconciled { predicted: !asked, ..Reconciled::default() };
-            for outcome in federate_live::apply(access, &jobs, &decider, &how)? {
+            for outcome in federate_live::apply(access, &desired_states, &decider, &how)? {
                 all.add(&outcome.cluster, outcome.actions, outcome.error);
                 if let Some(report) = all.clusters.last_mut() {
                     report.notes = outcome.notes;
@@ -63,11 +64,12 @@ impl Reconciler<'_> {
         })
     }
 
-    /// What an apply may not do, as the error of each cluster.
-    fn check_access(&self, access: &Access, jobs: &[DesiredState<'_>]) -> Result<Actions, Error> {
+    /// The missing permissions, as the error of each cluster.
+    fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.takes(kind));
         let mut all = Reconciled::default();
-        for missing in federate_live::check_access(access, jobs, self.options.inventory, &deletes)? {
+        for missing in federate_live::check_access(access, desired_states, self.options.inventory, &deletes)?
+        {
             let error = match missing.rights {
                 Ok(rights) if rights.is_empty() => None,
                 Ok(rights) => Some(rights.join("; ")),
@@ -78,7 +80,7 @@ impl Reconciler<'_> {
         Ok(Actions::of(all.actions, all.clusters))
     }
 
-    fn jobs(&self) -> Vec<DesiredState<'_>> {
+    fn desired_states(&self) -> Vec<DesiredState<'_>> {
         let mut wanted: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
         for one in &self.desired {
             for cluster in one.clusters.iter() {
@@ -93,7 +95,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// The session's decisions, as clusters ask for them.
+/// The session's decisions, as the clusters request them.
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
     deciding: &'s Deciding<'s>,
@@ -154,7 +156,8 @@ impl Decider for SessionDecider<'_> {
     }
 }
 
-/// What a cluster knows of a kind. Of one that it does not serve nothing is known, until sending the object says so.
+/// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
+/// sent.
 fn kind(seen: &ClusterState, object: &ObjectRef) -> Kind {
     let unserved = || Kind::unknown(&object.api_version, &object.kind, object.namespace.is_some());
     seen.kinds.of(object).cloned().unwrap_or_else(unserved)

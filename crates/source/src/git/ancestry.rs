@@ -1,13 +1,14 @@
-//! Whether a branch was moved to a commit that does not build on the one before, in clones that may be cut off.
+//! Whether a branch was moved to a commit that does not descend from the previous one, in possibly shallow
+//! clones.
 
 use std::collections::BTreeSet;
 
 use git2::{Oid, Repository};
 
-/// The most commits that are looked at.
+/// The largest number of commits that are visited.
 const MOST: usize = 10_000;
 
-/// Whether `to` builds on `from`. `None` where the clone is cut off before that can be told.
+/// Whether `to` descends from `from`. `None` if the clone is too shallow to know.
 pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
     let mut seen = BTreeSet::from([to]);
     let mut open = vec![to];
@@ -25,12 +26,12 @@ pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
             break;
         }
     }
-    // What builds on a parent of the commit, and not on the commit, has left it out.
+    // A commit that descends from a parent of `from` but not from `from` has dropped it.
     let aside = parents(repository, from)?.iter().any(|parent| seen.contains(parent));
     (whole || aside).then_some(false)
 }
 
-/// The parents that a commit names, whether or not they are there.
+/// The parents named in a commit, whether or not they exist in the clone.
 fn parents(repository: &Repository, commit: Oid) -> Option<Vec<Oid>> {
     let odb = repository.odb().ok()?;
     let object = odb.read(commit).ok()?;

@@ -1,13 +1,22 @@
-//! Which files two commits have differently.
+//! Which files differ between two commits.
+//!
+//! A few small trees can stand for any number of files, if each holds the next one several times, or for a path of any
+//! depth. So trees are compared without recursion, up to a limit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use git2::{DiffOptions, Oid, Repository, Tree, TreeWalkMode, TreeWalkResult};
+use git2::{Oid, Repository};
 
-use super::{Error, LINK, Place, tree};
+use super::{Error, LINK, Place, TREE, find_tree, tree};
 
-/// The files below the folder of `place` that differ between two commits, by their paths from that folder. `None`
-/// where the names do not tell which files are read differently: a symbolic link shows a file under another path.
+/// How many bytes of paths are compared.
+const MOST: usize = 16 << 20;
+
+/// What a path counts in addition to its length.
+const ENTRY: usize = 32;
+
+/// The files below the folder of `place` that differ between two commits, relative to that folder. `None` if they are
+/// too many, or if paths are not enough to know, because a symbolic link makes a file appear under another path.
 pub fn changed(place: &Place, from: Oid, to: Oid) -> Result<Option<Vec<String>>, Error> {
     let repository = place.open()?;
     difference(&repository, place, from, to).map_err(|error| place.unreadable(&error))
@@ -19,30 +28,71 @@ fn difference(
     from: Oid,
     to: Oid,
 ) -> Result<Option<Vec<String>>, git2::Error> {
-    let root = |commit| repository.find_tree(tree(repository, commit, &place.prefix)?);
-    let (from, to) = (root(from)?, root(to)?);
-    if has_links(&from)? || has_links(&to)? {
+    let (from, to) = (tree(repository, from, &place.prefix)?, tree(repository, to, &place.prefix)?);
+    if has_links(repository, [from, to])? {
         return Ok(None);
     }
-    let mut options = DiffOptions::new();
-    options.ignore_submodules(false);
-    let diff = repository.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut options))?;
     let mut paths = BTreeSet::new();
-    for delta in diff.deltas() {
-        for file in [delta.old_file(), delta.new_file()] {
-            let Some(path) = file.path().and_then(|path| path.to_str()) else { return Ok(None) };
-            paths.insert(path.to_owned());
+    let mut budget = MOST;
+    let mut open = vec![(String::new(), Some(from), Some(to))];
+    while let Some((folder, from, to)) = open.pop() {
+        let Some(entries) = both(repository, from, to)? else { return Ok(None) };
+        for (name, sides) in entries {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let Some(left) = budget.checked_sub(path.len() + ENTRY) else { return Ok(None) };
+            budget = left;
+            let [from, to] = sides;
+            if from == to {
+                continue;
+            }
+            let subtree = |side: Option<(Oid, i32)>| side.filter(|(_, mode)| *mode == TREE).map(|(id, _)| id);
+            if [from, to].iter().flatten().any(|(_, mode)| *mode != TREE) {
+                paths.insert(path.clone());
+            }
+            if subtree(from).is_some() || subtree(to).is_some() {
+                open.push((path, subtree(from), subtree(to)));
+            }
         }
     }
     Ok(Some(paths.into_iter().collect()))
 }
 
-fn has_links(tree: &Tree<'_>) -> Result<bool, git2::Error> {
-    let mut found = false;
-    let walked = tree.walk(TreeWalkMode::PreOrder, |_, entry| {
-        found = found || entry.filemode() == LINK;
-        if found { TreeWalkResult::Abort } else { TreeWalkResult::Ok }
-    });
-    // To stop early is an error to libgit2.
-    if found { Ok(true) } else { walked.map(|()| false) }
+/// The object and mode of an entry in each of two trees.
+type Sides = [Option<(Oid, i32)>; 2];
+
+/// The entries of two trees by name. `None` if a name is not UTF-8, or is in a tree twice.
+fn both(
+    repository: &Repository,
+    from: Option<Oid>,
+    to: Option<Oid>,
+) -> Result<Option<BTreeMap<String, Sides>>, git2::Error> {
+    let mut entries: BTreeMap<String, Sides> = BTreeMap::new();
+    for (number, side) in [from, to].into_iter().enumerate() {
+        let Some(id) = side else { continue };
+        let tree = find_tree(repository, id)?;
+        for entry in &tree {
+            let Ok(name) = std::str::from_utf8(entry.name_bytes()) else { return Ok(None) };
+            let sides = entries.entry(name.to_owned()).or_default();
+            if sides.get_mut(number).and_then(|side| side.replace((entry.id(), entry.filemode()))).is_some() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(entries))
+}
+
+/// Whether there is a symbolic link below one of the trees. Each tree is read once, however often it occurs.
+fn has_links(repository: &Repository, trees: [Oid; 2]) -> Result<bool, git2::Error> {
+    let mut seen = BTreeSet::from(trees);
+    let mut open = trees.to_vec();
+    while let Some(id) = open.pop() {
+        for entry in &find_tree(repository, id)? {
+            match entry.filemode() {
+                LINK => return Ok(true),
+                TREE if seen.insert(entry.id()) => open.push(entry.id()),
+                _ => {}
+            }
+        }
+    }
+    Ok(false)
 }

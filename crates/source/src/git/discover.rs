@@ -1,10 +1,10 @@
-//! Which git repository a folder belongs to.
+//! Finds the git repository of a folder.
 //!
-//! As git does, this looks for `.git` in the folder and those above it, and for a bare repository. But a
-//! bare repository is only files (`HEAD`, `objects`, `refs`, `config`), which a commit can hold as any
-//! others: one in the work tree of another repository is taken for content of that one, as git does with
-//! `safe.bareRepository=explicit`. It is read only where `GIT_DIR` names it. `.git` itself is no path that
-//! git lets into a commit.
+//! Like git, this looks for `.git` in the folder and its parents, and for a bare repository. A bare
+//! repository consists only of files (`HEAD`, `objects`, `refs`, `config`), which a commit can contain.
+//! Therefore a bare repository in the work tree of another repository counts as content of that one, as in
+//! git with `safe.bareRepository=explicit`. It is only opened if `GIT_DIR` names it. git never allows a path
+//! named `.git` in a commit.
 //!
 //! Facts: `safe.bareRepository` of git-config(1), `GIT_DIR` of git(1), gitrepository-layout(5).
 
@@ -16,7 +16,8 @@ use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use super::{Error, Place};
 
 impl Place {
-    /// Finds the repository around a folder. The folder itself need not exist: a revision may have it.
+    /// Finds the repository around a folder. The folder itself need not exist, because a revision may have
+    /// it.
     pub fn of(folder: &Path) -> Result<Self, Error> {
         let none = |why: String| Error::NoRepository { folder: folder.to_owned(), why };
         let absolute = std::path::absolute(folder).map_err(|e| none(e.to_string()))?;
@@ -33,13 +34,13 @@ impl Place {
             existing.strip_prefix(root).ok().filter(|_| !existing.starts_with(&git_dir) || *root == git_dir);
         let prefix = below.map_or_else(|| rest.to_owned(), |below| below.join(rest));
         let parts: Option<Vec<&str>> = prefix.iter().map(|part| part.to_str()).collect();
-        let prefix = parts.ok_or_else(|| none("its path is not UTF-8".to_owned()))?.join("/");
+        let prefix = parts.ok_or_else(|| none("the path is not UTF-8".to_owned()))?.join("/");
         Ok(Self { git_dir, work_tree, prefix, embedded })
     }
 }
 
-/// The repository around a folder, and whether a bare one within its work tree was passed over.
-/// Otherwise what git says, which is nothing where there is none.
+/// The repository around a folder, and whether a bare one within its work tree was ignored. The error is
+/// git's message, empty if there is no repository.
 fn discover(folder: &Path) -> Result<(Repository, bool), String> {
     let mut bare: Option<Repository> = None;
     for parent in folder.ancestors() {
@@ -61,7 +62,7 @@ fn discover(folder: &Path) -> Result<(Repository, bool), String> {
     bare.map(|bare| (bare, false)).ok_or_else(String::new)
 }
 
-/// Whether a bare repository is taken for files of the work tree around it.
+/// Whether a bare repository counts as files of the work tree around it.
 fn is_content(bare: &Repository, around: &Repository) -> bool {
     let path = real(bare.path());
     let named = std::env::var_os("GIT_DIR").and_then(|named| fs::canonicalize(named).ok());

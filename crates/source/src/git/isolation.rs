@@ -1,21 +1,21 @@
-//! Under what settings and environment `git` is started: the one place that says so, with the reasons.
+//! The settings and the environment with which `git` is started, with the reasons.
 //!
-//! The rule: whatever the *user* set up works as in any call of git, that is the environment
-//! (`GIT_SSH_COMMAND`, `GIT_ASKPASS`, `GIT_CONFIG_COUNT`, …) and the system's and the user's own
-//! configuration (credential helpers, `core.hooksPath`, `gpg.program`, `gpg.ssh.allowedSignersFile`,
-//! `core.sshCommand`, proxies, …). Of what belongs to the *repository* nothing runs, and nothing weakens
-//! what is verified: its configuration is not read by git at all, but [`TAKEN`] is, by us.
+//! The rule: what the *user* configured works as in any call of git. This includes the environment
+//! (`GIT_SSH_COMMAND`, `GIT_ASKPASS`, `GIT_CONFIG_COUNT`, …) and the configuration of the system and the user
+//! (credential helpers, `core.hooksPath`, `gpg.program`, `gpg.ssh.allowedSignersFile`, `core.sshCommand`,
+//! proxies, …). What belongs to the *repository* never runs, and never weakens verification: git does not read
+//! its configuration at all; federate reads the keys in [`ALLOWED`] and passes them on.
 //!
-//! To that end git gets a *common folder* of our own (`GIT_COMMON_DIR`), where it looks for `config`,
-//! `hooks` and `info`, with links to the repository's refs in it. A list of what is allowed, and not of
-//! what is forbidden: a setting that a later git learns to run programs by is not read either. It covers
+//! For this, git gets a separate *common folder* (`GIT_COMMON_DIR`), where it looks for `config`, `hooks` and
+//! `info`, with links to the repository's refs in it. Settings are allowed by a list, so a setting with which a
+//! later git runs programs is excluded too. Excluded are:
 //!
 //! - hooks in the repository (`hooks/`, `core.hooksPath`, `hook.*.command`), `core.fsmonitor`,
 //! - programs for signatures (`gpg.program`, `gpg.*.program`, `gpg.ssh.defaultKeyCommand`) and whom they
-//!   believe (`gpg.ssh.allowedSignersFile`, `gpg.minTrustLevel`),
-//! - ways to a remote (`core.sshCommand`, `core.gitProxy`, `remote.*.uploadpack`, `receivepack`, `vcs`,
-//!   `proxy`, `protocol.*.allow`), and less or other verification on the way (`http.sslVerify`,
-//!   `http.sslCAInfo`, `http.proxy`), which would give the user's credentials away,
+//!   trust (`gpg.ssh.allowedSignersFile`, `gpg.minTrustLevel`),
+//! - settings for remotes (`core.sshCommand`, `core.gitProxy`, `remote.*.uploadpack`, `receivepack`, `vcs`,
+//!   `proxy`, `protocol.*.allow`), and for TLS and proxies (`http.sslVerify`,
+//!   `http.sslCAInfo`, `http.proxy`), which could leak the user's credentials,
 //! - `credential.helper`, `core.askPass`,
 //! - `filter.*`, `diff.*.textconv`, `merge.*.driver`, `core.editor`, `core.pager`, `alias.*`,
 //!   `core.alternateRefsCommand`, `uploadpack.packObjectsHook`, `gc.recentObjectsHook`,
@@ -31,24 +31,26 @@ use std::process::Command;
 use git2::{ConfigLevel, Repository};
 use tempfile::TempDir;
 
+use super::leftovers;
+
 /// Variables that are set.
 const SET: [(&str, &str); 6] = [
-    // Messages are read by us.
+    // federate parses the messages.
     ("LC_ALL", "C"),
-    // Nobody sits there to answer a question or to edit a text.
+    // There is no one to answer a prompt or to edit a text.
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "false"),
-    // What is verified or sent is the object of that id, as libgit2 reads it, and not what `refs/replace`
-    // puts in its place.
+    // Verifies and sends the object with that id, as libgit2 reads it, and not its replacement in
+    // `refs/replace`.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
-    // An object that is missing is missing: no remote is asked in the middle of something else.
+    // Missing objects are errors, and are not fetched from a remote during another operation.
     ("GIT_NO_LAZY_FETCH", "1"),
-    // Nothing here reads a work tree, and an index is nobody's but the user's to refresh.
+    // federate does not use the work tree, and only the user refreshes the index.
     ("GIT_OPTIONAL_LOCKS", "0"),
 ];
 
-/// Variables that are taken away. A hook that runs this program has them for another repository or a
-/// half-made index; the others lead to objects or parents that are not the repository's.
+/// Variables that are removed. If a hook runs this program, they refer to another repository or an
+/// unfinished index; others refer to objects or parents outside of the repository.
 const REMOVED: [&str; 6] = [
     "GIT_PREFIX",
     "GIT_NAMESPACE",
@@ -58,28 +60,28 @@ const REMOVED: [&str; 6] = [
     "GIT_REPLACE_REF_BASE",
 ];
 
-/// Settings that go before all others (`-c`).
+/// Settings that take precedence over all others (`-c`).
 const SETTINGS: [(&str, &str); 6] = [
-    // Housekeeping after a fetch would run on the repository, with programs of its own.
+    // Maintenance after a fetch would run on the repository and start programs.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // Submodules are other repositories, with configurations of their own.
+    // Submodules are other repositories with their own configuration.
     ("fetch.recurseSubmodules", "false"),
     ("push.recurseSubmodules", "no"),
-    // A daemon for a work tree that nothing here looks at.
+    // A daemon for the work tree, which federate does not use.
     ("core.fsmonitor", "false"),
-    // Output is read by us.
+    // federate parses the output.
     ("core.pager", "cat"),
 ];
 
-/// The ways to a remote, unless the user's `GIT_ALLOW_PROTOCOL` names others: none that runs what an
-/// address says (`ext::`), or a program of the `PATH` that an address chooses.
+/// The protocols for remotes, unless the user's `GIT_ALLOW_PROTOCOL` names others. Excluded are those that run
+/// a command in a URL (`ext::`), or a program from the `PATH` that a URL names.
 const PROTOCOLS: &str = "file:git:http:https:ssh";
 
-/// What is taken from the repository's own configuration: names and addresses, no programs. The middle
-/// of a key (a remote's name, an address) is `*`.
-const TAKEN: [&str; 19] = [
-    // Who commits.
+/// The keys taken from the repository's configuration: names and URLs, not programs. `*` stands for the
+/// middle of a key (the name of a remote, a URL).
+const ALLOWED: [&str; 19] = [
+    // The committer.
     "user.name",
     "user.email",
     "user.useconfigonly",
@@ -87,28 +89,28 @@ const TAKEN: [&str; 19] = [
     "author.email",
     "committer.name",
     "committer.email",
-    // Whether a commit is signed, and with which of the user's keys.
+    // Whether commits are signed, and with which of the user's keys.
     "commit.gpgsign",
     "gpg.format",
     "user.signingkey",
-    // Where a remote is.
+    // The URLs of remotes.
     "remote.*.url",
     "remote.*.pushurl",
     "remote.*.fetch",
     "url.*.insteadof",
     "url.*.pushinsteadof",
-    // As whom: what build systems write there for the remote that they cloned.
+    // Credentials that build systems set for the remote that they cloned.
     "http.*.extraheader",
     "credential.*.username",
     "credential.*.usehttppath",
-    // Who may read what is written.
+    // Who may read the written files.
     "core.sharedrepository",
 ];
 
-/// What the repository shares with the common folder of our own: where its branches are.
+/// What the repository shares with the separate common folder: its branches.
 const SHARED: [&str; 4] = ["refs", "packed-refs", "logs", "shallow"];
 
-/// The common folder of our own; gone when dropped.
+/// The separate common folder; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Isolation {
     _folder: TempDir,
@@ -117,12 +119,12 @@ pub(super) struct Isolation {
 impl Isolation {
     /// Prepares a command to run in a repository.
     pub(super) fn of(repository: &Repository, command: &mut Command) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("federate-git-").tempdir()?;
+        let folder = leftovers::folder()?;
         let common = fs::canonicalize(repository.commondir())?;
         for name in SHARED {
             symlink(common.join(name), folder.path().join(name))?;
         }
-        // Files of a work tree (`.gitattributes`, `.gitmodules`) say nothing: it is an empty one.
+        // An empty work tree, so that files such as `.gitattributes` and `.gitmodules` have no effect.
         let tree = folder.path().join("tree");
         fs::create_dir(&tree)?;
         for (key, value) in SETTINGS {
@@ -140,20 +142,20 @@ impl Isolation {
         command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
         command.env("GIT_WORK_TREE", tree);
         command.env("GIT_INDEX_FILE", folder.path().join("index"));
-        pass(&taken(repository).map_err(io::Error::other)?, command);
+        pass(&allowed_settings(repository).map_err(io::Error::other)?, command);
         Ok(Self { _folder: folder })
     }
 }
 
-/// What the repository's own configuration says under the keys of [`TAKEN`], in its order.
-fn taken(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
+/// The repository's settings with the keys in [`ALLOWED`], in their order.
+fn allowed_settings(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
     let config = repository.config()?;
     let entries = config.entries(None)?;
     let mut taken = Vec::new();
     entries.for_each(|entry| {
         let own = matches!(entry.level(), ConfigLevel::Local | ConfigLevel::Worktree);
         if let (true, Ok(key), Ok(value)) = (own, entry.name(), entry.value())
-            && is_taken(key)
+            && is_allowed(key)
         {
             taken.push((key.to_owned(), value.to_owned()));
         }
@@ -161,19 +163,19 @@ fn taken(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> 
     Ok(taken)
 }
 
-fn is_taken(key: &str) -> bool {
+fn is_allowed(key: &str) -> bool {
     let Some((section, rest)) = key.split_once('.') else { return false };
     let (middle, name) = rest.rsplit_once('.').map_or((None, rest), |(middle, name)| (Some(middle), name));
     let is = |pattern: &&str| match pattern.split_once(".*.") {
-        // An address may be left out: `http.extraHeader` is for all of them.
+        // The URL may be missing: `http.extraHeader` is for all URLs.
         Some((s, n)) => s == section && n == name && (middle.is_some() || matches!(s, "http" | "credential")),
         None => middle.is_none() && pattern.split_once('.') == Some((section, name)),
     };
-    TAKEN.iter().any(is)
+    ALLOWED.iter().any(is)
 }
 
-/// Hands settings to git by the environment, where no other user sees them, before those that the user
-/// has put there.
+/// Passes settings to git in the environment, where no other user can see them, before those that the
+/// user has set there.
 fn pass(settings: &[(String, String)], command: &mut Command) {
     let variable = |name: String| std::env::var_os(name);
     let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -199,7 +201,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::init(dir.path()).unwrap();
         let git_dir = fs::canonicalize(repository.path()).unwrap();
-        // As GitHub's checkout action leaves its token.
+        // As GitHub's checkout action stores its token.
         fs::write(dir.path().join("token"), "[http \"https://h/\"]\n extraHeader = AUTHORIZATION: x\n")
             .unwrap();
         let mut config = fs::read_to_string(git_dir.join("config")).unwrap();
@@ -209,7 +211,7 @@ mod tests {
             dir.path().join("token").display()
         ));
         fs::write(git_dir.join("config"), config).unwrap();
-        let taken = taken(&Repository::open(&git_dir).unwrap()).unwrap();
+        let taken = allowed_settings(&Repository::open(&git_dir).unwrap()).unwrap();
         let taken: Vec<(&str, &str)> = taken.iter().map(|(key, value)| (&**key, &**value)).collect();
         assert_eq!(
             taken,
@@ -230,7 +232,7 @@ mod tests {
             "http.https://example.com/.extraheader",
             "http.extraheader",
         ] {
-            assert!(is_taken(key), "{key}");
+            assert!(is_allowed(key), "{key}");
         }
         for key in [
             "core.sshcommand",
@@ -243,7 +245,7 @@ mod tests {
             "user.x.name",
             "include.path",
         ] {
-            assert!(!is_taken(key), "{key}");
+            assert!(!is_allowed(key), "{key}");
         }
     }
 }

@@ -1,30 +1,60 @@
-//! Where a symbolic link of a git tree leads. Links are blobs that hold a path; they are followed
-//! within the tree only.
+//! Resolves symbolic links of a git tree. Links are blobs that contain a path; they are followed within the
+//! tree only.
+//!
+//! Facts: `path_resolution(7)` (`PATH_MAX`, 40 links).
 
-use git2::{Repository, Tree};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{LINK, TREE, lookup};
+use git2::{ObjectType, Oid, Repository};
+
+use super::{LINK, TREE, find_tree};
 use federate_repo::source::EntryKind;
 
-/// Links that are followed one after the other, as file systems do.
+/// The largest number of links that are followed for one path, as in file systems.
 const MOST: usize = 40;
 
-/// What the link at `path` leads to.
-pub(super) fn kind(repository: &Repository, root: &Tree<'_>, path: &str) -> EntryKind {
-    let target = target(repository, root, path).unwrap_or_else(|| "?".to_owned());
-    let mut follow = Follow { repository, root, left: MOST };
-    match follow.path(path) {
-        Ok((to, TREE)) => EntryKind::LinkToFolder(to),
-        Ok((to, _)) => EntryKind::LinkToFile(to),
-        Err(End::Outside) => EntryKind::LinkOutside(target),
-        Err(End::Missing) => EntryKind::Unreadable(format!("it links to `{target}`: there is no such file")),
-        Err(End::Loop) => EntryKind::Unreadable(format!("it links to `{target}`: too many links")),
+/// The longest target of a link in bytes, as in file systems.
+const LONGEST: usize = 4096;
+
+/// The number of path components that are looked up for all links of a revision. Each link costs a few, but a small
+/// repository can hold many links with the longest of targets.
+const STEPS: usize = 1_000_000;
+
+/// Resolves the links of a revision.
+pub(super) struct Links {
+    left: AtomicUsize,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { left: AtomicUsize::new(STEPS) }
     }
 }
 
-fn target(repository: &Repository, root: &Tree<'_>, path: &str) -> Option<String> {
-    let (oid, _) = lookup(repository, root, path)?;
-    String::from_utf8(repository.find_blob(oid).ok()?.content().to_vec()).ok()
+impl Links {
+    /// The target of the link at `path`, whose blob is `link`.
+    pub(super) fn kind(&self, repository: &Repository, root: Oid, path: &str, link: Oid) -> EntryKind {
+        let target = target(repository, link).unwrap_or_else(|| "?".to_owned());
+        match (Follow { repository, root, links: MOST, left: &self.left }).path(path) {
+            Ok((to, TREE)) => EntryKind::LinkToFolder(to),
+            Ok((to, _)) => EntryKind::LinkToFile(to),
+            Err(End::Outside) => EntryKind::LinkOutside(target),
+            Err(End::Missing) => EntryKind::Unreadable(format!("the link's target `{target}` does not exist")),
+            Err(End::Loop) => {
+                EntryKind::Unreadable(format!("the link to `{target}` passes through too many links"))
+            }
+        }
+    }
+}
+
+/// The path in a link's blob.
+fn target(repository: &Repository, link: Oid) -> Option<String> {
+    let odb = repository.odb().ok()?;
+    let (size, kind) = odb.read_header(link).ok()?;
+    if size > LONGEST || kind != ObjectType::Blob {
+        return None;
+    }
+    String::from_utf8(odb.read(link).ok()?.data().to_vec()).ok()
 }
 
 enum End {
@@ -35,40 +65,51 @@ enum End {
 
 struct Follow<'r> {
     repository: &'r Repository,
-    root: &'r Tree<'r>,
-    left: usize,
+    root: Oid,
+    links: usize,
+    left: &'r AtomicUsize,
 }
 
 impl Follow<'_> {
-    /// The real path of `path`, and the mode of what is there.
+    /// The real path of `path`, and the mode of its target.
     fn path(&mut self, path: &str) -> Result<(String, i32), End> {
-        let mut real: Vec<String> = Vec::new();
-        let mut mode = TREE;
+        // Each component with its object, so that every step looks into one tree only.
+        let mut real: Vec<(String, Oid, i32)> = Vec::new();
         let mut rest: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         while let Some(part) = rest.pop() {
             match part.as_str() {
                 "" | "." => continue,
                 ".." => {
                     real.pop().ok_or(End::Outside)?;
-                    mode = TREE;
                     continue;
                 }
-                _ => real.push(part),
+                _ => {}
             }
-            let here = real.join("/");
-            let (_, found) = lookup(self.repository, self.root, &here).ok_or(End::Missing)?;
-            mode = found;
-            if mode == LINK {
-                self.left = self.left.checked_sub(1).ok_or(End::Loop)?;
-                let to = target(self.repository, self.root, &here).ok_or(End::Missing)?;
-                if to.starts_with('/') {
-                    return Err(End::Outside);
-                }
-                real.pop();
-                rest.extend(to.split('/').rev().map(str::to_owned));
-                mode = TREE;
+            let folder = real.last().map_or(self.root, |(_, id, _)| *id);
+            let (id, mode) = self.step(folder, &part)?;
+            if mode != LINK {
+                real.push((part, id, mode));
+                continue;
             }
+            self.links = self.links.checked_sub(1).ok_or(End::Loop)?;
+            let to = target(self.repository, id).ok_or(End::Missing)?;
+            if to.starts_with('/') {
+                return Err(End::Outside);
+            }
+            rest.extend(to.split('/').rev().map(str::to_owned));
         }
-        Ok((real.join("/"), mode))
+        let mode = real.last().map_or(TREE, |(_, _, mode)| *mode);
+        let names: Vec<String> = real.into_iter().map(|(name, ..)| name).collect();
+        Ok((names.join("/"), mode))
+    }
+
+    /// The object and mode of an entry of a folder.
+    fn step(&self, folder: Oid, name: &str) -> Result<(Oid, i32), End> {
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map_err(|_| End::Loop)?;
+        let tree = find_tree(self.repository, folder).map_err(|_| End::Missing)?;
+        let entry = tree.get_name(name).ok_or(End::Missing)?;
+        let known = self.repository.odb().is_ok_and(|odb| odb.exists(entry.id()));
+        if known { Ok((entry.id(), entry.filemode())) } else { Err(End::Missing) }
     }
 }

@@ -1,5 +1,5 @@
-//! The `git` program, for what only it does right: credentials, proxies, SSH configuration, hooks of
-//! the user, signing. Arguments never pass a shell. What it is started with, `isolation` says.
+//! Runs the `git` program for what only it does correctly: credentials, proxies, SSH configuration, the
+//! user's hooks, signing. Arguments never pass through a shell. `isolation` sets its environment.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -21,22 +21,22 @@ pub enum Error {
     /// The program could not be started.
     #[error("cannot run `git`: {0}; it is needed for fetching, pushing and signatures")]
     Start(#[from] io::Error),
-    /// It took too long.
-    #[error("`git {what}` was stopped after {} s without an end", .patience.as_secs())]
+    /// The time limit was reached.
+    #[error("`git {what}` did not finish within {} s", .timeout.as_secs())]
     Late {
         /// The subcommand.
         what: String,
-        /// How long it had.
-        patience: Duration,
+        /// The time limit.
+        timeout: Duration,
     },
-    /// It ended with an error.
+    /// git failed.
     #[error("`git {what}` failed: {said}")]
     Failed {
         /// The subcommand.
         what: String,
-        /// The end of what it said, without credentials.
+        /// The end of its error output, without credentials.
         said: String,
-        /// Its exit code, if it was not killed.
+        /// The exit code, unless it was killed.
         code: Option<i32>,
     },
 }
@@ -49,11 +49,11 @@ pub struct Git<'r> {
     arguments: Vec<OsString>,
     variables: Vec<(String, OsString)>,
     input: Vec<u8>,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 impl<'r> Git<'r> {
-    /// `git WHAT` in a repository.
+    /// Prepares `git WHAT` in a repository.
     pub fn new(repository: &'r Repository, what: &str) -> Self {
         Self {
             repository,
@@ -62,7 +62,7 @@ impl<'r> Git<'r> {
             arguments: Vec::new(),
             variables: Vec::new(),
             input: Vec::new(),
-            patience: None,
+            timeout: None,
         }
     }
 
@@ -87,22 +87,22 @@ impl<'r> Git<'r> {
         self
     }
 
-    /// What it reads on its standard input.
+    /// Sets its standard input.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
     }
 
-    /// Stops it, with all that it has started, when it takes longer than that. It is then out of the reach of the
-    /// terminal's keys: Ctrl-C does not end it.
+    /// Stops it, with all its child processes, after this time. It then runs in its own process group, so
+    /// Ctrl-C does not end it.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
-    /// Runs it and gives its standard output.
+    /// Runs it and returns its standard output.
     pub fn run(self) -> Result<String, Error> {
         let mut command = Command::new("git");
         let isolation = Isolation::of(self.repository, &mut command)?;
@@ -111,20 +111,20 @@ impl<'r> Git<'r> {
         }
         command.arg(&self.what).args(&self.arguments).envs(self.variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if self.patience.is_some() {
+        if self.timeout.is_some() {
             command.process_group(0);
         }
         let mut child = command.spawn()?;
-        let stopper = self.patience.and_then(|patience| Some((patience, Stopper::start(&child, patience)?)));
+        let watchdog = self.timeout.and_then(|timeout| Some((timeout, Watchdog::start(&child, timeout)?)));
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends before it has read everything says itself why.
+            // A program that ends before reading all its input reports the reason itself.
             let _ = stdin.write_all(&self.input);
         }
         let Output { status, stdout, stderr } = child.wait_with_output()?;
-        if let Some((patience, stopper)) = stopper
-            && stopper.has_stopped()
+        if let Some((timeout, watchdog)) = watchdog
+            && watchdog.has_stopped()
         {
-            return Err(Error::Late { what: self.what, patience });
+            return Err(Error::Late { what: self.what, timeout });
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if status.success() {
@@ -132,42 +132,42 @@ impl<'r> Git<'r> {
         }
         drop(isolation);
         let said = without_credentials(&(text(&stderr) + &text(&stdout)));
-        Err(Error::Failed { what: self.what, said: end_of(&said), code: status.code() })
+        Err(Error::Failed { what: self.what, said: last_lines(&said), code: status.code() })
     }
 }
 
-/// Ends a group of processes unless it is told in time that they have ended.
-struct Stopper {
+/// Kills a process group unless it ends within a time limit.
+struct Watchdog {
     done: Sender<()>,
     stopped: JoinHandle<bool>,
 }
 
-impl Stopper {
-    fn start(child: &Child, patience: Duration) -> Option<Self> {
+impl Watchdog {
+    fn start(child: &Child, timeout: Duration) -> Option<Self> {
         let group = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
-        let (done, told) = mpsc::channel();
+        let (done, ended) = mpsc::channel();
         let stopped = std::thread::spawn(move || {
-            let late = told.recv_timeout(patience).is_err();
-            // A group that has just ended is not found.
+            let late = ended.recv_timeout(timeout).is_err();
+            // A group that has just ended does not exist any more.
             late && rustix::process::kill_process_group(group, Signal::KILL).is_ok()
         });
         Some(Self { done, stopped })
     }
 
     fn has_stopped(self) -> bool {
-        // One that is late does not listen any more.
+        // If the limit was reached, the receiver is gone.
         let _ = self.done.send(());
         self.stopped.join().unwrap_or(false)
     }
 }
 
-/// The last lines, on one line.
-fn end_of(said: &str) -> String {
+/// The last lines, joined into one.
+fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(8)..].join("; ")
 }
 
-/// Leaves out of addresses what stands between `://` and `@`, and what follows `?` or `#`.
+/// Removes from URLs what is between `://` and `@`, and what follows `?` or `#`.
 pub fn without_credentials(said: &str) -> String {
     let mut parts = said.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();
@@ -175,7 +175,7 @@ pub fn without_credentials(said: &str) -> String {
         let end = part.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"')).unwrap_or(part.len());
         let (address, rest) = part.split_at(end);
         let host = address.find(['/', '?', '#']).unwrap_or(address.len());
-        // A password with a slash in it ends what looks like the host: then the last `@` counts.
+        // A password may contain a slash, which seems to end the host: then the last `@` counts.
         let (host, path) = address.split_at(host);
         let port = host.rsplit_once(':').map(|(_, port)| port);
         let odd = port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit()) && !port.ends_with(']'));
@@ -220,12 +220,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::init(dir.path()).unwrap();
         let started = std::time::Instant::now();
-        // The shell that git starts, and what that starts, hold the pipes open.
+        // The shell that git starts, and its children, keep the pipes open.
         let git = Git::new(&repository, "nap").config("alias.nap", "!sleep 60 && true");
-        let error = git.patience(Duration::from_millis(300)).run().unwrap_err();
+        let error = git.timeout(Duration::from_millis(300)).run().unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
-        let in_time = Git::new(&repository, "version").patience(Duration::from_mins(1)).run().unwrap();
+        let in_time = Git::new(&repository, "version").timeout(Duration::from_mins(1)).run().unwrap();
         assert!(in_time.starts_with("git version"), "{in_time}");
     }
 

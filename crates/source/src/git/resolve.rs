@@ -1,36 +1,36 @@
-//! What a revision names. It is resolved once: whatever is read or verified of it afterwards goes by these
-//! object ids, so that a branch which moves meanwhile cannot have one commit verified and another read.
+//! Resolves revisions. A revision is resolved once, and everything is read and verified by these object ids,
+//! so that a branch that moves in the meantime cannot cause one commit to be verified and another to be read.
 //!
-//! Facts: gitrevisions(7) for how revisions are named (libgit2 resolves them).
+//! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves.
 
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
 use super::{Error, Place};
 
-/// A revision, resolved.
+/// A resolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The revision as it was named.
+    /// The revision as given.
     pub rev: String,
-    /// The commit that it names, through tags.
+    /// The commit, through tags.
     pub commit: Oid,
-    /// The annotated tag that it names.
+    /// The annotated tag, if the revision names one.
     pub tag: Option<Tag>,
 }
 
 /// An annotated tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The tag object.
+    /// The id of the tag object.
     pub id: Oid,
-    /// The name that the tag object, and so its signature, says.
+    /// The name in the tag object, which its signature covers.
     pub name: String,
-    /// The name under `refs/tags/` by which it was found; `None` where the revision names it otherwise.
+    /// The name under `refs/tags/` by which it was found; `None` if the revision names it in another way.
     pub found_as: Option<String>,
 }
 
 impl Place {
-    /// The commit that a revision names.
+    /// The commit of a revision.
     pub fn resolve(&self, repository: &Repository, rev: &str) -> Result<Resolved, Error> {
         let found = repository.revparse_ext(rev).and_then(|(object, reference)| {
             let commit = object.peel_to_commit()?.id();
@@ -57,11 +57,11 @@ impl Place {
     }
 }
 
-/// What a reader may have meant.
+/// The likely intended name.
 fn remedy(repository: &Repository, rev: &str) -> String {
     let remote = format!("origin/{rev}");
     if repository.revparse_single(&remote).is_ok() {
-        return format!("there is `{remote}`");
+        return format!("did you mean `{remote}`?");
     }
     let Ok(names) = repository.references_glob("refs/heads/*") else { return String::new() };
     let names = names.filter_map(Result::ok).filter_map(|r| Some(r.shorthand().ok()?.to_owned()));
@@ -69,13 +69,13 @@ fn remedy(repository: &Repository, rev: &str) -> String {
     names.sort();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names.as_slice() {
-        [] => "it has no branch at all".to_owned(),
+        [] => "the repository has no branches".to_owned(),
         names => format!("its branches are {}", federate_kubernetes::finding::list(names, 10)),
     }
 }
 
-/// Splits `REV:PATH`; `None` where no revision stands before the colon. Colons in braces, as in
-/// `main@{2026-11-22 10:00}`, belong to the revision.
+/// Splits `REV:PATH`; `None` if there is no revision before the colon. A colon in braces, as in
+/// `main@{2026-11-22 10:00}`, belongs to the revision.
 pub fn rev_and_path(spec: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let colon = spec.char_indices().find(|(_, c)| {
@@ -91,7 +91,7 @@ pub fn rev_and_path(spec: &str) -> Option<(&str, &str)> {
     (!rev.is_empty() && !path.is_empty()).then_some((rev, path))
 }
 
-/// Whether a commit holds what is at a path, or a link or submodule on the way there.
+/// Whether a commit contains the path, or a link or submodule above it.
 pub(super) fn holds(repository: &Repository, commit: Oid, path: &str) -> Result<bool, git2::Error> {
     let mut tree = repository.find_commit(commit)?.tree()?;
     for part in path.split('/') {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with a git repository, `git` run in it.
+/// A folder with a git repository.
 struct Scratch(TempDir);
 
 impl Scratch {
@@ -109,7 +109,7 @@ fn links_are_followed_within_the_folder_only() {
     assert_eq!(found["twice.yaml"], EntryKind::LinkToFile("real/a.yaml".into()));
     assert_eq!(found["out.yaml"], EntryKind::LinkOutside("../secret.yaml".into()));
     assert_eq!(found["absolute.yaml"], EntryKind::LinkOutside("/etc/passwd".into()));
-    assert!(matches!(&found["gone.yaml"], EntryKind::Unreadable(why) if why.contains("no such file")));
+    assert!(matches!(&found["gone.yaml"], EntryKind::Unreadable(why) if why.contains("does not exist")));
     assert!(matches!(&found["loop.yaml"], EntryKind::Unreadable(why) if why.contains("too many")));
 }
 
@@ -134,7 +134,7 @@ fn what_is_missing_is_named_with_a_remedy() {
     let said = shallow.unwrap_err().to_string();
     assert!(said.contains("`HEAD~2`") && said.contains("fetch-depth"), "{said}");
     let none = tempfile::tempdir().unwrap();
-    assert!(Place::of(none.path()).unwrap_err().to_string().contains("in no git repository"));
+    assert!(Place::of(none.path()).unwrap_err().to_string().contains("not in a git repository"));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Whether a revision is signed by somebody who may: `git` verifies, with OpenSSH's keys.
+//! Verifies that a revision is signed by an allowed signer, with `git` and OpenSSH keys.
 //!
-//! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1). A signature
-//! of another kind (`OpenPGP`, X.509) is by no key of that file and does not count.
+//! Facts: `gpg.ssh.allowedSignersFile` of git-config(1), ALLOWED SIGNERS of ssh-keygen(1). Signatures of
+//! other kinds (`OpenPGP`, X.509) do not count, because that file does not list their keys.
 //!
-//! What is verified is the object that is read, by its id. libgit2 hashes every object that it reads and
-//! compares that with the id, and both it and git detect SHA-1 collisions (sha1dc). Whose keys may sign is
-//! the user's to say: neither the repository's configuration nor a file in it does.
+//! The object that is read is the object that is verified, by its id. libgit2 hashes every object that it
+//! reads and compares the hash with the id, and both libgit2 and git detect SHA-1 collisions (sha1dc). The
+//! user decides whose keys may sign; the repository's configuration and files have no influence.
 
 use std::path::{Path, PathBuf};
 
@@ -18,23 +18,23 @@ use super::{Error, Place, Resolved, Tag, resolve};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There is no list of keys.
+    /// There is no list of allowed signers.
     #[error(
         "no allowed signers: name the file with --allowed-signers, or set git's `gpg.ssh.allowedSignersFile` \
          in your own configuration (`git config --global`); the repository's does not count"
     )]
     NoList,
-    /// The list of keys cannot be read.
-    #[error("the allowed signers {} cannot be read: {why}", .file.display())]
+    /// The list cannot be read.
+    #[error("cannot read the allowed signers {}: {why}", .file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// Why.
         why: String,
     },
-    /// The list of keys is a file of the repository.
+    /// The list is a file in the repository.
     #[error(
-        "the allowed signers {} are `{path}` of the repository itself, so whoever writes to it could sign: \
+        "the allowed signers {} are the file `{path}` in the repository itself, so anyone who can push could add a key: \
          keep them outside of it", .file.display()
     )]
     OwnList {
@@ -43,17 +43,17 @@ pub enum Refused {
         /// Its path in the repository.
         path: String,
     },
-    /// Neither commit nor tag has a good signature.
-    #[error("revision `{rev}` ({commit}) has no good signature by a key of the allowed signers: {why}")]
+    /// Neither the commit nor the tag has a valid signature.
+    #[error("revision `{rev}` ({commit}) has no valid signature by an allowed signer: {why}")]
     NotSigned {
-        /// The revision as it was named.
+        /// The revision as given.
         rev: String,
         /// The commit.
         commit: Oid,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The revision is not an annotated tag, which alone can be signed.
+    /// The revision is not an annotated tag; only annotated tags can be signed.
     #[error("revision `{0}` has no signed tag: it does not name an annotated tag")]
     NoTag(String),
     /// The revision cannot be found.
@@ -64,13 +64,13 @@ pub enum Refused {
     Program(#[from] program::Error),
 }
 
-/// Refuses a revision unless its commit, or the annotated tag that names it, has a good signature by
-/// a key of `allowed` (of the user's git configuration where `None`).
+/// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
+/// in `allowed` (by default, the file in the user's git configuration).
 pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let tag = match &resolved.tag {
-        // Under another name, not even a signed commit is what the name promises.
+        // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
-            named_by(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
+            check_tag_name(tag, &resolved.rev).map_err(|why| refused(resolved, why))?;
             verify_tag(place, resolved, allowed)
         }
         None => Err(Refused::NoTag(resolved.rev.clone())),
@@ -81,22 +81,22 @@ pub fn verify(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Res
     }
 }
 
-/// Refuses a revision unless it names an annotated tag that has a good signature.
+/// Refuses a revision unless it names an annotated tag with a valid signature.
 pub fn verify_tag(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
     let (repository, allowed) = prepare(place, resolved, allowed)?;
-    named_by(tag, &resolved.rev)
+    check_tag_name(tag, &resolved.rev)
         .and_then(|()| check(&repository, tag.id, "verify-tag", &allowed))
         .map_err(|why| refused(resolved, why))
 }
 
-/// Refuses a revision unless its commit has a good signature.
+/// Refuses a revision unless its commit has a valid signature.
 pub fn verify_commit(place: &Place, resolved: &Resolved, allowed: Option<&Path>) -> Result<(), Refused> {
     let (repository, allowed) = prepare(place, resolved, allowed)?;
     check(&repository, resolved.commit, "verify-commit", &allowed).map_err(|why| refused(resolved, why))
 }
 
-/// The repository, and the list of keys.
+/// The repository, and the list of allowed signers.
 fn prepare(
     place: &Place,
     resolved: &Resolved,
@@ -104,7 +104,7 @@ fn prepare(
 ) -> Result<(Repository, PathBuf), Refused> {
     let repository = place.open()?;
     let allowed = signers(&repository, allowed)?;
-    match own(&repository, place, &allowed, resolved.commit)? {
+    match path_in_repository(&repository, place, &allowed, resolved.commit)? {
         Some(path) => Err(Refused::OwnList { file: allowed, path }),
         None => Ok((repository, allowed)),
     }
@@ -114,15 +114,15 @@ fn refused(resolved: &Resolved, why: String) -> Refused {
     Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why }
 }
 
-/// A tag object says its name, which its signature covers. Under another name it is not what was signed:
-/// whoever can move tags could give an old release a new name.
-fn named_by(tag: &Tag, rev: &str) -> Result<(), String> {
+/// Checks the tag's name, which its signature covers: otherwise anyone who can move tags could give an old
+/// release a new name.
+fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
     let by_id = || rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase());
     match &tag.found_as {
         Some(name) if *name == tag.name => Ok(()),
         None if by_id() => Ok(()),
         found => Err(format!(
-            "the tag object calls itself `{}`, but `{}` leads to it; name the tag itself, and fetch it anew if \
+            "the tag object is named `{}`, but the ref is `{}`; use the tag's own name, and fetch it again if \
              that is what you did",
             tag.name,
             found.as_deref().unwrap_or(rev)
@@ -145,8 +145,13 @@ fn signers(repository: &Repository, named: Option<&Path>) -> Result<PathBuf, Ref
     absolute.map_err(|e| Refused::Unreadable { file, why: e.to_string() })
 }
 
-/// The path of a file that is one of the repository's own: of the revision, or of what is checked out.
-fn own(repository: &Repository, place: &Place, file: &Path, commit: Oid) -> Result<Option<String>, Error> {
+/// The path of a file within the repository: in the revision, or in the work tree.
+fn path_in_repository(
+    repository: &Repository,
+    place: &Place,
+    file: &Path,
+    commit: Oid,
+) -> Result<Option<String>, Error> {
     let Some(work_tree) = &place.work_tree else { return Ok(None) };
     let head = repository.head().and_then(|head| head.peel_to_commit()).map(|commit| commit.id()).ok();
     let parent = file.parent().and_then(|parent| parent.canonicalize().ok());
@@ -167,11 +172,11 @@ fn check(repository: &Repository, oid: Oid, what: &str, allowed: &Path) -> Resul
     let raw = repository.odb().and_then(|odb| Ok(odb.read(oid)?.data().to_vec()));
     let raw = raw.map_err(|e| e.message().to_owned())?;
     if !String::from_utf8_lossy(&raw).contains("-----BEGIN ") {
-        return Err("it is not signed".to_owned());
+        return Err("there is no signature".to_owned());
     }
     let git = Git::new(repository, what)
         .config("gpg.ssh.allowedSignersFile", &allowed.to_string_lossy())
-        // Keys of other kinds are in no such file.
+        // Keys of other kinds are not listed in that file.
         .config("gpg.program", "false")
         .config("gpg.openpgp.program", "false")
         .config("gpg.x509.program", "false");

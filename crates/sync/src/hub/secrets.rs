@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 
-use federate_live::{Access, Hub as Inventory};
+use federate_live::{Access, Hub as Inventory, Kubeconfig};
 use federate_session::Session;
 
 use super::Hub;
@@ -78,9 +78,8 @@ impl Hub {
             let text = text.ok_or_else(|| {
                 format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
             })?;
-            let file = private_file(text).map_err(|error| error.to_string())?;
-            base.kubeconfig = Some(file.path().to_owned());
-            kept.push(file);
+            let told = |error| format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name);
+            base.given = Some(Kubeconfig::self_contained(text).map_err(told)?);
         }
         if sync.spec.hub.is_some() {
             let context = if let Some(context) = context {

@@ -1,13 +1,13 @@
-//! Changes to block mappings, whose entries have lines of their own.
+//! Edits block mappings, whose entries have their own lines.
 
 use super::changed::Changed;
 use super::tree::{Entry, Kind, Node};
-use super::{Around, Editor, Left, fresh, lines};
+use super::{Around, Editor, Left, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
 impl Editor<'_> {
-    /// Changes a block mapping.
+    /// Edits a block mapping.
     pub(super) fn block_mapping(
         &mut self,
         node: &Node,
@@ -33,7 +33,7 @@ impl Editor<'_> {
         let root = around.is_none();
         self.remove_entries(entries, &changed, column, root)?;
         for (before, key, value) in changed.placed(entries) {
-            self.insert(entries, &changed, before, &fresh::entry(key, value, step), column, root)?;
+            self.insert(entries, &changed, before, &new_text::entry(key, value, step), column, root)?;
         }
         Some(Left::Some)
     }
@@ -45,7 +45,7 @@ impl Editor<'_> {
         column: usize,
         root: bool,
     ) -> Option<()> {
-        let first = changed.staying().next()?;
+        let first = changed.remaining().next()?;
         let compact = !lines::leads(self.text, entries.first()?.span.start);
         let from = if compact && first > 0 {
             self.remove_compact(entries, first)?;
@@ -62,8 +62,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Removes the entries before the first that stays, the first of them after the dash of a list item.
-    /// The one that stays takes their place, unless comments come with it.
+    /// Removes the entries before the first remaining one; the first entry follows the dash of a list item.
+    /// The remaining entry takes its place, unless it has comments.
     fn remove_compact(&mut self, entries: &[Entry], first: usize) -> Option<()> {
         let start = entries.first()?.span.start;
         let stays = entries.get(first)?.span.start;
@@ -88,8 +88,8 @@ impl Editor<'_> {
         }
     }
 
-    /// The lines of entry `at`, with its comments. What stands above the first key of a document is
-    /// about the document.
+    /// The lines of entry `at`, with its comments. Comments above the first key of a document belong to the
+    /// document.
     fn lines(
         &self,
         entries: &[Entry],
@@ -109,25 +109,25 @@ impl Editor<'_> {
         Some(lines::of_entry(self.text, entry.span.start..entry.end(), column, floor))
     }
 
-    /// Inserts the lines of an entry: right after the entry that stays before it, or before the first.
+    /// Inserts the lines of an entry, after the remaining entry before it, or before the first.
     fn insert(
         &mut self,
         entries: &[Entry],
         changed: &Changed<'_>,
         before: Option<usize>,
-        fresh: &str,
+        new_text: &str,
         column: usize,
         root: bool,
     ) -> Option<()> {
         let mut new = String::new();
-        fresh::indent(fresh, column, &mut new);
-        let previous = changed.staying().rev().find(|at| before.is_none_or(|before| *at < before));
+        new_text::indent(new_text, column, &mut new);
+        let previous = changed.remaining().rev().find(|at| before.is_none_or(|before| *at < before));
         let Some(previous) = previous else {
-            let first = changed.staying().next()?;
+            let first = changed.remaining().next()?;
             return self.insert_first(entries, first, &new, column, root);
         };
         let entry = entries.get(previous)?;
-        // The first of an item has no lines of its own, but they end like any other's.
+        // The first entry of an item has no lines of its own, but its last line ends like any other.
         let end = lines::of_entry(self.text, entry.span.start..entry.end(), column, entry.span.start).end;
         self.new_lines(end, &new);
         Some(())
@@ -153,38 +153,38 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Inserts whole lines where a line begins, or after a last line that has no line break.
+    /// Inserts whole lines at the start of a line, or after a last line without a line break.
     fn new_lines(&mut self, at: usize, new: &str) {
         let unfinished = at > 0 && !self.text.get(..at).is_some_and(|before| before.ends_with('\n'));
         let new = if unfinished { format!("\n{}", new.trim_end_matches('\n')) } else { new.to_owned() };
         self.replace(at..at, new.replace('\n', self.eol));
     }
 
-    /// Gives an entry another value.
+    /// Replaces the value of an entry.
     fn block_value(&mut self, entry: &Entry, value: &Value, column: usize, step: usize) -> Option<()> {
         if entry.value.adorned {
             return None;
         }
-        let fresh = fresh::entry(entry.key.as_deref()?, value, step);
-        let empty = fresh::entry(entry.key.as_deref()?, &Value::Null, step);
-        let after_colon = fresh.get(empty.len() - " null\n".len()..)?;
+        let new_text = new_text::entry(entry.key.as_deref()?, value, step);
+        let empty = new_text::entry(entry.key.as_deref()?, &Value::Null, step);
+        let after_colon = new_text.get(empty.len() - " null\n".len()..)?;
         let (line, more) = after_colon.split_once('\n')?;
         let colon = entry.colon?;
         let old = &entry.value;
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => fresh::quoted(string),
+                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => new_text::quoted(string),
                 _ => line.trim_start().to_owned(),
             };
             self.replace(old.span.clone(), text);
             return Some(());
         }
         let mut new = String::new();
-        fresh::indent(more, column, &mut new);
+        new_text::indent(more, column, &mut new);
         let header = lines::next(self.text, colon);
         if entry.has_text() && old.span.end >= header {
-            // A block of text says how it is written on the line of its key, a collection nothing.
+            // The header of a block scalar is on the line of its key; a collection has no header.
             let said = match old.kind {
                 Kind::Scalar(_) => header - self.line_break(header).len(),
                 _ => colon,
@@ -202,7 +202,7 @@ impl Editor<'_> {
     }
 }
 
-/// How much deeper the mappings in a mapping are indented.
+/// The additional indentation of nested mappings.
 fn step(entries: &[Entry], column: usize, around: Option<Around>) -> usize {
     let inner = entries.iter().find_map(|entry| match &entry.value.kind {
         Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),

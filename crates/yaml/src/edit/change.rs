@@ -1,27 +1,27 @@
-//! Changes to one document, arranged by place: which values go, which come, and what the document says
-//! afterwards.
+//! The edits of one document, arranged as a tree: which values are removed or set, and the resulting
+//! document.
 
 use super::Error;
 use serde_json::{Map, Value};
 
-/// What happens to a value.
+/// The edits of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// It goes.
+    /// The value is removed.
     Remove,
-    /// It becomes this one, whether it was there or not.
+    /// The value is set, whether it existed or not.
     Set(Value),
-    /// Something happens to what it holds, by key or index, in the order in which it was asked for.
+    /// Values inside it are edited, by key or index, in the order of the edits.
     Within(Vec<(String, Plan)>),
 }
 
 impl Plan {
-    /// No change at all.
+    /// No edit.
     pub(super) fn nothing() -> Self {
         Self::Within(Vec::new())
     }
 
-    /// Adds a change (`None` removes) at the steps of a pointer; of two at one place the later counts.
+    /// Adds an edit at a pointer (`None` removes); the last edit of a value takes effect.
     pub(super) fn add(&mut self, steps: &[String], value: Option<&Value>) {
         let Some((step, rest)) = steps.split_first() else {
             *self = value.map_or(Self::Remove, |value| Self::Set(value.clone()));
@@ -48,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// The value afterwards; `None` when there is none.
+    /// The resulting value; `None` if there is none.
     pub(super) fn applied(&self, before: Option<&Value>, pointer: &str) -> Result<Option<Value>, Error> {
         let changes = match self {
             Self::Remove => return Ok(None),
@@ -63,7 +63,7 @@ impl Plan {
                 let empty = map.as_object().is_some_and(Map::is_empty);
                 Ok(if empty { before.cloned() } else { Some(map) })
             }
-            // Nothing is below a scalar: so there is nothing to remove, and no room to set.
+            // A scalar has no children, so there is nothing to remove and nothing can be set.
             Some(scalar) if changes.iter().all(|(_, plan)| !plan.sets()) => Ok(Some(scalar.clone())),
             Some(_) => Err(Error::NoRoom(pointer.to_owned())),
         }

@@ -1,4 +1,4 @@
-//! What changes in a mapping, entry by entry of its text.
+//! The edits of a mapping, by entry of its text.
 
 use super::change::Plan;
 use super::tree::Entry;
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 /// The changes to a mapping.
 #[derive(Default)]
 pub(super) struct Changed<'p> {
-    /// For each entry, whether it goes.
+    /// For each entry, whether it is removed.
     pub(super) gone: Vec<bool>,
-    /// Entries whose values change inside, with what they hold before and after.
+    /// Entries whose values are edited inside, with the content before and after.
     pub(super) within: Vec<(usize, Inner<'p>)>,
-    /// Entries that get another value.
+    /// Entries whose values are replaced.
     pub(super) becomes: Vec<(usize, Value)>,
-    /// Entries that come.
+    /// New entries.
     pub(super) new: Vec<(String, Value)>,
 }
 
-/// A change inside a value.
+/// An edit inside a value.
 pub(super) struct Inner<'p> {
     pub(super) plan: &'p Plan,
     pub(super) before: &'p Value,
@@ -25,8 +25,8 @@ pub(super) struct Inner<'p> {
 }
 
 impl<'p> Changed<'p> {
-    /// Works out what a mapping's text must change; `None` when the text cannot: what comes by a merge
-    /// key cannot be removed.
+    /// Computes the changes to the text of a mapping; `None` if the text cannot express them, because a key
+    /// from a merge key cannot be removed.
     pub(super) fn of(
         entries: &[Entry],
         map: &'p Map<String, Value>,
@@ -53,24 +53,24 @@ impl<'p> Changed<'p> {
         Some(changed)
     }
 
-    /// Whether nothing of the mapping stays.
+    /// Whether nothing of the mapping remains.
     pub(super) fn leaves_nothing(&self) -> bool {
         self.gone.iter().all(|gone| *gone)
     }
 
-    /// Entries that stay, by number.
-    pub(super) fn staying(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    /// The indices of remaining entries.
+    pub(super) fn remaining(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.gone.len()).filter(|at| !self.gone.get(*at).is_none_or(|gone| *gone))
     }
 
-    /// New entries, each with the entry before which it is written: its place by name in a sorted mapping
-    /// of two or more, the end otherwise.
+    /// New entries, each with the entry before which it is written: by name in a sorted mapping of two or
+    /// more entries, otherwise at the end.
     pub(super) fn placed(&self, entries: &[Entry]) -> Vec<(Option<usize>, &str, &Value)> {
         let sorted = entries.len() > 1
             && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
         let place = |key: &String| {
-            let mut staying = self.staying();
-            staying.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
+            let mut remaining = self.remaining();
+            remaining.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
         };
         let mut placed: Vec<_> =
             self.new.iter().map(|(key, value)| (place(key), key.as_str(), value)).collect();

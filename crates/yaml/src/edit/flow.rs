@@ -1,20 +1,20 @@
-//! Changes to flow collections (`{a: b}`, `[a, b]`), which is all that JSON has.
+//! Edits flow collections (`{a: b}`, `[a, b]`), which includes all collections of JSON.
 
 use super::changed::Changed;
 use super::tree::{Entry, Node};
-use super::{Editor, Left, fresh, lines};
+use super::{Editor, Left, lines, new_text};
 use serde_json::Value;
 use std::ops::Range;
 
 impl Editor<'_> {
-    /// Changes a flow mapping.
+    /// Edits a flow mapping.
     pub(super) fn flow_mapping(
         &mut self,
         node: &Node,
         entries: &[Entry],
         mut changed: Changed<'_>,
     ) -> Option<Left> {
-        // `[a: b]` has a mapping without braces.
+        // `[a: b]` contains a mapping without braces.
         if !self.text.get(node.span.clone())?.starts_with('{') {
             return None;
         }
@@ -33,7 +33,7 @@ impl Editor<'_> {
         let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end()).collect();
         self.remove_from_flow(&spans, &changed.gone)?;
         for (before, key, value) in changed.placed(entries) {
-            let last = changed.staying().next_back()?;
+            let last = changed.remaining().next_back()?;
             self.insert_in_flow(node, entries.get(before.unwrap_or(last))?, before.is_some(), key, value);
         }
         Some(Left::Some)
@@ -43,7 +43,7 @@ impl Editor<'_> {
         if entry.value.adorned {
             return None;
         }
-        let text = fresh::flow(value, self.json || entry.quoted);
+        let text = new_text::flow(value, self.json || entry.quoted);
         match entry.colon {
             Some(colon) if !entry.has_text() => self.replace(colon..colon, format!(" {text}")),
             None if !entry.has_text() => self.replace(entry.span.end..entry.span.end, format!(": {text}")),
@@ -52,7 +52,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Removes parts of a flow collection with the commas that they no longer need; at least one stays.
+    /// Removes parts of a flow collection with the commas that are no longer needed; at least one part
+    /// remains.
     pub(super) fn remove_from_flow(&mut self, spans: &[Range<usize>], gone: &[bool]) -> Option<()> {
         let last = gone.iter().rposition(|gone| !gone)?;
         for (at, pair) in spans.windows(2).enumerate().take(last) {
@@ -66,7 +67,7 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Inserts an entry before or after another one, on a line of its own if that has one.
+    /// Inserts an entry before or after another one, on its own line if that entry has one.
     fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
@@ -75,11 +76,11 @@ impl Editor<'_> {
             Some(margin) => {
                 let outer = lines::blanks(self.text, node.span.start);
                 let step = margin.strip_prefix(outer).unwrap_or_default();
-                (format!("{}{margin}", self.eol), fresh::flow_lines(value, json, margin, step, self.eol))
+                (format!("{}{margin}", self.eol), new_text::flow_lines(value, json, margin, step, self.eol))
             }
-            None => ((if json && tight { "" } else { " " }).to_owned(), fresh::flow(value, json)),
+            None => ((if json && tight { "" } else { " " }).to_owned(), new_text::flow(value, json)),
         };
-        let key = if json { fresh::quoted(key) } else { fresh::text(key) };
+        let key = if json { new_text::quoted(key) } else { new_text::text(key) };
         let colon = if json && tight { ":" } else { ": " };
         if before {
             let at = near.span.start;

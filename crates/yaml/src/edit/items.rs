@@ -1,13 +1,13 @@
-//! Changes to the items of lists.
+//! Edits the items of lists.
 
 use super::change::Plan;
 use super::tree::{Kind, Node};
-use super::{Around, Editor, Left, fresh, lines};
+use super::{Around, Editor, Left, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
 
 impl Editor<'_> {
-    /// Changes the items of a list.
+    /// Edits the items of a list.
     pub(super) fn sequence(
         &mut self,
         flow: bool,
@@ -45,13 +45,13 @@ impl Editor<'_> {
         Some(Left::Some)
     }
 
-    /// Gives an item another value, on one line.
+    /// Replaces an item by a value on one line.
     fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
         let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
         if block || item.adorned || item.span.is_empty() {
             return None;
         }
-        self.replace(item.span.clone(), fresh::flow(value, self.json));
+        self.replace(item.span.clone(), new_text::flow(value, self.json));
         Some(())
     }
 
@@ -73,8 +73,8 @@ impl Editor<'_> {
         Some(())
     }
 
-    /// Where the dash of an item stands: before it on its line, or else on the first line above that has
-    /// anything but a comment.
+    /// The position of an item's dash: before the item on its line, or else on the nearest line above that is
+    /// not a comment.
     fn dash(&self, item: &Node) -> Option<usize> {
         if item.adorned {
             return None;

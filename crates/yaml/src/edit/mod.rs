@@ -1,17 +1,17 @@
-//! Changes single values of YAML and JSON files and leaves the rest as a person wrote it: comments, order,
-//! quotes, indentation, line ends.
+//! Edits single values of YAML and JSON files and preserves the rest: comments, order, quotes, indentation,
+//! line endings.
 //!
-//! The parser says where everything stands; what a change does to the text is worked out from that, and
-//! then the text is read again: a document that does not say exactly what it should (aliases and merge
-//! keys can do that) is written anew instead, and reported as rewritten.
+//! The parser returns the position of every value, from which the changes to the text are computed. Then the
+//! text is parsed again: if a document does not have exactly the expected value (which aliases and merge keys
+//! can cause), it is written from scratch instead, and reported as rewritten.
 
 mod block;
 mod change;
 mod changed;
 mod flow;
-mod fresh;
 mod items;
 mod lines;
+mod new_text;
 mod tree;
 
 use super::stream::{self, Chunk};
@@ -21,41 +21,40 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A change to one value of a stream.
+/// An edit of one value in a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// Which document, as [`Document::index`](super::Document::index) counts them.
+    /// The document, counted as in [`Document::index`](super::Document::index).
     pub document: u32,
-    /// Which value, as a JSON pointer into the document as it was read.
+    /// The value, as a JSON pointer into the parsed document.
     pub pointer: String,
-    /// The value it becomes, whether it was there or not; `None` removes it, if it is there. Mappings
-    /// that should hold it are created.
+    /// The new value, whether the value existed or not; `None` removes it. Missing parent mappings are
+    /// created.
     pub value: Option<Value>,
 }
 
-/// A text after edits.
+/// The text after edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edited {
     /// The text.
     pub text: Vec<u8>,
-    /// Documents whose style made it impossible to change only what was asked for: they were written
-    /// anew and lost their comments.
+    /// Documents whose style did not allow an edit in place: they were rewritten and lost their comments.
     pub rewritten: Vec<u32>,
 }
 
-/// Why edits cannot be made.
+/// Why an edit is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such document, or it cannot be read.
-    #[error("there is no document {0} that can be read")]
+    /// The document does not exist, or cannot be parsed.
+    #[error("document {0} does not exist or cannot be parsed")]
     NoDocument(u32),
-    /// The value that should hold another is a scalar, or a list without that index.
-    #[error("nothing can be set at `{0}`: there is a value that is no mapping")]
+    /// The parent value is a scalar, or a list without that index.
+    #[error("cannot set a value at `{0}`: a parent value is not a mapping")]
     NoRoom(String),
 }
 
-/// Makes edits; of two at one place the later counts.
+/// Applies edits; the last edit of a value takes effect.
 pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     let mut plans: BTreeMap<u32, Plan> = BTreeMap::new();
     for edit in edits {
@@ -88,13 +87,13 @@ pub fn edit(bytes: &[u8], edits: &[Edit]) -> Result<Edited, Error> {
     Ok(edited)
 }
 
-/// The text of a chunk after the changes to its documents, which are numbers `documents` of the stream.
+/// The text of a chunk after the edits of its documents, whose indices in the stream are `documents`.
 fn one_chunk(
     chunk: &Chunk<'_>,
     documents: Range<u32>,
     before: &Stream,
     plans: &BTreeMap<u32, Plan>,
-    rewritten: &mut Vec<u32>,
+    lost: &mut Vec<u32>,
 ) -> Result<String, Error> {
     let value = |index: u32| before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
     let mut after: Vec<Value> = Vec::new();
@@ -107,21 +106,21 @@ fn one_chunk(
     }
     let Ok(text) = stream::text(chunk) else { return Err(Error::NoDocument(documents.start)) };
     let mut edited = text.to_owned();
-    // From the last to the first, so that what stands before keeps its place.
+    // From last to first, so that earlier positions stay valid.
     for (nth, index) in documents.clone().enumerate().rev() {
         let (Some(plan), Some(value)) = (plans.get(&index), value(index)) else { continue };
         if let Some(next) = one_document(&edited, nth, value, plan) {
             edited = next;
         }
     }
-    if says(&edited, text, &after) {
+    if has_documents(&edited, text, &after) {
         return Ok(edited);
     }
-    rewritten.extend(documents);
-    Ok(anew(text, &after))
+    lost.extend(documents);
+    Ok(rewritten(text, &after))
 }
 
-/// The text after the changes to its document number `nth`, if they can be made in place.
+/// The text after the edits of its document number `nth`, if they are possible in place.
 fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<String> {
     if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) {
         return None;
@@ -135,7 +134,7 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
         None => (0..text.len(), nth),
     };
     let part = text.get(range.clone())?;
-    // A text that readers of YAML 1.1 take with fewer blanks has places of its own.
+    // In a text that needs repairs for the parser, positions differ.
     if repair::repaired(part)? != part {
         return None;
     }
@@ -148,8 +147,8 @@ fn one_document(text: &str, nth: usize, value: &Value, plan: &Plan) -> Option<St
     Some(format!("{}{part}{}", text.get(..range.start)?, text.get(range.end..)?))
 }
 
-/// Whether the text of a chunk has exactly these documents, and ends its last line as before.
-fn says(text: &str, before: &str, documents: &[Value]) -> bool {
+/// Whether the text of a chunk has exactly these documents, and its last line ends as before.
+fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
     let stream = stream::read(text.as_bytes());
     let mut found = vec![Value::Null; documents.len()];
     for document in stream.documents {
@@ -162,8 +161,8 @@ fn says(text: &str, before: &str, documents: &[Value]) -> bool {
     stream.errors.is_empty() && found == documents && (unbroken(before) || !unbroken(text))
 }
 
-/// The documents written anew, in the language and with the line ends of the text that they replace.
-fn anew(text: &str, documents: &[Value]) -> String {
+/// The documents written from scratch, in the format and with the line endings of the text that they replace.
+fn rewritten(text: &str, documents: &[Value]) -> String {
     let mut out = String::new();
     let json = json::read(text).is_some();
     for (nth, document) in documents.iter().enumerate() {
@@ -177,33 +176,33 @@ fn anew(text: &str, documents: &[Value]) -> String {
     out.replace('\n', lines::eol(text))
 }
 
-/// What the position of a value says about new lines in it.
+/// The layout for new lines in a value.
 #[derive(Clone, Copy)]
 struct Around {
-    /// Column of the mapping that holds the value.
+    /// The column of the mapping that contains the value.
     column: usize,
 }
 
-/// Collects what happens to a text.
+/// Collects the changes to a text.
 struct Editor<'t> {
     text: &'t str,
     json: bool,
     eol: &'static str,
-    /// Bytes that go and what comes instead; none overlap.
+    /// Byte ranges and their replacements; they do not overlap.
     changes: Vec<(Range<usize>, String)>,
 }
 
-/// What is left of a collection.
+/// The rest of a collection after removals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// It was changed in place.
+    /// The collection was changed in place.
     Some,
-    /// None of what it held: whoever holds it must write what it becomes.
+    /// Nothing is left: the parent must write the new value.
     Nothing,
 }
 
 impl Editor<'_> {
-    /// Makes changes to a value. `None`: it cannot be done in place.
+    /// Edits a value. `None` if this is not possible in place.
     fn value(
         &mut self,
         node: &tree::Node,
@@ -223,7 +222,7 @@ impl Editor<'_> {
             (tree::Kind::Sequence { flow, items }, Value::Array(values)) => {
                 self.sequence(*flow, items, values, changes)
             }
-            // Removing what is not there.
+            // Removes a value that does not exist.
             _ if plan.applied(Some(value), "").ok()?.as_ref() == Some(value) => Some(Left::Some),
             _ => None,
         }
@@ -233,7 +232,7 @@ impl Editor<'_> {
         self.changes.push((range, text.into()));
     }
 
-    /// The text with all changes made; `None` if they get in each other's way.
+    /// The text with all changes; `None` if they overlap.
     fn finish(mut self) -> Option<String> {
         self.changes.sort_by_key(|(range, _)| (range.start, range.end > range.start));
         let (mut out, mut copied) = (String::new(), 0);

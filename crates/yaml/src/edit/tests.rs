@@ -1,12 +1,12 @@
-//! Edits as a caller sees them.
+//! Edits through the public interface.
 
 use super::*;
 use serde_json::json;
 
 mod random;
 
-/// The text after `(pointer, value)` edits of its first document; `None` removes. Nothing may have been
-/// written anew, and what is read must be what the edits say.
+/// The text after `(pointer, value)` edits of its first document; `None` removes. Fails if a document was
+/// rewritten, or if the parsed result differs from the edited value.
 #[track_caller]
 fn after(text: &str, edits: &[(&str, Option<Value>)]) -> String {
     let edited = edit(text.as_bytes(), &of(0, edits)).unwrap();

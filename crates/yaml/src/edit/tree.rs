@@ -1,7 +1,7 @@
-//! Where every part of a document stands in its text, in bytes.
+//! The byte positions of all parts of a document.
 //!
-//! Unlike the places that messages need, these do not follow aliases or merge keys: they are about the
-//! text itself.
+//! Unlike the positions for messages, these do not follow aliases or merge keys: they refer to the text
+//! itself.
 
 use crate::events::{self, MAX_DEPTH};
 use crate::locate;
@@ -11,12 +11,12 @@ use std::ops::Range;
 /// A value in the text.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Its bytes; of a block of text those of its lines, of a block collection from its first key or dash to
-    /// the end of its last value. Empty where nothing is written.
+    /// Its bytes: those of the lines of a block scalar, and for a block collection from its first key or dash
+    /// to the end of its last value. Empty if the value is not written.
     pub(super) span: Range<usize>,
-    /// Characters before it on its line.
+    /// The number of characters before it on its line.
     pub(super) column: usize,
-    /// Whether a tag or an anchor stands before it.
+    /// Whether a tag or an anchor precedes it.
     pub(super) adorned: bool,
     pub(super) kind: Kind,
 }
@@ -32,19 +32,19 @@ pub(super) enum Kind {
 /// A key with its value.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// As JSON; `None` for a merge key.
+    /// The key as JSON; `None` for a merge key.
     pub(super) key: Option<String>,
     /// The bytes of the key as written.
     pub(super) span: Range<usize>,
-    /// Whether it is in double quotes.
+    /// Whether the key is in double quotes.
     pub(super) quoted: bool,
-    /// Where its `:` ends; `None` where it has none, or not right after it.
+    /// The end of its `:`; `None` if it has none, or not directly after the key.
     pub(super) colon: Option<usize>,
     pub(super) value: Node,
 }
 
 impl Entry {
-    /// Where the last byte of the entry ends.
+    /// The end of the entry.
     pub(super) fn end(&self) -> usize {
         self.span.end.max(self.colon.unwrap_or(0)).max(self.value.span.end)
     }
@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-/// The root of document number `nth` of a text; `None` when it cannot be told where everything stands.
+/// The root of document number `nth` of a text; `None` if positions cannot be determined.
 pub(super) fn read(text: &str, nth: usize) -> Option<Node> {
     let mut reader = Reader { text, parser: events::parser(text), depth: 0 };
     for _ in 0..=nth {
@@ -150,14 +150,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where the `:` ends that follows `from` on the same line.
+/// The end of the `:` after `from` on the same line.
 fn colon(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
     rest.get(blanks..)?.starts_with(':').then_some(from + blanks + 1)
 }
 
-/// The bytes of a block of text without the blank lines after it, except where the value has them.
+/// The bytes of a block scalar without the blank lines after it, unless they are part of the value.
 fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
     let body = text.get(span.clone())?;
     let keeps = value.ends_with("\n\n") || (!value.is_empty() && value.bytes().all(|b| b == b'\n'));
@@ -169,7 +169,7 @@ fn block(text: &str, span: Range<usize>, value: &str) -> Option<Range<usize>> {
         body.trim_end()
     };
     if body.is_empty() {
-        // Only its header is written.
+        // Only the header is written.
         let end = text.get(..span.start)?.trim_end().len();
         return Some(end.checked_sub(1)?..end);
     }

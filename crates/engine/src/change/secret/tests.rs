@@ -1,4 +1,4 @@
-//! HMAC as RFC 4231 has it, and no value of a Secret anywhere.
+//! Tests that HMAC matches RFC 4231, and that no value of a Secret remains.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn digests_are_those_of_rfc_4231() {
+fn digests_match_rfc_4231() {
     let cases: [(&[u8], &[u8], &str); 3] = [
         (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
         (
@@ -35,7 +35,7 @@ fn hidden(mut value: Value) -> Value {
 }
 
 #[test]
-fn names_stay_and_values_go() {
+fn values_are_replaced_and_names_stay() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "Opaque",
         "data": {"one": "czNjcjN0", "two": "czNjcjN0", "three": ""}, "stringData": {"n": 5}});
     let shown = hidden(secret);
@@ -48,7 +48,7 @@ fn names_stay_and_values_go() {
 }
 
 #[test]
-fn what_refers_to_a_secret_stays_readable() {
+fn references_to_secrets_stay_readable() {
     let external = json!({"kind": "ExternalSecret", "metadata": {"name": "a"},
         "spec": {"data": [{"secretKey": "k", "remoteRef": {"key": "path"}}]}});
     assert_eq!(hidden(external.clone()), external);
@@ -56,8 +56,8 @@ fn what_refers_to_a_secret_stays_readable() {
     assert_eq!(hidden(config.clone()), config);
 }
 
-/// Ways in which an object can hold the value of a Secret.
-fn holders(value: &str) -> Vec<Value> {
+/// Returns objects that contain the value of a Secret in different ways.
+fn objects_with(value: &str) -> Vec<Value> {
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": value}});
     let mut copied = secret.clone();
@@ -78,12 +78,12 @@ fn holders(value: &str) -> Vec<Value> {
 
 proptest! {
     #[test]
-    fn no_value_is_left(value in "[G-Zg-z0-9+/=!@#|`<>\" ]{3,20}[G-Z]") {
-        for holder in holders(&value) {
-            let text = hidden(holder.clone()).to_string();
+    fn no_value_remains(value in "[G-Zg-z0-9+/=!@#|`<>\" ]{3,20}[G-Z]") {
+        for object in objects_with(&value) {
+            let text = hidden(object.clone()).to_string();
             let quoted = Value::from(value.clone()).to_string();
             let quoted = quoted.trim_matches('"');
-            prop_assert!(!text.contains(quoted) || "<secret ".contains(&value), "{holder} became {text}");
+            prop_assert!(!text.contains(quoted) || "<secret ".contains(&value), "{object} became {text}");
         }
     }
 }

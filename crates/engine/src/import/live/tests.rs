@@ -1,4 +1,4 @@
-//! Live objects in a repo: new ones, and those that it has.
+//! Imports of live objects: new ones, and those that the repo already has.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> Taken
     let policy = Some(PolicyName::Beside("p".to_owned()));
     let import =
         Import { policy, clusters: vec!["m1".to_owned()], enable: false, dialects: crate::tests::DIALECTS };
-    let wish = ImportOptions { import, update, ..ImportOptions::default() };
-    take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &wish, &repo(files), &|_| false)
+    let options = ImportOptions { import, update, ..ImportOptions::default() };
+    take(live, &importer(crate::tests::DIALECTS, "kubeadmiral").unwrap(), &options, &repo(files), &|_| false)
 }
 
 fn text(taken: &Taken, file: &str) -> String {
@@ -78,7 +78,7 @@ metadata:
 }
 
 #[test]
-fn an_object_that_is_there_stays_unless_asked() {
+fn an_existing_object_stays_without_update() {
     let one = taken(&[config("a", "new")], &[("apps/a.yaml", KEPT)], false);
     assert!(one.files.is_empty());
     assert_eq!((one.objects[0].made[0].change, one.findings[0].code), (FileChange::Kept, "in-the-repo"));
@@ -91,7 +91,7 @@ fn an_object_that_is_there_stays_unless_asked() {
 }
 
 #[test]
-fn defaults_are_no_difference() {
+fn defaults_are_not_a_difference() {
     let written = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop",
         "labels": {"kubeadmiral.io/propagation-policy-name": "p"}, "annotations": {
             "kubeadmiral.io/conflict-resolution": "adopt",
@@ -123,18 +123,18 @@ fn two_objects_of_one_file_are_both_updated() {
 }
 
 #[test]
-fn what_a_template_makes_is_left_to_people() {
+fn objects_of_j2_templates_are_not_edited() {
     let cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
     let files = [("a.yaml.j2", KEPT), ("m1.yaml", cluster)];
     let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     let loaded = load_bytes(files.iter().map(file).collect(), Config::default(), &crate::tests::DIALECTS);
     let (clusters, _) = crate::inventory(crate::tests::DIALECTS, &loaded.repo, &crate::Settings::default());
     let repo = loaded.expand(&clusters);
-    let wish = ImportOptions { update: true, ..ImportOptions::default() };
+    let options = ImportOptions { update: true, ..ImportOptions::default() };
     let taken = take(
         &[config("a", "new")],
         &importer(crate::tests::DIALECTS, "karmada").unwrap(),
-        &wish,
+        &options,
         &repo,
         &|_| false,
     );
@@ -153,7 +153,7 @@ fn names_that_lead_out_of_the_repo_are_refused() {
 }
 
 #[test]
-fn values_of_secrets_are_told_of_and_not_told() {
+fn secrets_are_reported_without_their_values() {
     let body = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "aHVudGVyMg=="},
         "metadata": {"name": "s", "namespace": "shop"}});
     let taken = taken(&[object(body)], &[], false);
@@ -163,15 +163,15 @@ fn values_of_secrets_are_told_of_and_not_told() {
 }
 
 #[test]
-fn wrapped_objects_are_placed_as_what_holds_them() {
-    let wish = ImportOptions::default();
+fn wrapped_objects_are_placed_by_the_kind_of_the_wrapper() {
+    let options = ImportOptions::default();
     let wrapped = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: x, namespace: shop}\n\
                    spec: {template: {}, placement: {}}\n";
     let repo = repo(&[("f/x.yaml", wrapped)]);
     let taken = take(
         &[config("a", "v")],
         &importer(crate::tests::DIALECTS, "kubefed").unwrap(),
-        &wish,
+        &options,
         &repo,
         &|_| false,
     );

@@ -1,6 +1,6 @@
-//! Approvals: asked for with an object, given by its status.
+//! Approvals: a run creates a request, and a user approves it in its status.
 //!
-//! Facts: only an approval of the request's generation counts. Once it is accepted it cannot be taken back.
+//! Facts: only an approval of the request's generation counts. An accepted approval cannot be revoked.
 
 use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::status::TaskStatus;
-use super::world::{TARGET_RUN, Write};
+use super::world::{self, Write};
 use super::{Failure, Run};
 
-/// Before or after which part of a stage a task stands.
+/// Whether a task comes before or after its stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Before,
@@ -28,7 +28,7 @@ impl When {
 }
 
 impl Run<'_> {
-    /// Whether a task is approved; asks for it where that has not been done.
+    /// Whether a task is approved. Creates the request where there is none.
     pub(super) fn approved(
         &mut self,
         task: &mut TaskStatus,
@@ -88,13 +88,16 @@ impl Run<'_> {
                 "labels": {
                     "kubernetes-fleet.io/isLatestUpdateRunApproval": "true",
                     "kubernetes-fleet.io/targetUpdatingStage": stage,
-                    "kubernetes-fleet.io/taskType": when.name(),
                 },
                 "name": name,
             },
             "spec": {"parentStageRollout": self.name, "targetStage": stage},
         });
-        body["metadata"]["labels"][TARGET_RUN] = self.name.as_str().into();
+        let labels = &mut body["metadata"]["labels"];
+        labels[world::target_run(&self.behaviour)] = self.name.as_str().into();
+        if self.behaviour.approvals_have_task_type {
+            labels["kubernetes-fleet.io/taskType"] = when.name().into();
+        }
         if let Some(namespace) = &self.namespace {
             body["metadata"]["namespace"] = namespace.as_str().into();
         }

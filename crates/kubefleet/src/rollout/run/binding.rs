@@ -1,4 +1,4 @@
-//! The bindings of a placement as a run looks at and writes them.
+//! How a run reads and writes the bindings of a placement.
 
 use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::status::ClusterStatus;
 use super::{Failure, Run, Write};
+use crate::Behaviour;
 use crate::rollout::row;
 
-/// What a cluster is to have.
+/// The desired state of a binding.
 #[derive(Clone, Debug)]
 pub(super) struct DesiredBinding {
     /// The name of the resource snapshot.
@@ -51,7 +52,7 @@ impl<'o> View<'o> {
         self.current("RolloutStarted").is_some_and(Condition::is_true)
     }
 
-    /// Whether it asks for what the cluster is to have.
+    /// Whether its spec is the desired one.
     pub(super) fn in_sync(&self, wanted: &DesiredBinding, cluster: &ClusterStatus) -> bool {
         let spec = |key: &str| self.object.at(&["spec", key]).filter(|value| !value.is_null());
         let list = |value: Option<Value>| value.unwrap_or(Value::Null);
@@ -62,15 +63,13 @@ impl<'o> View<'o> {
                 == json!(cluster.cluster_resource_override_snapshots)
     }
 
-    /// Whether the cluster is done; an error where it failed.
-    pub(super) fn result(&self, stage: &str, run: &str) -> Result<bool, Failure> {
+    /// Whether the cluster is updated; an error if that failed.
+    pub(super) fn result(&self, stage: &str, run: &str, behaviour: &Behaviour) -> Result<bool, Failure> {
         let is = |kind: &str| self.current(kind).is_some_and(Condition::is_true);
         if is("Available") || is("DiffReported") {
             return Ok(true);
         }
-        let failed = row::failed(&crate::Behaviour::newest(), |kind| {
-            self.current(kind).map(|c| (&*c.status, &*c.reason))
-        });
+        let failed = row::failed(&self.conditions, self.generation, behaviour);
         if failed || self.current("DiffReported").is_some_and(Condition::is_false) {
             return Err(Failure::Retry(format!(
                 "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run}`"
@@ -88,7 +87,7 @@ impl Run<'_> {
         own.map(View::new).find(|b| b.cluster() == cluster && b.state() != "Unscheduled")
     }
 
-    /// Writes what the cluster is to have, if `spec` says that this changes; and that the rollout started.
+    /// Writes the desired spec if `spec` is true, and the condition that the rollout started.
     pub(super) fn write_binding(
         &mut self,
         name: &str,
@@ -127,7 +126,7 @@ fn write_spec(object: &mut Object, wanted: &DesiredBinding, cluster: &ClusterSta
     }
 }
 
-/// Notes that the rollout started, as a new condition.
+/// Adds the condition that the rollout started.
 fn start_rollout(object: &mut Object, index: &str, run: &str, now: Timestamp) {
     let message = format!(
         "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: {index}, \

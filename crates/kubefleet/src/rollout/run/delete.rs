@@ -1,4 +1,4 @@
-//! The last stage: clusters that are no longer picked lose the resources, all at once.
+//! The last stage: removes the resources from all clusters that are no longer picked.
 
 use super::binding::View;
 use super::status::StageStatus;
@@ -6,37 +6,37 @@ use super::{Failure, POLL, Progress, Run, Write};
 use crate::hub::PARENT;
 
 impl Run<'_> {
-    /// The bindings that are to go: name, cluster, whether they are being deleted.
-    pub(super) fn doomed(&self) -> Vec<(String, String, bool)> {
+    /// The unscheduled bindings: name, cluster, whether they are being deleted.
+    pub(super) fn unscheduled(&self) -> Vec<(String, String, bool)> {
         let all = self.world.all(self.kinds.binding, self.namespace.as_deref());
         let own = all.filter(|o| o.label(PARENT) == Some(self.placement.as_str())).map(View::new);
-        let doomed = own.filter(|binding| binding.state() == "Unscheduled");
-        doomed.map(|b| (b.object.id.name.clone(), b.cluster().to_owned(), b.object.deleting())).collect()
+        let unscheduled = own.filter(|binding| binding.state() == "Unscheduled");
+        unscheduled.map(|b| (b.object.id.name.clone(), b.cluster().to_owned(), b.object.deleting())).collect()
     }
 
     pub(super) fn delete(&mut self) -> Result<Progress, Failure> {
         let Some(mut stage) = self.status.deletion_stage.take() else { return Ok(Progress::Finished) };
         stage.start(self.now);
-        let doomed = self.doomed();
-        let outcome = self.delete_bindings(&mut stage, &doomed, true);
+        let unscheduled = self.unscheduled();
+        let outcome = self.delete_bindings(&mut stage, &unscheduled, true);
         let now = self.now;
-        if outcome.is_ok() && doomed.is_empty() {
+        if outcome.is_ok() && unscheduled.is_empty() {
             stage.succeed(now);
         }
         self.status.deletion_stage = Some(stage);
         outcome?;
-        Ok(if doomed.is_empty() { Progress::Finished } else { Progress::Wait(POLL) })
+        Ok(if unscheduled.is_empty() { Progress::Finished } else { Progress::Wait(POLL) })
     }
 
-    /// Deletes bindings that were not deleted yet, if `start` says so, and notes those that are gone.
+    /// Records the bindings that are gone. If `start` is true, deletes those that are not being deleted yet.
     pub(super) fn delete_bindings(
         &mut self,
         stage: &mut StageStatus,
-        doomed: &[(String, String, bool)],
+        unscheduled: &[(String, String, bool)],
         start: bool,
     ) -> Result<(), Failure> {
         let now = self.now;
-        for (name, cluster, deleting) in doomed {
+        for (name, cluster, deleting) in unscheduled {
             let Some(status) = stage.clusters.iter_mut().find(|c| c.cluster_name == *cluster) else {
                 return Err(Failure::unexpected(format!("the deletion stage has no cluster `{cluster}`")));
             };
@@ -58,7 +58,7 @@ impl Run<'_> {
                 status.start(now);
             }
         }
-        let gone = |cluster: &str| !doomed.iter().any(|(_, doomed, _)| doomed == cluster);
+        let gone = |cluster: &str| !unscheduled.iter().any(|(_, unscheduled, _)| unscheduled == cluster);
         for cluster in stage.clusters.iter_mut().filter(|c| gone(&c.cluster_name) && !c.is("Succeeded")) {
             cluster.start(now);
             cluster.succeed(now);

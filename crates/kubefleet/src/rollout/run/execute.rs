@@ -1,7 +1,8 @@
-//! A stage as it is carried out: what comes before it, its clusters, what comes after it.
+//! The execution of a stage: the tasks before it, its clusters, the tasks after it.
 //!
-//! Facts: clusters are started in order while fewer are in progress than may be. One that succeeds frees its
-//! place in the same pass; one that fails keeps it. Whoever else writes to a binding in flight ends the run.
+//! Facts: clusters are started in order up to the maximum concurrency. A cluster that succeeds frees its place
+//! in the same pass; one that fails keeps it. If another client changes a binding that is being updated, the
+//! run ends.
 
 use federate_kubernetes::condition::{self, Condition};
 use jiff::SignedDuration;
@@ -13,20 +14,21 @@ use super::status::{ClusterStatus, StageStatus, TaskStatus};
 use super::{Failure, POLL, POLL_APPROVALS, Progress, Run, STUCK};
 use crate::rollout::amount::Amount;
 
-/// What a pass over a stage's clusters found.
+/// The result of a pass over the clusters of a stage.
 #[derive(Default)]
 struct Pass {
     failures: Vec<Failure>,
     stuck: Vec<String>,
-    /// How many clusters are in progress.
+    /// The number of clusters in progress.
     busy: i64,
-    /// How many are done. One that is done when it is started counts in the next pass only.
+    /// The number of updated clusters. A cluster that is up to date when it is started counts from the next
+    /// pass on.
     done: usize,
 }
 
 impl Run<'_> {
     pub(super) fn execute(&mut self, index: usize) -> Result<Progress, Failure> {
-        self.keep_going();
+        self.set_progressing();
         let Some(mut stage) = self.status.stages.get(index).cloned() else {
             return Err(Failure::unexpected("there is no such stage"));
         };
@@ -38,7 +40,7 @@ impl Run<'_> {
     }
 
     fn execute_stage(&mut self, index: usize, stage: &mut StageStatus) -> Result<Progress, Failure> {
-        if stage.clusters.is_empty() {
+        if stage.clusters.is_empty() && self.behaviour.empty_stages_are_skipped {
             stage.skip(self.now);
             return Ok(Progress::Wait(SignedDuration::ZERO));
         }
@@ -59,7 +61,7 @@ impl Run<'_> {
         self.after(index, stage)
     }
 
-    /// Whether what comes before the stage is done.
+    /// Whether the tasks before the stage are complete.
     fn before(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
         let name = stage.stage_name.clone();
         let mut tasks = std::mem::take(&mut stage.before);
@@ -84,13 +86,14 @@ impl Run<'_> {
         self.condition("Progressing", "False", "UpdateRunWaiting", &message);
     }
 
-    /// The stage as the strategy has it.
+    /// The stage in the strategy.
     fn written(&self, index: usize) -> Option<&Value> {
         self.status.staged_update_strategy_snapshot.as_ref()?.get("stages")?.get(index)
     }
 
     fn max_concurrency(&self, index: usize, clusters: usize) -> i64 {
         let amount = self.written(index).and_then(|stage| Amount::read(stage.get("maxConcurrency")?));
+        let amount = amount.filter(|_| self.behaviour.max_concurrency);
         let total = i64::try_from(clusters).unwrap_or(i64::MAX);
         amount.map_or(1, |amount| amount.rounded_down(total)).max(1)
     }
@@ -128,7 +131,7 @@ impl Run<'_> {
         pass
     }
 
-    /// Starts a cluster; one that has what it should already may be done at once.
+    /// Starts a cluster. One that is up to date may be done at once.
     fn start(
         &mut self,
         stage: &mut StageStatus,
@@ -142,7 +145,7 @@ impl Run<'_> {
         if changes || !binding.rollout_started() {
             self.write_binding(&name, wanted, cluster, changes);
         } else {
-            match binding.result(&stage.stage_name, &self.name) {
+            match binding.result(&stage.stage_name, &self.name, &self.behaviour) {
                 Ok(true) => cluster.succeed(self.now),
                 Ok(false) => {}
                 Err(failure) => pass.failures.push(failure),
@@ -153,7 +156,7 @@ impl Run<'_> {
         stage.start(self.now);
     }
 
-    /// Looks at a cluster that was started.
+    /// Checks a cluster that was started.
     fn follow(
         &self,
         stage: &StageStatus,
@@ -178,7 +181,7 @@ impl Run<'_> {
             pass.failures.push(failure);
             return;
         }
-        match binding.result(&stage.stage_name, &self.name) {
+        match binding.result(&stage.stage_name, &self.name, &self.behaviour) {
             Ok(true) => {
                 cluster.succeed(self.now);
                 pass.busy -= 1;
@@ -199,7 +202,7 @@ impl Run<'_> {
         since.is_some_and(|since| self.now.duration_since(since) > STUCK)
     }
 
-    /// What comes after a stage whose clusters are done.
+    /// Runs the tasks after a stage whose clusters are updated.
     fn after(&mut self, index: usize, stage: &mut StageStatus) -> Result<Progress, Failure> {
         let name = stage.stage_name.clone();
         self.waiting("after", &name);

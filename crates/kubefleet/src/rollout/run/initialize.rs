@@ -1,7 +1,7 @@
-//! How a run begins: placement, policy, clusters, stages, resources, overrides.
+//! The initialization of a run: placement, policy, clusters, stages, resources, overrides.
 //!
-//! Facts: what was found before something failed is kept in the status. Rows of an earlier policy that are
-//! still in use are taken for a state in passing, and waited for.
+//! Facts: if the initialization fails, the status keeps what was found before. Scheduled or bound rows of an
+//! earlier policy count as a transient state, so the run retries.
 
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
@@ -15,20 +15,23 @@ use crate::cluster;
 use crate::hub::PARENT;
 use crate::overrides::Override;
 use crate::rollout::staged::{self, Stage};
+use crate::version::{ApprovalNames, ResourceSnapshots};
 
 const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
+/// The index of the first resource snapshot of a placement.
+const FIRST_INDEX: &str = "0";
 const GROUP_HASH: &str = "kubernetes-fleet.io/resource-hash";
 
-/// The clusters of a placement by what is to become of them.
+/// The clusters of a placement, by what the run does with them.
 pub(super) struct Selected {
-    /// Those that are updated, by name.
+    /// The clusters that are updated, by name.
     pub(super) clusters: Vec<String>,
-    /// Those that lose the resources, by name.
+    /// The clusters from which resources are removed, by name.
     pub(super) to_delete: Vec<String>,
 }
 
 impl Selected {
-    /// How many are updated.
+    /// The number of clusters that are updated.
     pub(super) fn count(&self) -> i64 {
         i64::try_from(self.clusters.len()).unwrap_or(i64::MAX)
     }
@@ -36,7 +39,7 @@ impl Selected {
 
 type Outcome<T> = Result<Result<T, Failure>, serde_json::Error>;
 
-/// Leaves a function where a run cannot go on.
+/// Returns from a function when a run cannot continue.
 macro_rules! attempt {
     ($result:expr) => {
         match $result {
@@ -67,11 +70,10 @@ impl Run<'_> {
         status.staged_update_strategy_snapshot = strategy.at(&["spec"]).cloned();
         let clusters = self.clusters(&selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages = attempt!(
-            staged::laid_out(strategy, &picked, &crate::Behaviour::newest()).map_err(Failure::client)
-        );
+        let stages =
+            attempt!(staged::partial_stages(strategy, &picked, &self.behaviour).map_err(Failure::client));
         status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
-        attempt!(everywhere(&stages, &selected));
+        attempt!(check_all_in_stages(&stages, &selected));
         let cluster = |name: &String| ClusterStatus { cluster_name: name.clone(), ..Default::default() };
         status.deletion_stage = Some(StageStatus {
             stage_name: DELETION.to_owned(),
@@ -79,18 +81,21 @@ impl Run<'_> {
             ..StageStatus::default()
         });
         let snapshots = attempt!(self.resource_snapshots());
-        let index = snapshots.first().and_then(|snapshot| snapshot.label(RESOURCE_INDEX));
-        index.unwrap_or_default().clone_into(&mut status.resource_snapshot_index_used);
+        let index = match snapshots.first() {
+            Some(snapshot) => snapshot.label(RESOURCE_INDEX).unwrap_or_default(),
+            None => FIRST_INDEX,
+        };
+        index.clone_into(&mut status.resource_snapshot_index_used);
         let overrides = attempt!(self.overrides(&snapshots)?);
         for cluster in status.stages.iter_mut().flat_map(|stage| &mut stage.clusters) {
             let known = clusters.iter().find(|known| *known.name == *cluster.cluster_name);
-            attach(cluster, known, &overrides);
+            record_overrides(cluster, known, &overrides);
         }
         Ok(Ok(()))
     }
 
-    /// The placement's latest policy snapshot, and how many clusters it asks for, if it says; what is found on
-    /// the way goes to the status.
+    /// The placement's latest policy snapshot, and the number of clusters that it asks for, if any. Writes what
+    /// it finds to the status.
     pub(super) fn policy(&self, status: &mut RunStatus) -> Outcome<(&Object, Option<i64>)> {
         let namespace = self.namespace.as_deref();
         let Some(placement) = self.world.get(self.kinds.placement, namespace, &self.placement) else {
@@ -162,7 +167,7 @@ impl Run<'_> {
     pub(super) fn clusters(&self, selected: &Selected) -> Vec<Cluster> {
         let members = self.world.all("MemberCluster", None);
         let members = members.filter(|o| selected.clusters.contains(&o.id.name));
-        members.map(|object| cluster::read(object, false, &crate::Behaviour::newest())).collect()
+        members.map(|object| cluster::read(object, false, &self.behaviour)).collect()
     }
 
     fn stage_status(&self, stage: &Stage, strategy: &Object) -> StageStatus {
@@ -172,7 +177,10 @@ impl Run<'_> {
             let tasks = written.and_then(|stage| stage.get(key)).and_then(Value::as_array);
             let task = |task: &Value| {
                 let kind = task["type"].as_str().unwrap_or_default().to_owned();
-                let request = format!("{}-{when}-{}", self.name, stage.name);
+                let request = match self.behaviour.approval_names {
+                    ApprovalNames::Stage => format!("{}-{}", self.name, stage.name),
+                    ApprovalNames::BeforeOrAfterStage => format!("{}-{when}-{}", self.name, stage.name),
+                };
                 let approval_request_name = if kind == "Approval" { request } else { String::new() };
                 TaskStatus { kind, approval_request_name, conditions: Vec::new() }
             };
@@ -185,13 +193,18 @@ impl Run<'_> {
         StageStatus {
             stage_name: stage.name.clone(),
             clusters: stage.clusters.iter().map(cluster).collect(),
-            before: tasks("beforeStageTasks", "before"),
+            before: if self.behaviour.before_stage_tasks {
+                tasks("beforeStageTasks", "before")
+            } else {
+                Vec::new()
+            },
             after: tasks("afterStageTasks", "after"),
             ..StageStatus::default()
         }
     }
 
-    /// The parts of the resource snapshot, the first one leading.
+    /// The parts of the resource snapshot, the first one leading. There are none where the run itself takes the
+    /// first snapshot of the placement.
     fn resource_snapshots(&self) -> Result<Vec<&Object>, Failure> {
         let all = self.world.all(self.kinds.resource_snapshot, self.namespace.as_deref());
         let own = all.filter(|o| o.label(PARENT) == Some(&self.placement));
@@ -201,13 +214,19 @@ impl Run<'_> {
                 "invalid resource snapshot index `{index}` provided, expected an integer >= 0"
             )));
         }
-        // Without an index a snapshot is taken now: what the latest one holds, as far as the hub says.
+        // A run that takes a snapshot finds what the latest one holds, as far as the hub says.
         let wanted = |o: &&Object| match index.as_str() {
             "" => crate::hub::snapshot::is_latest(o),
             index => o.label(RESOURCE_INDEX) == Some(index),
         };
         let mut parts: Vec<&Object> = own.filter(wanted).collect();
         let place = format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.placement);
+        if parts.is_empty()
+            && index.is_empty()
+            && self.behaviour.resource_snapshots == ResourceSnapshots::ByRun
+        {
+            return Ok(parts);
+        }
         if parts.is_empty() {
             return Err(Failure::client(format!(
                 "no resourceSnapshots with index `{index}` found for placement `{place}`"
@@ -247,8 +266,8 @@ impl Run<'_> {
     }
 }
 
-/// Notes the overrides that match a cluster.
-fn attach(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Override<'_>]) {
+/// Records the overrides that match a cluster.
+fn record_overrides(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Override<'_>]) {
     let Some(cluster) = cluster else { return };
     for one in overrides.iter().filter(|one| one.matches(cluster)) {
         let ObjectRef { namespace, name, .. } = &one.object.id;
@@ -262,7 +281,7 @@ fn attach(status: &mut ClusterStatus, cluster: Option<&Cluster>, overrides: &[Ov
     }
 }
 
-/// How the placement is applied, defaults filled in.
+/// The apply strategy of the placement, with its defaults.
 fn apply_strategy(placement: &Object) -> Value {
     let written = placement.at(&["spec", "strategy", "applyStrategy"]).and_then(Value::as_object);
     let mut strategy = written.cloned().unwrap_or_default();
@@ -280,7 +299,7 @@ fn apply_strategy(placement: &Object) -> Value {
     strategy.into()
 }
 
-/// How many clusters a policy asks for.
+/// The number of clusters that a policy asks for, if any.
 fn wanted(snapshot: &Object) -> Result<Option<i64>, Failure> {
     match snapshot.text(&["spec", "policy", "placementType"]) {
         "PickN" => {
@@ -304,8 +323,8 @@ fn is_scheduled(snapshot: &Object) -> Result<bool, serde_json::Error> {
     Ok(condition::current(&conditions, "Scheduled", generation).is_some_and(Condition::is_true))
 }
 
-/// Every selected cluster has to be in a stage.
-pub(super) fn everywhere(stages: &[Stage], selected: &Selected) -> Result<(), Failure> {
+/// Checks that every selected cluster is in a stage.
+pub(super) fn check_all_in_stages(stages: &[Stage], selected: &Selected) -> Result<(), Failure> {
     let placed = |name: &&String| !stages.iter().any(|s| s.clusters.iter().any(|c| **c == ***name));
     let missing: Vec<&str> = selected.clusters.iter().filter(placed).map(String::as_str).collect();
     if missing.is_empty() {

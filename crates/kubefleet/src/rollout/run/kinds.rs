@@ -1,4 +1,4 @@
-//! The kinds that a run is about: those of the cluster scope, or those of its namespace.
+//! The kinds of a run: cluster-scoped or namespaced ones.
 
 /// The kinds of one scope.
 #[derive(Clone, Copy, Debug)]

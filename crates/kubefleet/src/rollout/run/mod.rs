@@ -1,9 +1,9 @@
-//! `ClusterStagedUpdateRun` and `StagedUpdateRun` carried out: what each reconcile writes, and when the next
-//! one follows.
+//! The execution of `ClusterStagedUpdateRun` and `StagedUpdateRun`: what each reconcile writes, and when the
+//! next one follows.
 //!
-//! Facts: a run is initialized once and holds on to what it found then; whatever changes of that later ends
-//! it. Bindings are not watched but polled. A failure that ends a run is never retried; any other one is,
-//! and what was done so far stays.
+//! Facts: a run is initialized once. If what it found then changes later, the run ends. Bindings are polled,
+//! not watched. A failure that ends a run is never retried. Any other failure is, and the status keeps what was
+//! done.
 
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::condition::{self, Condition};
@@ -21,53 +21,55 @@ mod stop;
 mod validate;
 pub mod world;
 
+use crate::Behaviour;
+use crate::version::RunState;
 use kinds::Kinds;
 use status::{RunStatus, StageStatus};
 pub use world::{World, Write};
 
 const FINALIZER: &str = "kubernetes-fleet.io/stagedupdaterun-finalizer";
 
-/// How long a cluster may take before its run counts as stuck.
+/// How long the update of a cluster may take before the run counts as stuck.
 const STUCK: SignedDuration = SignedDuration::from_mins(5);
 
-/// How often clusters are looked at that are being updated.
+/// The polling interval for clusters that are being updated.
 const POLL: SignedDuration = SignedDuration::from_secs(15);
 
-/// How often approvals are looked at.
+/// The polling interval for approvals.
 const POLL_APPROVALS: SignedDuration = SignedDuration::from_secs(60);
 
 /// When a run is reconciled next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// When something happens.
+    /// On an event.
     Event,
-    /// After that time.
+    /// After this time.
     After(SignedDuration),
-    /// It failed for now and is retried with back-off.
+    /// After an error, with back-off.
     Retry(String),
 }
 
-/// Why a reconcile did not get through.
+/// Why a reconcile failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The run is over.
+    /// Ends the run.
     Abort(String),
-    /// It is tried again.
+    /// The reconcile is retried.
     Retry(String),
 }
 
 impl Failure {
-    /// What cannot be because of what somebody wrote.
+    /// A client error, which ends the run.
     fn client(why: impl std::fmt::Display) -> Self {
         Self::Abort(format!("failed to process the request due to a client error: {why}"))
     }
 
-    /// What cannot be.
+    /// Unexpected behaviour, which ends the run.
     fn unexpected(why: impl std::fmt::Display) -> Self {
         Self::Abort(format!("unexpected behavior which cannot be handled by the controller: {why}"))
     }
 
-    /// Several failures in one, each text once; it ends the run when one of them does.
+    /// Joins failures, each text once. The result ends the run if one of them does.
     fn aggregate(all: Vec<Self>) -> Option<Self> {
         let abort = all.iter().any(|failure| matches!(failure, Self::Abort(_)));
         let mut texts: Vec<String> = Vec::new();
@@ -86,7 +88,7 @@ impl Failure {
     }
 }
 
-/// What a run is to do.
+/// The desired state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Initialize,
@@ -106,9 +108,10 @@ struct Run<'w> {
     state: State,
     status: RunStatus,
     now: Timestamp,
+    behaviour: Behaviour,
 }
 
-/// Which stage a run is at.
+/// The current stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Stage(usize),
@@ -116,14 +119,19 @@ enum At {
     Done,
 }
 
-/// How far a stage got.
+/// The progress of a stage.
 enum Progress {
     Finished,
     Wait(SignedDuration),
 }
 
-/// Reconciles a run once. What it writes is in the world then, and noted there.
-pub fn reconcile(world: &mut World, run: &ObjectRef, now: Timestamp) -> Result<Next, serde_json::Error> {
+/// Reconciles a run once, by the rules of a release. The world then holds what the run writes, and notes it.
+pub fn reconcile(
+    world: &mut World,
+    run: &ObjectRef,
+    now: Timestamp,
+    behaviour: &Behaviour,
+) -> Result<Next, serde_json::Error> {
     let namespace = run.namespace.as_deref();
     let Some(object) = world.get_mut(&run.kind, namespace, &run.name) else { return Ok(Next::Event) };
     if object.deleting() {
@@ -133,6 +141,7 @@ pub fn reconcile(world: &mut World, run: &ObjectRef, now: Timestamp) -> Result<N
     world::add_finalizer(object, FINALIZER);
     let text = |key: &str| object.text(&["spec", key]).to_owned();
     let state = match object.text(&["spec", "state"]) {
+        _ if behaviour.run_state != RunState::Obeyed => State::Run,
         "Run" => State::Run,
         "Stop" => State::Stop,
         _ => State::Initialize,
@@ -148,6 +157,7 @@ pub fn reconcile(world: &mut World, run: &ObjectRef, now: Timestamp) -> Result<N
         state,
         status: RunStatus::read(object)?,
         now,
+        behaviour: *behaviour,
         world,
     };
     let (next, written) = one.reconcile()?;
@@ -162,7 +172,7 @@ pub fn reconcile(world: &mut World, run: &ObjectRef, now: Timestamp) -> Result<N
 }
 
 impl Run<'_> {
-    /// What follows, and whether the status is written.
+    /// Returns when the next reconcile follows, and whether the status is written.
     fn reconcile(&mut self) -> Result<(Next, bool), serde_json::Error> {
         let initialized = condition::find(&self.status.conditions, "Initialized").map(Condition::is_true);
         let at = match initialized {
@@ -193,21 +203,21 @@ impl Run<'_> {
                 Err(Failure::Retry(why)) => return Ok((Next::Retry(why), false)),
             },
         };
-        Ok((self.carry_on(at), true))
+        Ok((self.continue_at(at), true))
     }
 
-    /// The stage with that number, or the one for deletions.
+    /// The stage at that index, or the one for deletions.
     fn at(&self, index: usize) -> At {
         if index < self.status.stages.len() { At::Stage(index) } else { At::Deletion }
     }
 
-    fn carry_on(&mut self, at: At) -> Next {
+    fn continue_at(&mut self, at: At) -> Next {
         let progress = match (at, self.state) {
             (At::Done, _) => Ok(Progress::Finished),
             (_, State::Initialize) => return Next::Event,
             (At::Stage(index), State::Run) => self.execute(index),
             (At::Deletion, State::Run) => {
-                self.keep_going();
+                self.set_progressing();
                 self.delete()
             }
             (_, State::Stop) => {
@@ -241,8 +251,8 @@ impl Run<'_> {
         self.condition("Progressing", "True", "UpdateRunProgressing", "The update run is making progress");
     }
 
-    /// Says that the run goes on, unless it waits or is stuck.
-    fn keep_going(&mut self) {
+    /// Sets the condition that the run progresses, unless it waits or is stuck.
+    fn set_progressing(&mut self) {
         let held = condition::find(&self.status.conditions, "Progressing").is_some_and(|c| {
             c.is_false() && matches!(c.reason.as_str(), "UpdateRunWaiting" | "UpdateRunStuck")
         });
@@ -251,7 +261,7 @@ impl Run<'_> {
         }
     }
 
-    /// The run is over.
+    /// Ends the run.
     fn abort(&mut self, why: &str) {
         let message = "The stages are aborted due to a non-recoverable error";
         self.condition("Progressing", "False", "UpdateRunFailed", message);
@@ -277,7 +287,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes which clusters have been updated for too long, or that the run goes on.
+    /// Reports the clusters whose update takes too long.
     fn report_stuck(&mut self, stuck: &[String], stage: &str) {
         if stuck.is_empty() {
             return;
@@ -291,3 +301,6 @@ impl Run<'_> {
         self.condition("Progressing", "False", "UpdateRunStuck", &message);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The name of the stage in which clusters lose their resources.
+/// The name of the stage that removes resources from clusters.
 pub(super) const DELETION: &str = "kubernetes-fleet.io/deleteStage";
 
 /// The status of a run.
@@ -16,25 +16,25 @@ pub struct RunStatus {
     /// `Initialized`, `Progressing`, `Succeeded`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The policy snapshot that the clusters are of.
+    /// The index of the policy snapshot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub policy_snapshot_index_used: String,
-    /// How many clusters there were.
+    /// The number of clusters.
     #[serde(skip_serializing_if = "is_zero")]
     pub policy_observed_cluster_count: i64,
-    /// The resource snapshot that they get.
+    /// The index of the resource snapshot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_snapshot_index_used: String,
-    /// How it is applied.
+    /// The apply strategy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_strategy: Option<Value>,
-    /// The strategy as it was.
+    /// The strategy as it was when the run was initialized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged_update_strategy_snapshot: Option<Value>,
     /// The stages.
     #[serde(rename = "stagesStatus", skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageStatus>,
-    /// The stage in which clusters lose their resources.
+    /// The stage that removes resources from clusters.
     #[serde(rename = "deletionStageStatus", skip_serializing_if = "Option::is_none")]
     pub deletion_stage: Option<StageStatus>,
 }
@@ -52,10 +52,10 @@ pub struct StageStatus {
     pub stage_name: String,
     /// Its clusters, in the order in which they are updated.
     pub clusters: Vec<ClusterStatus>,
-    /// What has to happen first.
+    /// The tasks before the stage.
     #[serde(rename = "beforeStageTaskStatus", skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<TaskStatus>,
-    /// What has to happen before the next stage.
+    /// The tasks after the stage.
     #[serde(rename = "afterStageTaskStatus", skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<TaskStatus>,
     /// `Progressing` and `Succeeded`.
@@ -75,10 +75,10 @@ pub struct StageStatus {
 pub struct ClusterStatus {
     /// Its name.
     pub cluster_name: String,
-    /// The snapshots of `ResourceOverrides` that it gets.
+    /// The snapshots of `ResourceOverride` objects that apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_override_snapshots: Option<Vec<Value>>,
-    /// The snapshots of `ClusterResourceOverrides` that it gets.
+    /// The snapshots of `ClusterResourceOverride` objects that apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_resource_override_snapshots: Option<Vec<String>>,
     /// `Started` and `Succeeded`.
@@ -86,17 +86,17 @@ pub struct ClusterStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The status of something that a stage waits for.
+/// The status of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskStatus {
     /// `Approval` or `TimedWait`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The request for an approval.
+    /// The name of the approval request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub approval_request_name: String,
-    /// How far it is.
+    /// The conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -108,13 +108,13 @@ impl RunStatus {
         let stages = status.staged_update_strategy_snapshot.as_mut().and_then(|s| s["stages"].as_array_mut());
         for stage in stages.into_iter().flatten() {
             for tasks in ["beforeStageTasks", "afterStageTasks"] {
-                forget_wait(stage.get_mut(tasks));
+                remove_wait_times(stage.get_mut(tasks));
             }
         }
         Ok(status)
     }
 
-    /// Notes the generation that all of it is about.
+    /// Sets the observed generation of all conditions.
     pub(super) fn observe(&mut self, generation: i64) {
         let stages = self.stages.iter_mut().chain(&mut self.deletion_stage);
         let of_stages = stages.flat_map(|stage| {
@@ -128,8 +128,8 @@ impl RunStatus {
     }
 }
 
-/// An approval has no waiting time.
-fn forget_wait(tasks: Option<&mut Value>) {
+/// Removes the wait time of approvals.
+fn remove_wait_times(tasks: Option<&mut Value>) {
     for task in tasks.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(task) = task.as_object_mut().filter(|task| task["type"] == "Approval") {
             task.remove("waitTime");
@@ -137,7 +137,7 @@ fn forget_wait(tasks: Option<&mut Value>) {
     }
 }
 
-/// Something with conditions that are set as it goes.
+/// An object with conditions.
 macro_rules! conditions_of {
     ($($of:ty),+) => {$(
         impl $of {

@@ -1,4 +1,4 @@
-//! A run that is stopped: what is in flight is waited for, nothing new is started.
+//! A run that is stopped: it waits for updates in progress, and starts no others.
 
 use jiff::SignedDuration;
 
@@ -6,7 +6,7 @@ use super::status::StageStatus;
 use super::{At, Failure, POLL, Run};
 
 impl Run<'_> {
-    /// How long to wait for what is in flight; `None` when the run has stopped.
+    /// How long to wait for updates in progress; `None` when the run has stopped.
     pub(super) fn stop(&mut self, at: At) -> Result<Option<SignedDuration>, Failure> {
         let message = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
                        finish updating before completing the stop process";
@@ -15,8 +15,11 @@ impl Run<'_> {
         let message =
             "Waiting for all the updating clusters to finish updating before completing the stop process";
         stage.condition("Progressing", "Unknown", "StageUpdatingStopping", message, self.now);
-        let stopped =
-            if at == At::Deletion { self.stop_deletions(&mut stage) } else { self.settle(&mut stage) };
+        let stopped = if at == At::Deletion {
+            self.stop_deletions(&mut stage)
+        } else {
+            self.finish_updates(&mut stage)
+        };
         if let Some(place) = self.stage(at) {
             *place = stage;
         }
@@ -28,15 +31,15 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Whether nothing is in flight any more.
-    fn settle(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
+    /// Whether no update is in progress.
+    fn finish_updates(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
         let (mut failures, mut stuck, mut open) = (Vec::new(), Vec::new(), false);
         for cluster in &mut stage.clusters {
             if !cluster.is("Started") || cluster.find("Succeeded").is_some() {
                 continue;
             }
             let Some(binding) = self.binding(&cluster.cluster_name) else { continue };
-            match binding.result(&stage.stage_name, &self.name) {
+            match binding.result(&stage.stage_name, &self.name, &self.behaviour) {
                 Ok(true) => {
                     cluster.succeed(self.now);
                     continue;
@@ -59,14 +62,14 @@ impl Run<'_> {
         Ok(!open)
     }
 
-    /// Whether no binding is left that is to go.
+    /// Whether no unscheduled binding is left.
     fn stop_deletions(&mut self, stage: &mut StageStatus) -> Result<bool, Failure> {
-        let doomed = self.doomed();
-        self.delete_bindings(stage, &doomed, false)?;
-        if !doomed.iter().any(|(_, _, deleting)| *deleting) {
+        let unscheduled = self.unscheduled();
+        self.delete_bindings(stage, &unscheduled, false)?;
+        if !unscheduled.iter().any(|(_, _, deleting)| *deleting) {
             stopped(stage, self.now);
         }
-        Ok(doomed.is_empty())
+        Ok(unscheduled.is_empty())
     }
 }
 

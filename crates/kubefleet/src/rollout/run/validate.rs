@@ -1,19 +1,19 @@
-//! What a run looks at again each time, and where it is.
+//! The validation of a run before each step, and its current stage.
 //!
-//! Facts: any difference to what the run began with ends it, but overrides and the strategy are never looked
-//! at again.
+//! Facts: any difference from what the run was initialized with ends it. Overrides and the strategy are not
+//! validated again.
 
 use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{Cluster, Object};
 use serde_json::json;
 
-use super::initialize::{Selected, attempt, everywhere};
+use super::initialize::{Selected, attempt, check_all_in_stages};
 use super::status::{RunStatus, StageStatus};
 use super::{At, Failure, Run};
 use crate::rollout::staged::{self, Stage};
 
 impl Run<'_> {
-    /// The stage that the run is at, if everything is as it was.
+    /// The current stage, if nothing has changed.
     pub(super) fn validate(&mut self) -> Result<Result<At, Failure>, serde_json::Error> {
         let mut now = RunStatus::default();
         let (latest, wanted) = attempt!(self.policy(&mut now)?);
@@ -41,15 +41,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The stages as they would be laid out now, if that is what they are.
+    /// The stages computed again, if they are the same.
     fn same_stages(&self, selected: &Selected) -> Result<Vec<Stage>, Failure> {
         let spec = self.status.staged_update_strategy_snapshot.clone().unwrap_or_default();
         let strategy = Object::of(json!({"metadata": {"name": self.strategy}, "spec": spec}), "hub");
         let clusters = self.clusters(selected);
         let picked: Vec<&Cluster> = clusters.iter().collect();
-        let stages =
-            staged::laid_out(&strategy, &picked, &crate::Behaviour::newest()).map_err(Failure::client)?;
-        everywhere(&stages, selected)?;
+        let stages = staged::partial_stages(&strategy, &picked, &self.behaviour).map_err(Failure::client)?;
+        check_all_in_stages(&stages, selected)?;
         if stages.len() != self.status.stages.len() {
             return Err(Failure::Abort("the number of stages in the updateRun has changed".to_owned()));
         }
@@ -71,7 +70,7 @@ impl Run<'_> {
         Ok(stages)
     }
 
-    /// The stage that is being updated, else the one after those that are finished.
+    /// The stage that is being updated, else the first that is not finished.
     fn current(&self, stages: &[Stage]) -> Result<At, Failure> {
         let inconsistent = |why: &str| Err(Failure::unexpected(format!("the status of the run: {why}")));
         let (mut updating, mut finished) = (None, 0);
@@ -122,7 +121,7 @@ impl Run<'_> {
     }
 }
 
-/// How many clusters of a stage were started and are not finished.
+/// The number of clusters of a stage whose update is in progress.
 fn in_flight(stage: &StageStatus) -> usize {
     let open = |c: &&super::status::ClusterStatus| {
         c.is("Started") && !c.find("Succeeded").is_some_and(Condition::is_true)

@@ -1,15 +1,23 @@
-//! The objects of a hub as a run reads and writes them.
+//! The objects of a hub that a run reads and writes.
 //!
 //! Facts: deleting an object that has finalizers only marks it.
 
 use std::collections::BTreeMap;
 
+use crate::Behaviour;
 use federate_kubernetes::Object;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+/// The labels by which approval requests name their run: in older releases, and in those whose requests also
+/// have a label for the type of their task.
+const TARGET_RUNS: [&str; 2] = ["kubernetes-fleet.io/targetupdaterun", "kubernetes-fleet.io/targetUpdateRun"];
+
 /// The label by which approval requests name their run.
-pub(super) const TARGET_RUN: &str = "kubernetes-fleet.io/targetUpdateRun";
+pub(super) fn target_run(behaviour: &Behaviour) -> &'static str {
+    let [older, newer] = TARGET_RUNS;
+    if behaviour.approvals_have_task_type { newer } else { older }
+}
 
 type Key = (String, Option<String>, String);
 
@@ -34,7 +42,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world with these objects.
+    /// Returns a world with these objects.
     pub fn new(objects: impl IntoIterator<Item = Object>) -> Self {
         let mut world = Self::default();
         objects.into_iter().for_each(|object| world.put(object));
@@ -76,7 +84,7 @@ impl World {
         self.objects.values().filter(move |o| o.id.kind == kind)
     }
 
-    /// Takes the notes of what was written since the last time.
+    /// Takes the record of what was written since the last call.
     pub fn take_writes(&mut self) -> Vec<Write> {
         std::mem::take(&mut self.writes)
     }
@@ -86,7 +94,7 @@ impl World {
         self.writes.push(write);
     }
 
-    /// Deletes an object: at once, or once those have seen it whose finalizers it has.
+    /// Deletes an object, or marks it as being deleted if it has finalizers.
     pub(super) fn delete(&mut self, kind: &str, namespace: Option<&str>, name: &str, now: Timestamp) {
         let Some(object) = self.get_mut(kind, namespace, name) else { return };
         let finalizers = object.at(&["metadata", "finalizers"]).and_then(Value::as_array);
@@ -97,12 +105,12 @@ impl World {
         }
     }
 
-    /// Lets a run go that is being deleted: its approval requests go with it.
+    /// Removes the finalizer of a run that is being deleted, and its approval requests.
     pub(super) fn remove_run(&mut self, kind: &str, namespace: Option<&str>, name: &str) {
         self.objects.retain(|_, object| {
             let own = object.id.kind.ends_with("ApprovalRequest")
                 && object.id.namespace.as_deref() == namespace
-                && object.label(TARGET_RUN) == Some(name);
+                && TARGET_RUNS.iter().any(|label| object.label(label) == Some(name));
             !own
         });
         let Some(object) = self.get_mut(kind, namespace, name) else { return };
@@ -121,7 +129,7 @@ fn key(kind: &str, namespace: Option<&str>, name: &str) -> Key {
     (kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
 }
 
-/// Adds a finalizer that is missing.
+/// Adds a finalizer, if it is missing.
 pub(super) fn add_finalizer(object: &mut Object, finalizer: &str) {
     let finalizers = &mut object.body["metadata"]["finalizers"];
     if finalizers.is_null() {

@@ -1,4 +1,4 @@
-//! The worked examples: downscaling, and spreading over two regions.
+//! Worked examples: downscaling, and spreading over two regions.
 
 use serde_json::{Value, json};
 

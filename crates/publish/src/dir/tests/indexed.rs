@@ -1,4 +1,4 @@
-//! The index: what it spares, and what it must never be believed about.
+//! The index: which reads it saves, and when it must not be used.
 
 use super::*;
 
@@ -8,7 +8,7 @@ impl Sandbox {
         self.0.path().join(CACHE).join(index::name(&fs::canonicalize(self.out()).unwrap()))
     }
 
-    /// How many files a run over an unchanged tree would have to read.
+    /// How many files a run over an unchanged tree would read.
     fn reads(&self, tree: &Tree) -> usize {
         let folder = open(&self.out()).unwrap();
         let index = Index::read(self.index(), tree);
@@ -18,7 +18,7 @@ impl Sandbox {
         compared.namespaces().flat_map(|(_, part)| &part.files).filter(|file| file.read).count()
     }
 
-    /// Renders again, so late that the files are no longer too young.
+    /// Renders again, late enough that the files are no longer too young.
     fn settle(&self, tree: &Tree) {
         thread::sleep(Duration::from_millis(50));
         self.publish(tree).unwrap();

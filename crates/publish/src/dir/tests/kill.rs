@@ -1,4 +1,4 @@
-//! Publishing that is stopped half-way.
+//! Publishing that is interrupted.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Publishes up to the point where the new tree stands beside the old one.
+/// Publishes until the new tree is staged next to the old one.
 fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
     let folder = open(&sandbox.out()).unwrap();
     let root = folder.root.as_ref().map(AsFd::as_fd);
@@ -17,7 +17,7 @@ fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
     folder
 }
 
-/// Publishes up to a step at which the process is "killed": then nothing is cleaned up.
+/// Publishes up to a step at which the process is "killed" without cleanup.
 fn killed(step: &str, sandbox: &Sandbox, new: &Tree) {
     let folder = staged(sandbox, new);
     match step {
@@ -56,7 +56,7 @@ fn the_run_after_a_kill_finds_the_old_tree_and_clears_up() {
     }
 }
 
-/// Two trees with some files the same, some changed and some in one of them only.
+/// Two trees with unchanged, changed and added or removed files.
 fn alternating() -> [Tree; 2] {
     [0, 1].map(|turn| {
         let rows: Vec<_> = (0..60)

@@ -1,11 +1,11 @@
-//! Text of a repo inside Markdown and HTML, so that it stays text.
+//! Escapes text of a repo for Markdown and HTML.
 //!
-//! Facts: a code span ends at a run of as many backticks as opened it; a table's cell ends at `|` even
-//! there; character references are never structure; mentions and links are not made inside `<code>`.
+//! Facts: a code span ends at a run of as many backticks as opened it; a table cell ends at `|` even there;
+//! character references never count as markup; mentions and links are not recognised inside `<code>`.
 
 use super::super::visible;
 
-/// Text as code, within a sentence or a table's cell.
+/// Text as code, within a sentence or a table cell.
 pub(super) fn code(text: &str) -> String {
     let text = line(text);
     if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
@@ -14,14 +14,14 @@ pub(super) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Text as code, where only HTML is understood, or both are.
+/// Text as code, where HTML is understood.
 pub(super) fn html(text: &str) -> String {
     format!("<code>{}</code>", references(&line(text)))
 }
 
-/// Words that are not code, within a sentence or a table's cell.
+/// Prose, within a sentence or a table cell.
 pub(super) fn sentence(text: &str) -> String {
-    // What the words quote is code already; a pair of backticks holds the rest together.
+    // Quoted text is already marked as code; an unpaired backtick is escaped.
     let text = line(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -35,8 +35,8 @@ fn line(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
-/// Everything but letters, digits, blanks and harmless signs as character references. An `@` is held
-/// apart from what follows, or it would call on someone.
+/// Replaces everything except letters, digits, spaces and safe punctuation by character references. An `@` is
+/// separated from the next character, so that it mentions nobody.
 fn references(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -46,11 +46,11 @@ fn references(text: &str) -> String {
             c => out.push_str(&format!("&#{};", u32::from(c))),
         }
     }
-    // Otherwise addresses become links.
+    // Prevents that addresses become links.
     out.replace("://", "&#58;//").replace("www.", "www&#46;")
 }
 
-/// A diff in a fence that nothing inside can close.
+/// A diff in a fenced block that the diff cannot close.
 pub(super) fn fenced(diff: &str) -> String {
     let text = visible(diff);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

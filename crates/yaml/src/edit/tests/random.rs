@@ -1,5 +1,5 @@
-//! Edits of documents with random contents in random styles: what is read afterwards is exactly the edited
-//! value, and every line that an edit does not concern is the same, in the same order.
+//! Edits of random documents in random styles: the parsed result is exactly the edited value, and every line
+//! that an edit does not concern is unchanged and in the same order.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,12 +11,12 @@ struct Line {
     concerns: Vec<String>,
 }
 
-/// Writes a value in a style that a stream of choices decides.
+/// Writes a value in a random style.
 struct Writer {
     choices: Vec<u8>,
     at: usize,
     lines: Vec<Line>,
-    /// Columns from a mapping to those in it.
+    /// The additional indentation of nested mappings.
     step: usize,
     comments: usize,
 }
@@ -51,7 +51,7 @@ impl Writer {
         if self.choose(4) == 0 { format!(" {}", self.comment()) } else { String::new() }
     }
 
-    /// The entries of a mapping, after `lead` (a dash with blanks) or on lines of their own.
+    /// The entries of a mapping, after `lead` (a dash with spaces) or on their own lines.
     fn mapping(
         &mut self,
         map: &serde_json::Map<String, Value>,
@@ -70,7 +70,7 @@ impl Writer {
                 self.head(column, &all);
                 " ".repeat(column)
             });
-            // After a dash, the first key that stays takes the place of those before it.
+            // After a dash, the first remaining key takes the place of those before it.
             let mut first = all.clone();
             if compact {
                 first.extend(before.iter().cloned());
@@ -93,7 +93,7 @@ impl Writer {
         all: &[String],
         first: &[String],
     ) {
-        // A collection that loses all that it holds is written on the line of its key.
+        // A collection that becomes empty is written on the line of its key.
         let mut emptied = first.to_vec();
         match value {
             Value::Object(map) if !map.is_empty() && self.choose(5) > 0 => {
@@ -122,7 +122,8 @@ impl Writer {
                 // Edits inside a value on one line change that line.
                 let mut below = first.to_vec();
                 below.push(format!("{pointer}/"));
-                let tight = if self.choose(2) == 0 { other.to_string() } else { fresh::flow(other, false) };
+                let tight =
+                    if self.choose(2) == 0 { other.to_string() } else { new_text::flow(other, false) };
                 let text = format!("{start} {tight}{}", self.tail());
                 self.line(text, &below);
             }
@@ -197,7 +198,7 @@ fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whether an edit at `pointer` may change a line that concerns some values.
+/// Whether an edit at `pointer` may change a line that belongs to some values.
 fn concerned(line: &Line, pointer: &str) -> bool {
     line.concerns.iter().any(|own| match own.strip_suffix('/') {
         Some(flow) => pointer.starts_with(own.as_str()) || pointer == flow,
@@ -205,7 +206,7 @@ fn concerned(line: &Line, pointer: &str) -> bool {
     })
 }
 
-/// What goes, and the collections that lose all that they hold.
+/// The removed values, and the collections that become empty.
 fn emptied(value: &Value, pointer: &str, mut gone: Vec<String>) -> Vec<String> {
     let keys: Vec<String> = match value {
         Value::Object(map) => map.keys().cloned().collect(),
@@ -271,7 +272,7 @@ proptest! {
         prop_assert!(edited.rewritten.is_empty(), "{:?}\n{}\n-->\n{}", edits, text, after);
         let mut rest = after.split_inclusive('\n');
         for line in &writer.lines {
-            // A blank line may go with what it separates.
+            // A blank line may be removed with what it separates.
             if line.text.is_empty() || gone.iter().any(|pointer| concerned(line, pointer)) {
                 continue;
             }
@@ -283,7 +284,7 @@ proptest! {
         prop_assert_eq!(edit(after.as_bytes(), &[]).unwrap().text, after.as_bytes());
     }
 
-    /// Whatever can be read can be edited, however odd its style.
+    /// Every document that can be parsed can be edited, whatever its style.
     #[test]
     fn odd_texts_say_what_they_should(
         parts in prop::collection::vec(prop::sample::select(PARTS.to_vec()), 1..14),

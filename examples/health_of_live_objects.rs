@@ -1,5 +1,5 @@
-//! Whether objects that run in a cluster are healthy, by the rules of a control plane:
-//! `kubectl get deployments -A -o yaml | cargo run --example judge_a_live_object -- karmada`.
+//! Prints the health of live objects by the rules of a control plane: `kubectl get deployments -A -o yaml |
+//! cargo run --example health_of_live_objects -- karmada`.
 
 use std::{env, io, io::Read};
 

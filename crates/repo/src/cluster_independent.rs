@@ -1,5 +1,5 @@
-//! What must be the same for every cluster: an object is placed once, so what decides its placement
-//! cannot differ between the clusters it is placed on.
+//! Checks that fields that affect placement are the same for every cluster, because an object is placed only
+//! once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,26 +10,25 @@ use super::{Claims, Template};
 use federate_kubernetes::kinds::is_known;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
-/// What a template file gives for some clusters.
+/// The objects of a template file for some clusters.
 #[derive(Debug)]
 pub(crate) struct Variant {
-    /// At least one, sorted.
+    /// The clusters: at least one, sorted.
     pub(crate) clusters: Vec<ClusterName>,
-    /// By identity.
+    /// The objects, sorted.
     pub(crate) objects: BTreeMap<ObjectRef, Arc<Object>>,
 }
 
-/// The keys of metadata that decide placement as they are.
+/// Keys of metadata that affect placement.
 const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
 
-/// The keys, anywhere in a spec, that say how many pods there are, what they ask for, and where they
-/// may run.
+/// Keys anywhere in a spec that set the number of pods, their requests, and where they may run.
 const SPEC: [&str; 7] =
     ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
 
-/// What of a manifest decides its placement: identity, labels, annotations of control planes,
-/// replicas, and what its pods request. Everything else may differ between clusters.
-fn deciding(body: &Value, claims: &dyn Claims) -> Value {
+/// The parts of a manifest that affect placement: identity, labels, annotations of control planes, replicas,
+/// and requests of pods. Everything else may differ between clusters.
+fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
         facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
@@ -52,7 +51,7 @@ fn deciding(body: &Value, claims: &dyn Claims) -> Value {
     Value::Object(facts)
 }
 
-/// The values at the keys of [`SPEC`], below the keys and indices that lead to them.
+/// The values of keys in [`SPEC`], with the keys and indices that lead to them.
 fn scheduling(value: &Value) -> Option<Value> {
     let found: Map<String, Value> = match value {
         Value::Object(map) => map
@@ -71,8 +70,8 @@ fn scheduling(value: &Value) -> Option<Value> {
     (!found.is_empty()).then_some(Value::Object(found))
 }
 
-/// The templates of a file, from what it gives for all clusters, the first cluster's variant coming
-/// first. Objects whose placement would not be the same everywhere are left out and reported.
+/// Combines the objects of a file for all clusters into templates; the variant of the first cluster decides
+/// placement. Objects whose placement would differ between clusters are left out and reported.
 pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Template>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut templates = Vec::new();
@@ -102,13 +101,13 @@ fn per_cluster(
     others: &[Variant],
     claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
-    let facts = deciding(&object.body, claims);
+    let facts = placement_fields(&object.body, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
             return Err(Box::new(missing(object, first, other)));
         };
-        if let Some(difference) = difference(&facts, &deciding(&own.body, claims)) {
+        if let Some(difference) = difference(&facts, &placement_fields(&own.body, claims)) {
             return Err(Box::new(differs(object, first, other, &difference)));
         }
         let own = if own.body == object.body { object } else { own };
@@ -117,7 +116,7 @@ fn per_cluster(
     Ok(bodies)
 }
 
-/// Where two values differ, and how.
+/// A difference of two values.
 struct Difference {
     pointer: String,
     a: Option<Value>,
@@ -147,7 +146,7 @@ fn name(variant: &Variant) -> &str {
 }
 
 fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -> Finding {
-    // What a kind that is not known holds could be secret.
+    // Values of unknown kinds could be secret.
     let harmless = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
     let show = |value: &Option<Value>, name: &str| match value {
         None => "missing".to_owned(),
@@ -155,7 +154,7 @@ fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -
         Some(_) => format!("{name} value"),
     };
     let message = format!(
-        "`{}` of {} decides its placement and must be the same for every cluster, but it is {} for cluster {} \
+        "`{}` of {} affects its placement and must be the same for every cluster, but it is {} for cluster {} \
          and {} for cluster {}",
         difference.pointer,
         object.id,
@@ -166,14 +165,14 @@ fn differs(object: &Object, a: &Variant, b: &Variant, difference: &Difference) -
     );
     Finding::error("template-differs", object, message)
         .at(difference.pointer.as_str())
-        .help("give it one value, and change it for single clusters with an override policy")
+        .help("use one value, and change it for single clusters with an override policy")
 }
 
 fn missing(object: &Object, with: &Variant, without: &Variant) -> Finding {
     let (with, without) = (name(with), name(without));
-    let message = format!("{} is given for cluster {with} but not for cluster {without}", object.id);
+    let message = format!("{} is rendered for cluster {with} but not for cluster {without}", object.id);
     Finding::error("template-differs", object, message)
-        .help("give it for every cluster, and let a placement policy choose the clusters")
+        .help("render it for every cluster, and select the clusters with a placement policy")
 }
 
 #[cfg(test)]
@@ -258,7 +257,7 @@ mod tests {
         );
         assert_eq!(
             findings[0].message,
-            "`/spec/replicas` of Deployment web decides its placement and must be the same for every cluster, \
+            "`/spec/replicas` of Deployment web affects its placement and must be the same for every cluster, \
              but it is `2` for cluster m1 and `3` for cluster m2"
         );
     }
@@ -273,7 +272,7 @@ mod tests {
             let (templates, findings) = combine(&variants, &Karmada);
             assert_eq!(templates.iter().map(|t| t.object.id.name.as_str()).collect::<Vec<_>>(), ["web"]);
             assert_eq!(findings.len(), 1);
-            assert!(findings[0].message.starts_with("Deployment other is given for cluster m"));
+            assert!(findings[0].message.starts_with("Deployment other is rendered for cluster m"));
         }
     }
 

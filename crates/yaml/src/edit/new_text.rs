@@ -1,10 +1,10 @@
-//! The text of values that were not there before, in the style of their surroundings.
+//! The text of new values, in the style of their surroundings.
 
 use crate::emit;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// An entry of a block mapping from its first column on; each line ends in `\n`.
+/// An entry of a block mapping from its first column; each line ends in `\n`.
 pub(super) fn entry(key: &str, value: &Value, step: usize) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -39,7 +39,7 @@ pub(super) fn indent(lines: &str, by: usize, out: &mut String) {
     }
 }
 
-/// A value as it stands in a flow collection, or anywhere on a line of its key.
+/// A value in a flow collection, or on the line of its key.
 pub(super) fn flow(value: &Value, json: bool) -> String {
     if json {
         return value.to_string();
@@ -59,7 +59,7 @@ pub(super) fn flow(value: &Value, json: bool) -> String {
     }
 }
 
-/// A value of JSON that has lines of its own: its parts on further lines, `step` deeper than `margin`.
+/// A JSON value on several lines, with its parts indented `step` deeper than `margin`.
 pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eol: &str) -> String {
     let mut out = Vec::new();
     let format = serde_json::ser::PrettyFormatter::with_indent(step.as_bytes());
@@ -70,7 +70,7 @@ pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eo
     }
 }
 
-/// A string in a flow collection: bare where no reader could mistake it.
+/// A string in a flow collection, without quotes if it is unambiguous.
 pub(super) fn text(string: &str) -> String {
     let mut written = String::new();
     emit::document(&Value::String(string.to_owned()), &mut written);

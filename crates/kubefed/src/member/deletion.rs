@@ -1,8 +1,8 @@
-//! What is done about the objects of a federated object that is being deleted, and how far that is.
+//! The deletion of a federated object: what happens to its objects in the members, and how far it is.
 //!
-//! Facts: nothing without the controller's finalizer. Objects are deleted in the clusters that are
-//! selected at that moment, or only lose their label where the federated object is to leave orphans;
-//! then the finalizer goes first. As long as a selected cluster is not ready the removal fails.
+//! Facts: without the controller's finalizer nothing happens. The controller deletes the objects in the clusters
+//! that are selected at that moment. Where the federated object leaves orphans, it only removes their label, and
+//! removes the finalizer first. While a selected cluster is not ready, the deletion fails.
 
 use serde_json::{Map, Value};
 
@@ -12,33 +12,33 @@ use super::super::division::Trace;
 use super::super::federated::Federated;
 use super::super::observe::is_managed;
 use super::{DONE, is_host_namespace, released};
-use federate_dialect::{Action, DeleteOptions, Previous, Progress, Removal, SyncOp};
+use federate_dialect::{Action, DeleteOptions, DeletionProgress, DeletionState, Previous, SyncOp};
 use federate_kubernetes::{Cluster, Object};
 
-/// What keeps a federated object until its removal is complete.
+/// The finalizer that keeps a federated object until its deletion is complete.
 const FINALIZER: &str = "kubefed.io/sync-controller";
 
-/// How its objects are removed.
-enum Way {
-    /// They stay and are nobody's.
+/// What happens to the objects in the members.
+enum Policy {
+    /// They stay, without the label of the control plane.
     Orphan,
     /// They are deleted with these options.
     Delete(DeleteOptions),
 }
 
-/// `None` where the options cannot be read.
-fn way(federated: &Federated<'_>) -> Option<Way> {
+/// The policy that the annotations of a federated object ask for; `None` where they cannot be read.
+fn policy(federated: &Federated<'_>) -> Option<Policy> {
     let object = federated.object;
     if object.annotation("kubefed.io/orphan") == Some("true") {
-        return Some(Way::Orphan);
+        return Some(Policy::Orphan);
     }
     let Some(text) = object.annotation("kubefed.io/deleteoption") else {
-        return Some(Way::Delete(DeleteOptions::new()));
+        return Some(Policy::Delete(DeleteOptions::new()));
     };
     let given: Option<Map<String, Value>> = serde_json::from_str(text).ok()?;
     let used = ["gracePeriodSeconds", "preconditions", "propagationPolicy"];
     let options = given.unwrap_or_default().into_iter();
-    Some(Way::Delete(
+    Some(Policy::Delete(
         options.filter(|(key, value)| used.contains(&key.as_str()) && !value.is_null()).collect(),
     ))
 }
@@ -48,7 +48,7 @@ fn has_finalizer(federated: &Federated<'_>) -> bool {
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|name| name == FINALIZER))
 }
 
-/// The clusters that are selected at this moment; `None` where that cannot be told.
+/// The clusters that are selected at this moment; `None` where the placement cannot be read.
 fn selected<'a>(plane: &KubeFeds<'a>, federated: &Federated<'a>) -> Option<Vec<&'a Cluster>> {
     let decision = Decision::new(plane, federated, &Previous::default(), &mut Trace::default());
     if decision.refusal.as_ref().is_some_and(|refusal| refusal.reason == decide::NO_PLACEMENT) {
@@ -58,7 +58,7 @@ fn selected<'a>(plane: &KubeFeds<'a>, federated: &Federated<'a>) -> Option<Vec<&
     Some(all.filter(|(index, _)| decision.selects(*index)).map(|(_, cluster)| cluster).collect())
 }
 
-/// What is done in a cluster.
+/// Decides what to do in a cluster.
 pub(super) fn reconcile(
     plane: &KubeFeds<'_>,
     federated: &Federated<'_>,
@@ -69,40 +69,41 @@ pub(super) fn reconcile(
     if !has_finalizer(federated) {
         return None;
     }
-    let way = way(federated)?;
+    let policy = policy(federated)?;
     selected(plane, federated)?.iter().find(|one| one.name == cluster.name)?;
-    let op = match way {
-        Way::Delete(options) if !is_host_namespace(plane, federated, live) => SyncOp::Delete(options),
+    let op = match policy {
+        Policy::Delete(options) if !is_host_namespace(plane, federated, live) => SyncOp::Delete(options),
         _ => SyncOp::Release(released(live)),
     };
     Some(Action { op, adopts: false, status: DONE, hint: None })
 }
 
-/// How far the removal is, from what is in the clusters before anything is done.
-pub(crate) fn removal(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<Removal> {
+/// How far the deletion is, from what is in the clusters before anything is done; `None` where the object is not
+/// being deleted.
+pub(crate) fn progress(plane: &KubeFeds<'_>, federated: &Federated<'_>) -> Option<DeletionProgress> {
     if decide::inactive(plane, federated).is_some() || !federated.object.deleting() {
         return None;
     }
-    let held = Removal { released: false, progress: Progress::Failed };
+    let failed = DeletionProgress { finalizer_removed: false, state: DeletionState::Failed };
     if !has_finalizer(federated) {
-        return Some(Removal { progress: Progress::Done, ..held });
+        return Some(DeletionProgress { state: DeletionState::Done, ..failed });
     }
-    let Some(way) = way(federated) else { return Some(held) };
-    let orphans = matches!(way, Way::Orphan);
+    let Some(policy) = policy(federated) else { return Some(failed) };
+    let orphans = matches!(policy, Policy::Orphan);
     let Some(selected) = selected(plane, federated) else {
-        return Some(Removal { released: orphans, ..held });
+        return Some(DeletionProgress { finalizer_removed: orphans, ..failed });
     };
-    let progress = if selected.iter().any(|cluster| !cluster.ready) {
-        Progress::Failed
+    let state = if selected.iter().any(|cluster| !cluster.ready) {
+        DeletionState::Failed
     } else if !orphans && selected.iter().any(|cluster| remains(plane, federated, cluster)) {
-        Progress::Waiting
+        DeletionState::Waiting
     } else {
-        Progress::Done
+        DeletionState::Done
     };
-    Some(Removal { released: orphans || progress == Progress::Done, progress })
+    Some(DeletionProgress { finalizer_removed: orphans || state == DeletionState::Done, state })
 }
 
-/// Whether something is left in a cluster that has to go first.
+/// Whether a cluster still has an object that has to go first.
 fn remains(plane: &KubeFeds<'_>, federated: &Federated<'_>, cluster: &Cluster) -> bool {
     let id = &federated.target;
     let live = plane.input.live;

@@ -1,41 +1,41 @@
-//! Making a comment fit: the largest details go first, then the tables of fields, then the names, then rows
-//! from the end of the longest section. What went is said.
+//! Shortens a comment to the size limit: first the largest manifests, then tables of fields, then lists of
+//! names, then the last rows of the longest section. The comment says what was left out.
 
 use crate::table::counted;
 
-/// A part of the comment with a title.
+/// A titled section of the comment.
 pub(super) struct Section {
     title: &'static str,
     intro: String,
     rows: Vec<Row>,
 }
 
-/// One entry of a section.
+/// An entry of a section.
 #[derive(Default)]
 pub(super) struct Row {
-    /// What is always seen. In HTML if anything is folded below it, otherwise complete Markdown.
+    /// The visible part. HTML if details are folded below it, complete Markdown otherwise.
     pub(super) line: String,
     /// The names in full.
     pub(super) lists: String,
-    /// The fields.
+    /// The changed fields.
     pub(super) table: String,
     /// The manifests.
     pub(super) diff: String,
-    /// Whether it is complete Markdown by itself.
+    /// Whether the row is complete Markdown.
     pub(super) plain: bool,
 }
 
-/// Bytes kept free for the words about what was left out.
+/// Bytes reserved for the note about what was left out.
 const NOTE: usize = 1_000;
 
-/// Details of entries, in the order in which they are given up.
+/// The details of entries, in the order in which they are dropped.
 const DETAILS: [(&str, Part); 3] = [
     ("the manifests of", |row| &mut row.diff),
     ("the fields of", |row| &mut row.table),
     ("the full names of", |row| &mut row.lists),
 ];
 
-/// One of the details of an entry.
+/// Accesses one kind of detail of an entry.
 type Part = fn(&mut Row) -> &mut String;
 
 impl Section {
@@ -60,7 +60,7 @@ impl Section {
 }
 
 impl Row {
-    /// A row with nothing folded, in Markdown.
+    /// A row without details, in Markdown.
     pub(super) fn line(line: String) -> Self {
         Self { line, plain: true, ..Self::default() }
     }
@@ -77,29 +77,29 @@ impl Row {
     }
 
     fn len(&self) -> usize {
-        // Never less than `text`, whose frame is shorter than that.
+        // At least the length of `text`, whose markup is shorter.
         self.line.len() + self.lists.len() + self.table.len() + self.diff.len() + 48
     }
 }
 
-/// The sections within `room` bytes. `all` is the command that shows what had to go.
-pub(super) fn fit(mut sections: Vec<Section>, room: usize, all: &str) -> String {
+/// The sections within `budget` bytes. `all` is the command that prints what was left out.
+pub(super) fn fit(mut sections: Vec<Section>, budget: usize, all: &str) -> String {
     let mut length: usize = sections.iter().map(Section::len).sum();
     let mut gone: Vec<String> = Vec::new();
-    if length > room {
-        let room = room.saturating_sub(NOTE);
+    if length > budget {
+        let budget = budget.saturating_sub(NOTE);
         for (what, part) in DETAILS {
-            let dropped = drop_largest(&mut sections, &mut length, room, part);
+            let dropped = drop_largest(&mut sections, &mut length, budget, part);
             if dropped > 0 {
                 gone.push(format!("{what} {}", counted(dropped, "change")));
             }
         }
-        gone.extend(drop_rows(&mut sections, &mut length, room));
+        gone.extend(drop_rows(&mut sections, &mut length, budget));
     }
     let mut out: String = sections.iter().map(Section::text).collect();
     if !gone.is_empty() {
         out.push_str(&format!(
-            "\n---\nLeft out, because a comment can hold no more: {}. All of it: {}\n",
+            "\n---\nLeft out to fit the size limit of comments: {}. To see everything: {}\n",
             gone.join(", "),
             super::escape::code(all)
         ));
@@ -107,14 +107,14 @@ pub(super) fn fit(mut sections: Vec<Section>, room: usize, all: &str) -> String 
     out
 }
 
-/// Empties one part of the rows, the largest first, until the rest fits; how many were.
-fn drop_largest(sections: &mut [Section], length: &mut usize, room: usize, part: Part) -> usize {
+/// Clears one kind of detail of the largest rows until the rest fits. Returns how many were cleared.
+fn drop_largest(sections: &mut [Section], length: &mut usize, budget: usize, part: Part) -> usize {
     let mut parts: Vec<&mut String> =
         sections.iter_mut().flat_map(|s| &mut s.rows).map(part).filter(|part| !part.is_empty()).collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
     let mut dropped = 0;
     for part in parts {
-        if *length <= room {
+        if *length <= budget {
             break;
         }
         *length -= part.len();
@@ -124,11 +124,11 @@ fn drop_largest(sections: &mut [Section], length: &mut usize, room: usize, part:
     dropped
 }
 
-/// Takes rows from the end of the longest section until the rest fits.
-fn drop_rows(sections: &mut [Section], length: &mut usize, room: usize) -> Vec<String> {
+/// Removes rows from the end of the longest section until the rest fits.
+fn drop_rows(sections: &mut [Section], length: &mut usize, budget: usize) -> Vec<String> {
     let totals: Vec<usize> = sections.iter().map(|section| section.rows.len()).collect();
     let mut lengths: Vec<usize> = sections.iter().map(|s| s.rows.iter().map(Row::len).sum()).collect();
-    while *length > room {
+    while *length > budget {
         let longest = lengths.iter_mut().zip(&mut *sections).max_by_key(|(length, _)| **length);
         let Some((part, section)) = longest else { break };
         let Some(row) = section.rows.pop() else { break };

@@ -1,0 +1,72 @@
+//! The memory of a placement: what a scheduler must remember beyond clusters and replicas.
+//!
+//! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
+//! serde type for its memory, and reads and writes it with [`Placement::recall`] and [`Placement::remember`].
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Placement;
+
+/// The memory of a placement, as it stands in a plan.
+pub type Memory = Map<String, Value>;
+
+impl Placement {
+    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
+    pub fn recall<M: Default + DeserializeOwned>(&self) -> M {
+        if self.memory.is_empty() { M::default() } else { M::deserialize(&self.memory).unwrap_or_default() }
+    }
+
+    /// Writes the memory.
+    pub fn remember<M: Serialize>(&mut self, memory: &M) {
+        self.memory = match serde_json::to_value(memory) {
+            Ok(Value::Object(map)) => map,
+            _ => Memory::new(),
+        };
+    }
+}
+
+/// Reads a field of a memory. A value of another form counts as absent, so that the other fields are still read.
+pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    Ok(T::deserialize(Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use federate_kubernetes::ObjectRef;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Example {
+        #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+        number: Option<i64>,
+        #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+        names: Vec<String>,
+    }
+
+    #[test]
+    fn a_memory_is_read_as_it_was_written() {
+        let id = ObjectRef {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            namespace: None,
+            name: "c".into(),
+        };
+        let mut row = Placement::new("example", id, None);
+        assert_eq!(row.recall::<Example>(), Example::default());
+        let written = Example { number: Some(1), names: vec!["a".into()] };
+        row.remember(&written);
+        assert_eq!(Value::from(row.memory.clone()), json!({"number": 1, "names": ["a"]}));
+        assert_eq!(row.recall::<Example>(), written);
+        row.memory.insert("number".into(), json!("one"));
+        assert_eq!(row.recall::<Example>(), Example { number: None, ..written });
+    }
+}

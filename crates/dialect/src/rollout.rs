@@ -1,0 +1,93 @@
+//! How a control plane rolls an object out to its clusters, step by step.
+
+use federate_kubernetes::{ClusterName, ObjectRef};
+use serde::Serialize;
+
+/// The rollout of a placement to clusters that do not have it yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollout {
+    /// The first round of a rolling update; `None` where the placement is not rolled out that way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolling: Option<RollingRound>,
+    /// The stages by each strategy for staged updates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub staged: Vec<StagedRollout>,
+    /// What the placement's disruption budget allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<EvictionVerdict>,
+    /// The waves in which a cluster applies the objects.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waves: Vec<Wave>,
+}
+
+/// The first round of a rolling update.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RollingRound {
+    /// The clusters that are updated at once, in order.
+    pub update: Vec<ClusterName>,
+    /// The clusters that wait until others are available.
+    pub blocked: Vec<ClusterName>,
+}
+
+/// The stages by one strategy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StagedRollout {
+    /// The strategy.
+    pub strategy: ObjectRef,
+    /// The stages, in order; or the code of the reason why an update run by this strategy does not start.
+    #[serde(flatten, serialize_with = "stages_or_error::serialize")]
+    pub stages: Result<Vec<Stage>, &'static str>,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// Its name.
+    #[serde(rename = "stage")]
+    pub name: String,
+    /// Its clusters, in the order in which they are updated.
+    pub clusters: Vec<ClusterName>,
+    /// How many clusters are updated at a time.
+    pub max_concurrency: i64,
+}
+
+/// Whether a disruption budget allows an eviction while every cluster is available.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictionVerdict {
+    /// The disruption budget.
+    pub budget: ObjectRef,
+    /// Whether an eviction is allowed.
+    pub eviction_allowed: bool,
+    /// How many clusters are available.
+    pub available_placements: i64,
+}
+
+/// One wave: its objects are applied in parallel, after those of the wave before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wave {
+    /// Its number.
+    pub wave: u32,
+    /// Its objects.
+    pub objects: Vec<ObjectRef>,
+}
+
+mod stages_or_error {
+    use serde::ser::{SerializeMap, Serializer};
+
+    use super::Stage;
+
+    pub(super) fn serialize<S: Serializer>(
+        stages: &Result<Vec<Stage>, &'static str>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        match stages {
+            Ok(stages) => map.serialize_entry("stages", stages)?,
+            Err(error) => map.serialize_entry("error", error)?,
+        }
+        map.end()
+    }
+}

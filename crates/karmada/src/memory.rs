@@ -1,0 +1,87 @@
+//! What Karmada's scheduler remembers of a placement beyond clusters and replicas: the `memory` of a row
+//! of the plan.
+//!
+//! Facts: on a control plane, the same is in the status, an annotation and the spec of the binding
+//! (`hub`). `rebalanced` is federate's own: in git a `WorkloadRebalancer` stays after it has acted.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use federate_dialect::Memory;
+
+/// The memory of one placement. An entry that is missing or has another type counts as empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SchedulerMemory {
+    /// The name of the ordered cluster affinity that was used last.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub affinity: Option<String>,
+    /// The names of the rebalancers that list the object and have been obeyed.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    pub rebalanced: Vec<String>,
+    /// The placement of the policy at the last scheduling, with its defaults.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub applied_placement: Option<Value>,
+    /// Whether a new scheduling is requested that has not happened yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    pub reschedule: bool,
+    /// The clusters that the object is being evicted from.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    pub evicting: Vec<String>,
+}
+
+impl SchedulerMemory {
+    /// Reads the memory of a row.
+    pub fn of(memory: &Memory) -> Self {
+        // Each entry tolerates any value, so that the whole cannot fail.
+        Self::deserialize(memory).unwrap_or_default()
+    }
+
+    /// The memory as a row keeps it.
+    pub fn into_memory(self) -> Memory {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(memory)) => memory,
+            _ => Memory::new(),
+        }
+    }
+}
+
+fn readable<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn memory(value: Value) -> Memory {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_form_in_a_plan_is_kept() {
+        for written in [
+            json!({}),
+            json!({"affinity": "near", "appliedPlacement": {"clusterAffinities": [{"affinityName": "near"}]}}),
+            json!({
+                "affinity": "near", "rebalanced": ["even"], "appliedPlacement": {}, "reschedule": true,
+                "evicting": ["m1", "m2"],
+            }),
+        ] {
+            let read = SchedulerMemory::of(&memory(written.clone()));
+            let again = Value::Object(read.into_memory());
+            assert_eq!(again.to_string(), written.to_string());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_empty_and_hides_nothing_else() {
+        let read = SchedulerMemory::of(&memory(json!({
+            "affinity": "near", "appliedPlacement": null, "reschedule": "yes", "evicting": "m1", "other": 1,
+        })));
+        let expected = SchedulerMemory { affinity: Some("near".to_owned()), ..SchedulerMemory::default() };
+        assert_eq!(read, expected);
+    }
+}

@@ -1,0 +1,76 @@
+//! The memory of a row of the plan: what `KubeAdmiral` keeps on the federated object of a template.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::memory::or_default;
+use federate_dialect::{PlacedClusters, Placement};
+use federate_kubernetes::ClusterName;
+use serde::{Deserialize, Serialize};
+
+use super::trigger::State;
+
+/// The memory of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    /// Annotations that controllers left for the scheduler: the migration configuration in force, and the estimates
+    /// of the auto-migration controller.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// The clusters to which the object was sent, as far as that is known.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub propagated: Option<Vec<ClusterName>>,
+    /// What the scheduler last decided from.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<State>,
+    /// The changes that the policy keeps the scheduler from acting on.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    pub deferred: String,
+    /// The clusters that the scheduler chose, where the object goes to others as well.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<PlacedClusters>,
+}
+
+impl Memory {
+    /// Reads the memory of a row.
+    pub(super) fn of(row: &Placement) -> Self {
+        row.recall()
+    }
+
+    /// Writes the memory to a row.
+    pub(super) fn write(&self, row: &mut Placement) {
+        row.remember(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use federate_kubernetes::ObjectRef;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_memory_keeps_its_form() {
+        let id = ObjectRef {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            namespace: Some("shop".into()),
+            name: "web".into(),
+        };
+        let form = json!({
+            "annotations": {"kubeadmiral.io/auto-migration-info": "{\"estimatedCapacity\":{\"a\":1}}"},
+            "propagated": [],
+            "trigger": {"annotations": "1", "replicas": 2, "request": {"millicpu": 5, "memory": 0,
+                "ephemeralStorage": 0, "scalarResources": null}, "migration": "{}", "policy": "p", "content": "2",
+                "clusters": "3"},
+            "deferred": "clusterJoined:false",
+            "scheduled": [{"name": "a", "replicas": 2}],
+        });
+        let mut given = Placement::new("kubeadmiral", id.clone(), None);
+        given.memory = form.as_object().unwrap().clone();
+        let mut written = Placement::new("kubeadmiral", id, None);
+        Memory::of(&given).write(&mut written);
+        assert_eq!(Value::from(written.memory), form);
+    }
+}

@@ -1,0 +1,135 @@
+//! The memory of a row of the plan: the policy and the bindings of a placement, or the clusters of an object by
+//! placement.
+//!
+//! Facts: the scheduler keeps the policy in a policy snapshot and one binding per cluster. A binding that names
+//! an older snapshot is obsolete.
+
+use federate_dialect::Placement;
+use federate_dialect::memory::or_default;
+use federate_kubernetes::{ClusterName, ObjectRef};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::rollout::row::State;
+
+/// The memory of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Memory {
+    /// On the row of a placement: `spec.policy`, as written, under which its bindings were made.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Value>,
+    /// On the row of a placement: its bindings.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub bindings: Option<Vec<Binding>>,
+    /// On the row of an object that several placements select: the clusters of each placement.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub placements: Option<Vec<Share>>,
+}
+
+/// A binding: a placement's decision about one cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Binding {
+    /// Its cluster.
+    pub cluster: ClusterName,
+    /// Whether resources are released to the cluster. A binding without a state is bound.
+    #[serde(default = "bound", deserialize_with = "known_state")]
+    pub state: State,
+    /// The affinity score with which the cluster was picked.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub affinity_score: Option<i64>,
+    /// The topology spread score with which the cluster was picked.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub topology_spread_score: Option<i64>,
+    /// Whether it was made under a policy before the one that is remembered.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    pub obsolete: bool,
+}
+
+/// The clusters to which one placement sends an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// The placement.
+    pub policy: ObjectRef,
+    /// Sorted by name.
+    pub clusters: Vec<ClusterName>,
+}
+
+impl Memory {
+    /// Reads the memory of a row.
+    pub(crate) fn of(row: &Placement) -> Self {
+        row.recall()
+    }
+
+    /// Writes the memory to a row.
+    pub(crate) fn write(&self, row: &mut Placement) {
+        row.remember(self);
+    }
+}
+
+impl Binding {
+    /// A binding without scores.
+    pub(crate) fn new(cluster: ClusterName, state: State) -> Self {
+        Self { cluster, state, affinity_score: None, topology_spread_score: None, obsolete: false }
+    }
+}
+
+fn bound() -> State {
+    State::Bound
+}
+
+/// A state that is not known counts as bound.
+fn known_state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<State, D::Error> {
+    Ok(or_default::<D, Option<State>>(deserializer)?.unwrap_or(State::Bound))
+}
+
+/// A policy that is `null` is a policy: it is `PickAll`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row() -> Placement {
+        let id = ObjectRef {
+            api_version: "placement.kubernetes-fleet.io/v1".into(),
+            kind: "ClusterResourcePlacement".into(),
+            namespace: None,
+            name: "p".into(),
+        };
+        Placement::new("kubefleet", id, None)
+    }
+
+    #[test]
+    fn a_memory_keeps_its_form() {
+        let form = json!({
+            "policy": {"placementType": "PickN", "numberOfClusters": 1},
+            "bindings": [
+                {"cluster": "a", "state": "Bound", "affinityScore": 10, "topologySpreadScore": 0},
+                {"cluster": "b", "state": "Scheduled", "obsolete": true},
+                {"cluster": "c", "state": "Unscheduled"},
+            ],
+            "placements": [{"policy": row().object, "clusters": ["a", "b"]}],
+        });
+        let mut given = row();
+        given.memory = form.as_object().unwrap().clone();
+        let mut written = row();
+        Memory::of(&given).write(&mut written);
+        assert_eq!(Value::from(written.memory), form);
+    }
+
+    #[test]
+    fn a_binding_is_bound_unless_its_state_is_known() {
+        let mut given = row();
+        let memory = json!({"policy": null, "bindings": [{"cluster": "a"}, {"cluster": "b", "state": 1}]});
+        given.memory = memory.as_object().unwrap().clone();
+        let memory = Memory::of(&given);
+        assert_eq!(memory.policy, Some(Value::Null));
+        assert!(memory.bindings.unwrap().iter().all(|binding| binding.state == State::Bound));
+    }
+}

@@ -1,0 +1,8 @@
+//! See `git` in `tests/fuzz/git_objects.rs`.
+#![no_main]
+
+#[path = "../../tests/fuzz/targets.rs"]
+#[allow(dead_code)]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::git_objects::git(bytes));
